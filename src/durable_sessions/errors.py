@@ -1,0 +1,341 @@
+"""One class per failure; its docstring is its message.
+
+``code`` is stable and part of the API. Parameters are fields, named in the docstring in
+braces. ``http/errors.py`` maps every code to a status; a test proves that none is missing.
+"""
+
+import inspect
+from typing import ClassVar
+
+
+class DurableSessionsError(Exception):
+    """Something failed."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, **fields: object) -> None:
+        self.fields = fields
+        template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
+        super().__init__(template.format(**fields))
+
+    def __getattr__(self, name: str) -> object:
+        """Give the parameters of the failure as attributes."""
+        try:
+            return self.__dict__["fields"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+# What a client can get wrong ------------------------------------------------------------
+
+
+class InvalidRequestError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_request"
+
+
+class InvalidPathError(DurableSessionsError):
+    """The stream path is not usable: {problem}. Send 1 to {path_bytes_max} bytes of UTF-8 in segments separated by single slashes, without control characters and without . or .. segments."""  # noqa: E501
+
+    code = "invalid_path"
+
+
+class InvalidOffsetError(DurableSessionsError):
+    """The offset {offset!r} is malformed. Send -1, now, or a Stream-Next-Offset that this server gave."""
+
+    code = "invalid_offset"
+
+
+class OffsetBeyondTailError(DurableSessionsError):
+    """The offset {offset} lies beyond the end of the stream, which is {tail}."""
+
+    code = "offset_beyond_tail"
+
+
+class InvalidHeaderError(DurableSessionsError):
+    """The header {header} is not usable: {problem}."""
+
+    code = "invalid_header"
+
+
+class InvalidJsonError(DurableSessionsError):
+    """The body is not valid JSON: {problem}."""
+
+    code = "invalid_json"
+
+
+class EmptyBodyError(DurableSessionsError):
+    """An append needs a body. Send at least one byte (for JSON at least one message), or close the stream with Stream-Closed: true."""  # noqa: E501
+
+    code = "empty_body"
+
+
+class MissingContentTypeError(DurableSessionsError):
+    """A body needs a Content-Type. Send the content type that the stream was created with."""
+
+    code = "missing_content_type"
+
+
+class InvalidForkError(DurableSessionsError):
+    """The fork is not possible: {problem}."""
+
+    code = "invalid_fork"
+
+
+class NewEpochSequenceError(DurableSessionsError):
+    """A new producer epoch starts at Producer-Seq 0, not {received}."""
+
+    code = "new_epoch_sequence"
+
+
+class BodyTooLargeError(DurableSessionsError):
+    """The body is larger than {append_body_bytes_max} bytes. Send it in several appends."""
+
+    code = "body_too_large"
+
+
+class TargetTooLongError(DurableSessionsError):
+    """The request target is longer than {target_bytes_max} bytes."""
+
+    code = "target_too_long"
+
+
+class HeadersTooLargeError(DurableSessionsError):
+    """The request headers exceed {header_bytes_max} bytes or {header_count_max} lines."""
+
+    code = "headers_too_large"
+
+
+class MalformedRequestError(DurableSessionsError):
+    """The bytes received are not an HTTP/1.1 request: {problem}."""
+
+    code = "malformed_request"
+
+
+class RequestTimeoutError(DurableSessionsError):
+    """The request did not arrive completely within {seconds} seconds."""
+
+    code = "request_timeout"
+
+
+class MethodNotAllowedError(DurableSessionsError):
+    """The method is not allowed here. Use one of: {allow}."""
+
+    code = "method_not_allowed"
+
+
+class RouteNotFoundError(DurableSessionsError):
+    """Nothing is served at {path}. Streams live under /v1/stream/."""
+
+    code = "route_not_found"
+
+
+# What the state of a stream forbids -----------------------------------------------------
+
+
+class StreamNotFoundError(DurableSessionsError):
+    """The stream {path} does not exist."""
+
+    code = "stream_not_found"
+
+
+class StreamGoneError(DurableSessionsError):
+    """The stream {path} was deleted; its data is kept only for its forks."""
+
+    code = "stream_gone"
+
+
+class StreamExistsError(DurableSessionsError):
+    """The stream {path} exists already with another {difference}."""
+
+    code = "stream_exists"
+
+
+class PathBlockedError(DurableSessionsError):
+    """The stream {path} was deleted but has forks, so it can be neither created nor forked."""
+
+    code = "path_blocked"
+
+
+class StreamClosedError(DurableSessionsError):
+    """The stream is closed and takes no more appends; it ends at {tail}."""
+
+    code = "stream_closed"
+
+
+class ContentTypeMismatchError(DurableSessionsError):
+    """The content type {sent} differs from the stream's, which is {expected}."""
+
+    code = "content_type_mismatch"
+
+
+class SequenceConflictError(DurableSessionsError):
+    """Stream-Seq {sent!r} is not greater than the last one, {last!r}."""
+
+    code = "sequence_conflict"
+
+
+class StaleEpochError(DurableSessionsError):
+    """Producer-Epoch {sent} is fenced off; the current epoch is {current}."""
+
+    code = "stale_epoch"
+
+
+class ProducerGapError(DurableSessionsError):
+    """Producer-Seq {received} leaves a gap; {expected} is expected next."""
+
+    code = "producer_gap"
+
+
+class TooManyProducersError(DurableSessionsError):
+    """The stream remembers {producers_per_stream_max} producers and takes no new one."""
+
+    code = "too_many_producers"
+
+
+class ForkTooDeepError(DurableSessionsError):
+    """The source is already {fork_depth_max} forks away from its origin."""
+
+    code = "fork_too_deep"
+
+
+class PreconditionFailedError(DurableSessionsError):
+    """The stream ends at {tail}, not at {expected}; nothing was appended."""
+
+    code = "precondition_failed"
+
+
+# Subscriptions --------------------------------------------------------------------------
+
+
+class SubscriptionNotFoundError(DurableSessionsError):
+    """The subscription {id} does not exist."""
+
+    code = "subscription_not_found"
+
+
+class SubscriptionExistsError(DurableSessionsError):
+    """The subscription {id} exists already with another configuration."""
+
+    code = "subscription_already_exists"
+
+
+class TooManySubscriptionsError(DurableSessionsError):
+    """No more than {most} {things} are allowed."""
+
+    code = "too_many_subscriptions"
+
+
+class WebhookUrlRejectedError(DurableSessionsError):
+    """The webhook URL is refused: {problem}."""
+
+    code = "webhook_url_rejected"
+
+
+class TokenInvalidError(DurableSessionsError):
+    """The bearer token is missing or was not issued for this subscription."""
+
+    code = "token_invalid"
+
+
+class TokenExpiredError(DurableSessionsError):
+    """The bearer token has expired."""
+
+    code = "token_expired"
+
+
+class FencedError(DurableSessionsError):
+    """This wake is over: the subscription is at generation {generation}."""
+
+    code = "fenced"
+
+
+class AlreadyClaimedError(DurableSessionsError):
+    """The subscription is claimed by {current_holder} in generation {generation}."""
+
+    code = "already_claimed"
+
+
+class NoPendingWorkError(DurableSessionsError):
+    """The subscription has no pending work."""
+
+    code = "no_pending_work"
+
+
+class InvalidAckError(DurableSessionsError):
+    """The ack for {stream} is not usable: {problem}."""
+
+    code = "invalid_ack"
+
+
+# What the server cannot do now ----------------------------------------------------------
+
+
+class OverloadedError(DurableSessionsError):
+    """The server is at its limit of {what}. Try again shortly."""
+
+    code = "overloaded"
+
+
+class ShuttingDownError(DurableSessionsError):
+    """The server is shutting down. Try again; another or the restarted process will answer."""
+
+    code = "shutting_down"
+
+
+class PartitionStoppedError(DurableSessionsError):
+    """The log failed and nothing more is accepted until the server is restarted: {reason}. This request changed nothing."""  # noqa: E501
+
+    code = "partition_stopped"
+
+
+class OutcomeUnknownError(DurableSessionsError):
+    """The log failed while this request was being written, so it may or may not have taken effect: {reason}. Check after the restart, or retry with producer headers."""  # noqa: E501
+
+    code = "outcome_unknown"
+
+
+class ColdReadError(DurableSessionsError):
+    """Records that have left memory could not be read back: {reason}."""
+
+    code = "cold_read_failed"
+
+
+class InternalError(DurableSessionsError):
+    """The server met a fault of its own; it has been logged."""
+
+    code = "internal"
+
+
+# The log and the process ----------------------------------------------------------------
+
+
+class LogError(DurableSessionsError):
+    """The log failed: {reason}."""
+
+    code = "log_failed"
+
+
+class LogDamagedError(LogError):
+    """{file} is damaged at byte {byte}: {problem}. What follows was acknowledged, so nothing is cut and the server does not start. Restore the file from a copy."""  # noqa: E501
+
+    code = "log_damaged"
+
+
+class LogLockedError(LogError):
+    """{path} is in use by another process (pid {pid})."""
+
+    code = "log_locked"
+
+
+class LogVersionError(LogError):
+    """{file} has format version {found}; this program reads version {supported}."""
+
+    code = "log_version"
+
+
+class SettingsError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_settings"

@@ -1,0 +1,54 @@
+"""What a request and an answer are, whichever server carries them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+Header = tuple[bytes, bytes]
+
+
+class Request:
+    """One complete request: the body has been read, header names are lower case.
+
+    Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded.
+    """
+
+    __slots__ = ("body", "headers", "method", "path", "query")
+
+    def __init__(
+        self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+
+
+class Response:
+    """An answer with its whole body; the carrier adds ``Content-Length`` and ``Date``."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: list[Header], body: bytes = b"") -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class StreamingResponse:
+    """An answer whose body is produced piece by piece until the iterator ends.
+
+    The carrier takes the next piece only when the peer has room for it, and closes the
+    iterator when the peer goes away.
+    """
+
+    __slots__ = ("chunks", "headers", "status")
+
+    def __init__(self, status: int, headers: list[Header], chunks: AsyncIterator[bytes]) -> None:
+        self.status = status
+        self.headers = headers
+        self.chunks = chunks
+
+
+Answer = Response | StreamingResponse
+Handler = Callable[[Request], Answer | Awaitable[Answer]]
+"""Answers a request, at once where it can. It never raises: errors are answers too."""

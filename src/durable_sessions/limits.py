@@ -1,0 +1,112 @@
+"""Every limit of the server, by name, with its unit last.
+
+A limit that an operator may want to move is a setting too (see ``settings.py``); its
+default is taken from here. ``docs/reference/limits.md`` is generated from this file.
+"""
+
+from dataclasses import dataclass, fields
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Upper bounds; each comment line above a field is its documentation."""
+
+    # The largest request body, after chunked decoding. Beyond it: 413.
+    append_body_bytes_max: int = 8 * MIB
+    # The most JSON messages one request may carry. Beyond it: 400.
+    append_messages_max: int = 10_000
+    # How deep one JSON message may nest. Beyond it: 400.
+    json_depth_max: int = 128
+    # The longest stream path, in UTF-8 bytes after percent-decoding. Beyond it: 400.
+    path_bytes_max: int = 1024
+    # The longest content type. Beyond it: 400.
+    content_type_bytes_max: int = 256
+    # The longest request line target (path and query). Beyond it: 414.
+    target_bytes_max: int = 16 * KIB
+    # All request header names and values together. Beyond it: 431.
+    header_bytes_max: int = 64 * KIB
+    # The most header lines in one request. Beyond it: 431.
+    header_count_max: int = 128
+    # The longest Producer-Id. Beyond it: 400.
+    producer_id_bytes_max: int = 4 * KIB
+    # The most producers one stream remembers. Beyond it: 409.
+    producers_per_stream_max: int = 100_000
+    # The longest Stream-Seq. Beyond it: 400.
+    stream_seq_bytes_max: int = 4 * KIB
+    # The largest Producer-Epoch and Producer-Seq (JavaScript's safe integers). Beyond it: 400.
+    producer_number_max: int = 2**53 - 1
+    # The longest Stream-TTL, about 100 years. Beyond it: 400.
+    ttl_seconds_max: int = 100 * 366 * 24 * 3600
+    # The deepest chain of forks. Beyond it: 409.
+    fork_depth_max: int = 1_000
+    # The most data one read answers with; at least one message is always sent.
+    read_chunk_bytes_max: int = 1 * MIB
+    # Appends accepted but not yet durable. Beyond it: 503 with Retry-After.
+    pending_bytes_max: int = 64 * MIB
+    # The payload of one log frame; a larger group of appends becomes several frames.
+    batch_bytes_max: int = 16 * MIB
+    # Recent records kept in memory, for the whole process (setting: memory_bytes).
+    memory_bytes_max: int = 256 * MIB
+    # A log segment file is closed and a new one begun at this size.
+    log_segment_bytes_max: int = 64 * MIB
+    # Long-poll and SSE readers waiting at the same time. Beyond it: 503 with Retry-After.
+    waiters_max: int = 10_000
+    # Open connections. Beyond it: 503 and the connection is closed (setting: connections).
+    connections_max: int = 10_000
+    # Requests of one connection that are read ahead while one is being answered.
+    pipeline_requests_max: int = 16
+    # From the first byte of a request to the end of its headers. Beyond it: 408.
+    header_seconds_max: float = 10.0
+    # From the end of the headers to the end of the body. Beyond it: 408.
+    body_seconds_max: float = 30.0
+    # How long a connection may stay open with no request on it.
+    idle_seconds_max: float = 75.0
+    # How long a peer may leave our answer unread before the connection is cut.
+    write_stall_seconds_max: float = 30.0
+    # Answer bytes buffered for one connection before its sender waits.
+    write_buffer_bytes_max: int = 256 * KIB
+    # An SSE connection is closed after this long; the client resumes where it was.
+    sse_seconds_max: float = 60.0
+    # The longest silence on an SSE connection; then a control event is sent.
+    sse_heartbeat_seconds_max: float = 15.0
+    # Encoded SSE frames kept per stream, shared by all its subscribers.
+    sse_shared_frames_max: int = 32
+    # How far the last recorded access to a stream with a TTL may lag behind the real one.
+    touch_lag_seconds_max: float = 10.0
+    # How often expired streams are looked for.
+    expiry_sweep_seconds: float = 5.0
+    # How long requests in flight may take to finish after SIGTERM.
+    shutdown_seconds_max: float = 10.0
+    # Subscriptions in one workspace. Beyond it: 409.
+    subscriptions_max: int = 1_000
+    # Streams linked to one subscription. Beyond it: 409.
+    subscription_streams_max: int = 10_000
+    # Characters in a subscription's id, pattern, description and worker name. Beyond it: 400.
+    subscription_text_max: int = 1_024
+    # The shortest lease a subscription may ask for.
+    lease_milliseconds_min: int = 1_000
+    # The longest lease a subscription may ask for.
+    lease_milliseconds_max: int = 600_000
+    # The lease of a subscription that does not ask.
+    lease_milliseconds_default: int = 30_000
+    # How long a webhook receiver may take to answer.
+    webhook_seconds_max: float = 30.0
+    # How much of a webhook receiver's answer is read.
+    webhook_answer_bytes_max: int = 64 * KIB
+    # The longest pause between two tries of a webhook.
+    webhook_retry_seconds_max: float = 60.0
+    # Webhook requests under way at the same time.
+    webhook_deliveries_max: int = 64
+    # How long a callback or claim token is valid.
+    token_seconds_max: int = 24 * 3600
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def names() -> list[str]:
+    """Return every limit's name, in the order of the file."""
+    return [field.name for field in fields(Limits)]

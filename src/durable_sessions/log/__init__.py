@@ -1,0 +1,33 @@
+"""Durable batches in order: the one thing that everything else is derived from."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+
+class Log(Protocol):
+    """An append-only sequence of batches, each identified by its position.
+
+    Positions are positive and grow; they are not consecutive. One batch is appended at a
+    time. After any error from :meth:`append` the log accepts nothing more until it has been
+    opened and replayed again, because what is durable is no longer known.
+    """
+
+    async def append(self, batch: bytes) -> int:
+        """Make ``batch`` durable and return its position; on return it survives power loss."""
+        ...
+
+    def replay(self, after: int = 0) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield every durable batch with a position greater than ``after``, in order."""
+        ...
+
+    async def read(self, position: int, offset: int, length: int) -> bytes:
+        """Return exactly ``length`` bytes from ``offset`` in the batch at ``position``."""
+        ...
+
+    async def trim(self, through: int) -> None:
+        """Allow every batch up to and including ``through`` to be dropped."""
+        ...
+
+    async def close(self) -> None:
+        """Release the log; batches whose append has not returned may or may not be durable."""
+        ...
