@@ -1,7 +1,15 @@
 """Durable batches in order: the one thing that everything else is derived from."""
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+
+class Extent(NamedTuple):
+    """A run of bytes in the batch at a position."""
+
+    position: int
+    offset: int
+    length: int
 
 
 class Log(Protocol):
@@ -20,8 +28,8 @@ class Log(Protocol):
         """Yield every durable batch with a position greater than ``after``, in order."""
         ...
 
-    async def read(self, position: int, offset: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes from ``offset`` in the batch at ``position``."""
+    async def read(self, extents: Sequence[Extent]) -> list[bytes]:
+        """Return exactly the bytes of each extent; never fewer."""
         ...
 
     async def trim(self, through: int) -> None:

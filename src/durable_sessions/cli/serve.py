@@ -1,0 +1,71 @@
+"""``durable-sessions serve``: run the server until it is told to stop."""
+
+import asyncio
+import os
+import resource
+import signal
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import structlog
+import uvloop
+
+from durable_sessions import __version__
+from durable_sessions.cli.logs import configure_logs
+from durable_sessions.http.service import Service
+from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
+
+logger = structlog.get_logger(__name__)
+
+
+def _options(command: Any) -> Any:
+    """Give the command one option per setting, so that there is one table of them."""
+    for item in reversed(fields(Settings)):
+        assert item.default is not MISSING
+        flag = "--" + item.name.replace("_", "-")
+        variable = ENVIRONMENT_PREFIX + item.name.upper()
+        text = f"{item.metadata['help']}  [{variable}; default: {item.default or 'none'}]"
+        command = click.option(flag, item.name, default=None, metavar="VALUE", help=text)(command)
+    return command
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar=ENVIRONMENT_PREFIX + "CONFIG",
+    help=f"TOML file with settings.  [{ENVIRONMENT_PREFIX}CONFIG]",
+)
+@_options
+def serve(config: Path | None, **options: str | None) -> None:
+    """Serve streams over HTTP from a local data directory."""
+    settings = load(options, os.environ, config)
+    configure_logs(settings)
+    _raise_file_limit(settings.connections)
+    uvloop.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    logger.info("starting", version=__version__, pid=os.getpid())
+    service = await Service.open(settings)
+    try:
+        await service.listen()
+        await stop.wait()
+        logger.info("stopping")
+    finally:
+        await service.close()
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Let the process hold its connections: raise the soft limit as far as the hard one allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        reachable = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))

@@ -1,0 +1,175 @@
+"""Settings: one table for the command line, the environment and the TOML file.
+
+Precedence: command line, then ``DURABLE_SESSIONS_…`` variables, then the file, then the
+default. An unknown name is refused, and the nearest known one is named.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from durable_sessions.errors import SettingsError
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
+
+ENVIRONMENT_PREFIX = "DURABLE_SESSIONS_"
+# Variables of the client commands and of the command line itself, not of the server.
+_OTHER_VARIABLES = frozenset({"API_KEY", "CONFIG", "URL"})
+_BYTES = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
+_UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def _setting(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything an operator can set."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(4437, "Port to listen on; 0 takes a free one.")
+    data: Path = _setting(Path("data"), "Directory that holds the log and the keys; created if missing.")
+    long_poll_seconds: float = _setting(20.0, "How long a long-poll waits for new data.")
+    memory_bytes: int = _setting(
+        DEFAULT_LIMITS.memory_bytes_max,
+        "Memory for recent records, such as 256MiB; older ones are read from disk.",
+    )
+    connections: int = _setting(DEFAULT_LIMITS.connections_max, "Most connections open at the same time.")
+    public_url: str = _setting(
+        "",
+        "URL under which clients reach the server, if not http:// and the Host header (behind a TLS proxy).",
+    )
+    log_level: str = _setting("info", "Least severe log line to print: debug, info, warning or error.")
+    log_format: str = _setting("auto", "Log lines as json or console; auto is console on a terminal.")
+
+    def limits(self) -> Limits:
+        """Return the server's limits with what was set here."""
+        return Limits(memory_bytes_max=self.memory_bytes, connections_max=self.connections)
+
+
+def names() -> list[str]:
+    """Return every setting's name."""
+    return [item.name for item in fields(Settings)]
+
+
+def load(options: Mapping[str, object], environment: Mapping[str, str], file: Path | None) -> Settings:
+    """Return the settings, or say which value is wrong and what to write instead."""
+    values: dict[str, Any] = {}
+    for source, given in (
+        (str(file), _read_file(file)),
+        ("the environment", _read_environment(environment)),
+        ("the command line", {name: value for name, value in options.items() if value is not None}),
+    ):
+        for name, value in given.items():
+            values[name] = _checked(name, value, source)
+    return Settings(**values)
+
+
+def _read_file(file: Path | None) -> dict[str, object]:
+    if file is None:
+        return {}
+    try:
+        found = tomllib.loads(file.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(problem=f"{file} cannot be read: {error}") from error
+    for name in found:
+        if name not in names():
+            raise SettingsError(problem=f"{file} sets {name!r}, which is unknown.{_nearest(name, names())}")
+    return found
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for variable, value in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        short = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if short.lower() in names() and short.isupper():
+            found[short.lower()] = value
+        elif short not in _OTHER_VARIABLES:
+            known = [ENVIRONMENT_PREFIX + name.upper() for name in names()]
+            raise SettingsError(problem=f"The variable {variable} is unknown.{_nearest(variable, known)}")
+    return found
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.0)
+    return f" Did you mean {close[0]!r}?"
+
+
+def _checked(name: str, value: object, source: str) -> object:
+    """Return a value in the setting's type and range; strings come from the environment."""
+    try:
+        return _CHECKS[name](value)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(problem=f"{name} = {value!r} in {source} is not usable: {error}") from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("write text")
+    return value
+
+
+def _number(lowest: float, highest: float, unit: str) -> Any:
+    def check(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise TypeError("write a number")
+        number = float(value)
+        if not lowest <= number <= highest:
+            raise ValueError(f"write {lowest:g} to {highest:g}{unit}")
+        return number
+
+    return check
+
+
+def _whole_number(lowest: int, highest: int) -> Any:
+    def check(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise TypeError("write a whole number")
+        number = int(value)
+        if not lowest <= number <= highest:
+            raise ValueError(f"write {lowest} to {highest}")
+        return number
+
+    return check
+
+
+def _bytes(value: object) -> int:
+    match = _BYTES.fullmatch(str(value).strip())
+    if match is None or isinstance(value, bool):
+        raise ValueError("write a size such as 256MiB")
+    return int(match[1]) * _UNITS[match[2] or ""]
+
+
+def _choice(*choices: str) -> Any:
+    def check(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"write one of {', '.join(choices)}")
+        return str(value)
+
+    return check
+
+
+def _public_url(value: object) -> str:
+    url = _text(value).rstrip("/")
+    if url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
+        raise ValueError("write a URL such as https://sessions.example.com")
+    return url
+
+
+_CHECKS: dict[str, Any] = {
+    "host": _text,
+    "port": _whole_number(0, 65535),
+    "data": lambda value: value if isinstance(value, Path) else Path(_text(value)),
+    "long_poll_seconds": _number(0.1, 300, " seconds"),
+    "memory_bytes": _bytes,
+    "connections": _whole_number(1, 1_000_000),
+    "public_url": _public_url,
+    "log_level": _choice("debug", "info", "warning", "error"),
+    "log_format": _choice("auto", "json", "console"),
+}

@@ -1,0 +1,187 @@
+"""Group commit: one batch is being synced while the next is formed."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from durable_sessions.errors import (
+    DurableSessionsError,
+    LogError,
+    OutcomeUnknownError,
+    PartitionStoppedError,
+    ShuttingDownError,
+)
+from durable_sessions.limits import Limits
+from durable_sessions.log import Log
+from durable_sessions.storage import batch
+from durable_sessions.streams.effects import Effect
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+Publish = Callable[[int, "list[Entry]"], None]
+"""Shows a durable batch to readers: its log position and its entries."""
+
+
+SYNC_SECONDS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
+
+
+class Durations:
+    """How long batches took to become durable: counts per bound, and their sum."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(SYNC_SECONDS_BOUNDS) + 1)
+        self.sum_seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one batch."""
+        self.counts[bisect_left(SYNC_SECONDS_BOUNDS, seconds)] += 1
+        self.sum_seconds += seconds
+
+
+class Entry:
+    """Effects that become durable together, and who waits for that."""
+
+    __slots__ = ("effects", "encoded", "future", "result", "settlers", "size")
+
+    def __init__(self, effects: Sequence[Effect], future: "asyncio.Future[object]", result: object) -> None:
+        self.effects = effects
+        self.encoded = [batch.encode(effect) for effect in effects]
+        self.size = sum(map(len, self.encoded))
+        self.future = future
+        self.result = result
+        self.settlers: list[tuple[asyncio.Future[object], object]] = []
+
+    def durable(self) -> None:
+        """Answer those who wait; a client that has gone away has cancelled its future."""
+        if not self.future.done():
+            self.future.set_result(self.result)
+        for future, result in self.settlers:
+            if not future.done():
+                future.set_result(result)
+
+    def failed(self, error: DurableSessionsError) -> None:
+        """Tell those who wait that the log failed."""
+        for future in (self.future, *[future for future, _ in self.settlers]):
+            if not future.done():
+                future.set_exception(error)
+
+
+class Committer:
+    """Makes effects durable in the order given, then publishes them, then answers.
+
+    After a failed append nothing more is accepted: what is on disk is unknown until the log
+    has been replayed.
+    """
+
+    def __init__(self, log: Log, publish: Publish, limits: Limits) -> None:
+        self._log = log
+        self._publish = publish
+        self._batch_bytes_max = limits.batch_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._queue: list[Entry] = []
+        self._flying: list[Entry] = []
+        self._idle: asyncio.Future[None] | None = None
+        self._closing = False
+        self._stopped: DurableSessionsError | None = None
+        self.pending_bytes = 0
+        self.durations = Durations()
+        self._task = self._loop.create_task(self._guarded_run(), name="committer")
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing more is accepted, or None."""
+        return None if self._stopped is None else str(self._stopped)
+
+    def require_running(self) -> None:
+        """Refuse new work after a failure or a close."""
+        if self._stopped is not None:
+            raise self._stopped
+
+    def submit(self, effects: Sequence[Effect], result: T) -> "asyncio.Future[T]":
+        """Return a future that gives ``result`` when the effects, and all before them, are durable."""
+        if not effects:
+            return self.settled(result)
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self._stopped is not None:
+            future.set_exception(self._stopped)
+            return future
+        entry = Entry(effects, future, result)  # type: ignore[arg-type]  # a future of any result
+        self.pending_bytes += entry.size
+        self._queue.append(entry)
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+        return future
+
+    def settled(self, result: T) -> "asyncio.Future[T]":
+        """Return a future that gives ``result`` when everything submitted so far is durable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        pending = self._queue or self._flying
+        if pending:
+            pending[-1].settlers.append((future, result))  # type: ignore[arg-type]  # a future of any result
+        else:
+            future.set_result(result)
+        return future
+
+    async def close(self) -> None:
+        """Finish what was submitted, then accept nothing more."""
+        self._closing = True
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+        await self._task
+
+    async def _guarded_run(self) -> None:
+        try:
+            await self._run()
+        except Exception as error:  # a fault of ours: nobody may be left waiting for an answer
+            logger.exception("committer_failed")
+            self._fail(LogError(reason=repr(error)))
+
+    async def _run(self) -> None:
+        while True:
+            if not self._queue:
+                if self._closing:
+                    self._stopped = self._stopped or ShuttingDownError()
+                    return
+                self._idle = self._loop.create_future()
+                await self._idle
+                continue
+            flying = self._flying = self._take()
+            payload = b"".join([part for entry in flying for part in entry.encoded])
+            started = self._loop.time()
+            try:
+                position = await self._log.append(payload)
+            except LogError as error:
+                self._fail(error)
+                return
+            self._publish(position, flying)
+            self._flying = []
+            self.durations.add(self._loop.time() - started)
+            for entry in flying:
+                self.pending_bytes -= entry.size
+                entry.durable()
+
+    def _take(self) -> list[Entry]:
+        """Take the entries of the next batch: all of them, or as many as one frame may hold."""
+        size = 0
+        for count, entry in enumerate(self._queue):
+            size += entry.size
+            if size > self._batch_bytes_max and count:
+                taken, self._queue = self._queue[:count], self._queue[count:]
+                return taken
+        taken, self._queue = self._queue, []
+        return taken
+
+    def _fail(self, error: LogError) -> None:
+        reason = str(error)
+        logger.critical("partition_stopped", reason=reason)
+        self._stopped = PartitionStoppedError(reason=reason)
+        unknown = OutcomeUnknownError(reason=reason)
+        for entries, failure in ((self._flying, unknown), (self._queue, self._stopped)):
+            for entry in entries:
+                entry.failed(failure)
+        self._queue = []
+        self._flying = []

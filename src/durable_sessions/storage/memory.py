@@ -1,0 +1,128 @@
+"""The memory tier: recent records as wire bytes, within one bound for the whole process."""
+
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+
+BLOCK_BYTES = 64 * 1024
+_BLOCK_OVERHEAD_BYTES = 256
+
+
+class Block:
+    """A run of consecutive records; for JSON, ``ends`` says where each message ends."""
+
+    __slots__ = ("data", "ends", "first")
+
+    def __init__(self, first: int, *, json: bool) -> None:
+        self.first = first
+        self.data = bytearray()
+        self.ends = array("I") if json else None
+
+    @property
+    def next(self) -> int:
+        """The position after the last record."""
+        return self.first + (len(self.data) if self.ends is None else len(self.ends))
+
+    @property
+    def cost(self) -> int:
+        """The memory that the block takes, near enough."""
+        return len(self.data) + (0 if self.ends is None else 4 * len(self.ends)) + _BLOCK_OVERHEAD_BYTES
+
+    def append(self, data: bytes, lengths: tuple[int, ...]) -> None:
+        """Add records behind the last one."""
+        if self.ends is not None:
+            end = len(self.data)
+            for length in lengths:
+                end += length
+                self.ends.append(end)
+        self.data += data
+
+    def cut(self, start: int, stop: int, bytes_max: int) -> tuple[memoryview, int]:
+        """Return records from ``start``, before ``stop``, at least one, and the position after them.
+
+        The view must be let go before the next append: it pins the buffer.
+        """
+        if self.ends is None:
+            begin = start - self.first
+            end = min(len(self.data), stop - self.first, begin + max(bytes_max, 1))
+            return memoryview(self.data)[begin:end], self.first + end
+        skip = start - self.first
+        begin = self.ends[skip - 1] if skip else 0
+        fitting = bisect_right(self.ends, begin + bytes_max, skip)
+        count = min(max(fitting, skip + 1), stop - self.first)
+        return memoryview(self.data)[begin : self.ends[count - 1]], self.first + count
+
+
+class HotRecords:
+    """The newest records of one stream; what is older is read from the log."""
+
+    __slots__ = ("blocks", "json")
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self.blocks: list[Block] = []
+
+    def append(self, first: int, data: bytes, lengths: tuple[int, ...]) -> int:
+        """Add records and return how much memory that took."""
+        if not self.blocks or len(self.blocks[-1].data) >= BLOCK_BYTES:
+            self.blocks.append(Block(first, json=self.json))
+            before = 0
+        else:
+            before = self.blocks[-1].cost
+        self.blocks[-1].append(data, lengths)
+        return self.blocks[-1].cost - before
+
+    def holds(self, position: int) -> bool:
+        """Say whether the record at this position is in memory (it must exist)."""
+        return bool(self.blocks) and self.blocks[0].first <= position
+
+    def cut(self, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
+        """Return records from ``start``, before ``stop``, and the position after them; at least one."""
+        at = bisect_right(self.blocks, start, key=lambda block: block.first) - 1
+        pieces: list[memoryview] = []
+        position = start
+        while position < stop and at < len(self.blocks) and (bytes_max > 0 or not pieces):
+            piece, following = self.blocks[at].cut(position, stop, bytes_max)
+            if pieces and len(piece) > bytes_max:
+                break
+            pieces.append(piece)
+            bytes_max -= len(piece)
+            if following < self.blocks[at].next:
+                return pieces, following
+            position = following
+            at += 1
+        return pieces, position
+
+
+class MemoryTier:
+    """Keeps the sum of all hot records under a bound; the least recently written leave first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._recent: OrderedDict[int, HotRecords] = OrderedDict()
+        self.bytes_used = 0
+
+    def append(
+        self, stream: int, records: HotRecords, first: int, data: bytes, lengths: tuple[int, ...]
+    ) -> None:
+        """Add durable records to a stream's hot ones, then make room if there is too much."""
+        self.bytes_used += records.append(first, data, lengths)
+        if stream in self._recent:
+            self._recent.move_to_end(stream)
+        else:
+            self._recent[stream] = records
+        while self.bytes_used > self._bytes_max:
+            self._evict()
+
+    def forget(self, stream: int) -> None:
+        """Let a removed stream's records go."""
+        records = self._recent.pop(stream, None)
+        if records is not None:
+            self.bytes_used -= sum(block.cost for block in records.blocks)
+            records.blocks.clear()
+
+    def _evict(self) -> None:
+        stream, records = next(iter(self._recent.items()))
+        self.bytes_used -= records.blocks.pop(0).cost
+        if not records.blocks:
+            del self._recent[stream]

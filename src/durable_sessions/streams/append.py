@@ -1,0 +1,119 @@
+"""Deciding an append or a close: closed, content type, producer, precondition, Stream-Seq, body."""
+
+from dataclasses import dataclass
+
+from durable_sessions.errors import (
+    ContentTypeMismatchError,
+    EmptyBodyError,
+    MissingContentTypeError,
+    NewEpochSequenceError,
+    PreconditionFailedError,
+    ProducerGapError,
+    SequenceConflictError,
+    StaleEpochError,
+    StreamClosedError,
+    TooManyProducersError,
+)
+from durable_sessions.limits import Limits
+from durable_sessions.streams import content, lifetime, messages, offsets
+from durable_sessions.streams.effects import Appended, Effect
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Key, Producer, Stream
+
+
+@dataclass(slots=True)
+class Append:
+    """A request to append, to close, or both; ``if_tail`` are the tails that it is meant for."""
+
+    body: bytes
+    content_type: str | None = None
+    producer: Producer | None = None
+    seq: str | None = None
+    close: bool = False
+    if_tail: frozenset[int] | None = None
+
+
+@dataclass(slots=True)
+class AppendResult:
+    """The answer to an append; ``producer`` is the highest accepted number, ``duplicate`` a repeat."""
+
+    tail: int
+    closed: bool
+    producer: Producer | None = None
+    duplicate: bool = False
+
+
+def decide(
+    state: State, key: Key, request: Append, now_ms: int, limits: Limits
+) -> tuple[list[Effect], AppendResult]:
+    """Return the effects and the answer of an append, or refuse it; a refusal changes nothing."""
+    stream = lifetime.find(state, key, now_ms)
+    close_only = request.close and not request.body
+    if not request.body and not request.close:
+        raise EmptyBodyError
+    if stream.closed:
+        return _on_closed(stream, request, now_ms, limits, close_only=close_only)
+    if not close_only:
+        _require_content_type(stream, request.content_type)
+    producer = request.producer
+    if producer is not None:
+        repeat = _check_producer(stream, producer, limits)
+        if repeat is not None:
+            return list(lifetime.touch(stream, now_ms, limits)), AppendResult(
+                stream.tail, closed=False, producer=repeat, duplicate=True
+            )
+    if request.if_tail is not None and stream.tail not in request.if_tail:
+        expected = " or ".join(offsets.encode(tail) for tail in sorted(request.if_tail)) or "no known offset"
+        raise PreconditionFailedError(tail=offsets.encode(stream.tail), expected=expected)
+    if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
+        raise SequenceConflictError(sent=request.seq, last=stream.last_seq)
+    if close_only:
+        payload = messages.EMPTY
+    else:
+        payload = messages.require_some(messages.parse(request.body, json=stream.is_json, limits=limits))
+    effect = Appended(
+        stream.id, stream.tail, now_ms, payload.lengths, producer, request.seq, request.close, payload.data
+    )
+    return [effect], AppendResult(effect.next, closed=request.close, producer=producer)
+
+
+def _on_closed(
+    stream: Stream, request: Append, now_ms: int, limits: Limits, *, close_only: bool
+) -> tuple[list[Effect], AppendResult]:
+    """A closed stream accepts the repeat of what closed it, and a bare close; nothing else."""
+    repeats_the_close = request.producer is not None and request.producer == stream.closed_by
+    if not repeats_the_close and not (close_only and request.producer is None):
+        raise StreamClosedError(tail=offsets.encode(stream.tail))
+    return list(lifetime.touch(stream, now_ms, limits)), AppendResult(
+        stream.tail, closed=True, producer=request.producer, duplicate=True
+    )
+
+
+def _require_content_type(stream: Stream, sent: str | None) -> None:
+    if sent is None:
+        raise MissingContentTypeError
+    if sent != stream.content_type and content.media_type(sent) != content.media_type(stream.content_type):
+        raise ContentTypeMismatchError(sent=sent, expected=stream.content_type)
+
+
+def _check_producer(stream: Stream, sent: Producer, limits: Limits) -> Producer | None:
+    """Return None for a new append, or the highest accepted number for a repeat of an old one."""
+    known = stream.producers.get(sent.id)
+    if known is None:
+        if sent.seq != 0:
+            raise ProducerGapError(received=sent.seq, expected=0)
+        if len(stream.producers) >= limits.producers_per_stream_max:
+            raise TooManyProducersError(producers_per_stream_max=limits.producers_per_stream_max)
+        return None
+    epoch, last = known
+    if sent.epoch < epoch:
+        raise StaleEpochError(sent=sent.epoch, current=epoch)
+    if sent.epoch > epoch:
+        if sent.seq != 0:
+            raise NewEpochSequenceError(received=sent.seq)
+        return None
+    if sent.seq <= last:
+        return Producer(sent.id, epoch, last)
+    if sent.seq > last + 1:
+        raise ProducerGapError(received=sent.seq, expected=last + 1)
+    return None

@@ -1,0 +1,177 @@
+"""Deciding a create: a new stream, a fork of another, or the same one again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from durable_sessions.errors import (
+    ContentTypeMismatchError,
+    ForkTooDeepError,
+    InvalidForkError,
+    PathBlockedError,
+    StreamExistsError,
+    StreamGoneError,
+)
+from durable_sessions.limits import Limits
+from durable_sessions.streams import content, lifetime, messages, offsets
+from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Key, Stream
+
+AppendEnd = Callable[[Stream, int], int | None]
+"""Where the append that holds a position ends; None if no append holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The source of a fork: a path, an anchor (None: its tail) and a distance past the anchor."""
+
+    source: str
+    anchor: int | None = None
+    beyond: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A request to create a stream; what is None was not said."""
+
+    content_type: str | None = None
+    ttl_seconds: int | None = None
+    expires_at_ms: int | None = None
+    closed: bool = False
+    body: bytes = b""
+    fork: Fork | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The answer to a create; ``new`` is false when the same stream was there already."""
+
+    new: bool
+    content_type: str
+    tail: int
+    closed: bool
+
+
+def decide(
+    state: State, key: Key, request: Create, now_ms: int, limits: Limits, append_end: AppendEnd
+) -> tuple[list[Effect], Created]:
+    """Return the effects and the answer of a create, or refuse it."""
+    effects: list[Effect] = list(lifetime.expire(state, key, now_ms))
+    existing = state.streams.get(key)
+    if existing is not None and not (effects and not existing.forks):
+        if existing.soft_deleted or effects:
+            raise PathBlockedError(path=key.path)
+        _require_same(state, existing, request)
+        touched = lifetime.touch(existing, now_ms, limits)
+        return list(touched), Created(False, existing.content_type, existing.tail, existing.closed)
+    created = _created(state, key, request, now_ms, limits, append_end)
+    payload = messages.EMPTY
+    if request.body:
+        payload = messages.parse(request.body, json=content.is_json(created.content_type), limits=limits)
+    effects.append(created)
+    tail = created.base + payload.count
+    if payload.data or request.closed:
+        effects.append(
+            Appended(
+                created.stream,
+                created.base,
+                now_ms,
+                payload.lengths,
+                None,
+                None,
+                request.closed,
+                payload.data,
+            )
+        )
+    return effects, Created(True, created.content_type, tail, request.closed)
+
+
+def _created(
+    state: State, key: Key, request: Create, now_ms: int, limits: Limits, append_end: AppendEnd
+) -> StreamCreated:
+    if request.fork is None:
+        return StreamCreated(
+            state.next_id,
+            *key,
+            request.content_type or content.DEFAULT,
+            now_ms,
+            request.ttl_seconds,
+            request.expires_at_ms,
+        )
+    source = _source(state, key, request.fork, now_ms)
+    if request.content_type is not None and not _same_type(request.content_type, source.content_type):
+        raise ContentTypeMismatchError(sent=request.content_type, expected=source.content_type)
+    if source.depth >= limits.fork_depth_max:
+        raise ForkTooDeepError(fork_depth_max=limits.fork_depth_max)
+    inherits = request.ttl_seconds is None and request.expires_at_ms is None
+    return StreamCreated(
+        state.next_id,
+        *key,
+        source.content_type,
+        now_ms,
+        source.ttl_seconds if inherits else request.ttl_seconds,
+        source.expires_at_ms if inherits else request.expires_at_ms,
+        source.id,
+        _fork_position(source, request.fork, append_end),
+        request.fork.anchor is None,
+    )
+
+
+def _source(state: State, key: Key, fork: Fork, now_ms: int) -> Stream:
+    try:
+        return lifetime.find(state, Key(key.workspace, fork.source), now_ms)
+    except StreamGoneError:
+        raise PathBlockedError(path=fork.source) from None
+
+
+def _fork_position(source: Stream, fork: Fork, append_end: AppendEnd) -> int:
+    if fork.anchor is None:
+        if fork.beyond:
+            raise InvalidForkError(problem="a Stream-Fork-Sub-Offset above 0 needs a Stream-Fork-Offset")
+        return source.tail
+    if fork.anchor > source.tail:
+        raise InvalidForkError(
+            problem=f"Stream-Fork-Offset lies beyond the source's end, {offsets.encode(source.tail)}"
+        )
+    if fork.beyond:
+        end = append_end(source, fork.anchor)
+        if end is None or fork.anchor + fork.beyond > end:
+            raise InvalidForkError(
+                problem="Stream-Fork-Sub-Offset reaches past the append at Stream-Fork-Offset"
+            )
+    return fork.anchor + fork.beyond
+
+
+def _require_same(state: State, existing: Stream, request: Create) -> None:
+    def differs(difference: str) -> StreamExistsError:
+        return StreamExistsError(path=existing.key.path, difference=difference)
+
+    if (request.fork is None) != (existing.parent is None):
+        raise differs("fork source")
+    if request.fork is not None:
+        _require_same_fork(existing, request.fork, differs)
+    asked = request.content_type or (content.DEFAULT if request.fork is None else existing.content_type)
+    if not _same_type(asked, existing.content_type):
+        raise differs("content type")
+    inherits = request.fork is not None and request.ttl_seconds is None and request.expires_at_ms is None
+    expiry = (request.ttl_seconds, request.expires_at_ms)
+    if not inherits and expiry != (existing.ttl_seconds, existing.expires_at_ms):
+        raise differs("TTL or expiry")
+    if request.closed != existing.closed:
+        raise differs("closed state")
+
+
+def _require_same_fork(existing: Stream, fork: Fork, differs: Callable[[str], StreamExistsError]) -> None:
+    assert existing.parent is not None
+    if fork.source != existing.parent.key.path:
+        raise differs("fork source")
+    if fork.anchor is None:
+        same = existing.fork_at_tail or existing.base == existing.parent.tail
+    else:
+        same = existing.base == fork.anchor + fork.beyond
+    if not same:
+        raise differs("fork offset")
+
+
+def _same_type(one: str, other: str) -> bool:
+    return content.media_type(one) == content.media_type(other)

@@ -1,0 +1,162 @@
+"""Effects: what the log holds. Facts, not commands, so replay never validates again.
+
+Tags and the order of fields are part of the log format (``docs/formats/log.md``): a field is
+only ever added at the end, with a default, and a tag is never used for anything else.
+"""
+
+import msgspec
+
+
+class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A stream exists from now on, empty, with ``tail == base``."""
+
+    stream: int
+    workspace: str
+    path: str
+    content_type: str
+    created_at_ms: int
+    ttl_seconds: int | None = None
+    expires_at_ms: int | None = None
+    parent: int | None = None
+    base: int = 0
+    fork_at_tail: bool = False
+
+
+class Appended(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """Records, producer state and close flag of one append, together or not at all."""
+
+    stream: int
+    first: int
+    at_ms: int
+    lengths: tuple[int, ...]
+    producer: tuple[str, int, int] | None
+    seq: str | None
+    closed: bool
+    data: bytes
+
+    @property
+    def next(self) -> int:
+        """The position after the last record."""
+        return self.first + (len(self.lengths) or len(self.data))
+
+
+class StreamRemoved(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A stream is gone; with ``soft`` its records stay for its forks and its path is blocked."""
+
+    stream: int
+    soft: bool = False
+
+
+class StreamTouched(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """A stream with a TTL was used at this time."""
+
+    stream: int
+    at_ms: int
+
+
+class SubscriptionCreated(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    """A subscription exists from now on; ``config`` is its normalised configuration as JSON."""
+
+    workspace: str
+    id: str
+    config: bytes
+    base_url: str
+    created_at_ms: int
+
+
+class SubscriptionRemoved(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """A subscription is gone."""
+
+    workspace: str
+    id: str
+
+
+class Linked(msgspec.Struct, frozen=True, array_like=True, tag=18):
+    """A subscription watches these streams, each as (path, explicit, acked, stream).
+
+    It replaces what was known of a path. ``acked`` is -1 before the first record; ``stream``
+    is None while nothing exists at the path.
+    """
+
+    workspace: str
+    id: str
+    links: tuple[tuple[str, bool, int, int | None], ...]
+
+
+class Unlinked(msgspec.Struct, frozen=True, array_like=True, tag=19):
+    """A subscription no longer watches these streams."""
+
+    workspace: str
+    id: str
+    paths: tuple[str, ...]
+
+
+class Woken(msgspec.Struct, frozen=True, array_like=True, tag=20):
+    """A wake was issued: a new generation; ``snapshot`` is what a webhook's "done" acknowledges."""
+
+    workspace: str
+    id: str
+    generation: int
+    wake_id: str
+    snapshot: dict[str, int]
+
+
+class Claimed(msgspec.Struct, frozen=True, array_like=True, tag=21):
+    """A worker holds the current wake until the lease ends."""
+
+    workspace: str
+    id: str
+    holder: str
+    lease_until_ms: int
+
+
+class Acked(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    """Positions were processed; the lease of the current wake moves to ``lease_until_ms``."""
+
+    workspace: str
+    id: str
+    acks: dict[str, int]
+    lease_until_ms: int
+
+
+class WakeEnded(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """The current wake is over: done, released or its lease has run out."""
+
+    workspace: str
+    id: str
+
+
+class Delivered(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """The webhook of the current wake was accepted by its receiver, who has the lease from now on."""
+
+    workspace: str
+    id: str
+    lease_until_ms: int
+
+
+class DeliveryFailed(msgspec.Struct, frozen=True, array_like=True, tag=25):
+    """The webhook of the current wake was not accepted and is tried again later."""
+
+    workspace: str
+    id: str
+    retries: int
+    next_attempt_at_ms: int
+
+
+StreamEffect = StreamCreated | Appended | StreamRemoved | StreamTouched
+SubscriptionEffect = (
+    SubscriptionCreated
+    | SubscriptionRemoved
+    | Linked
+    | Unlinked
+    | Woken
+    | Claimed
+    | Acked
+    | WakeEnded
+    | Delivered
+    | DeliveryFailed
+)
+Effect = StreamEffect | SubscriptionEffect
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Effect).decode

@@ -1,0 +1,222 @@
+"""All subscriptions of one partition, changed by effects and by nothing else.
+
+A subscription watches streams through links and is woken when one of them grows beyond what
+was acknowledged. At most one wake is in flight; its generation fences off every earlier one.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from durable_sessions.streams.effects import (
+    Acked,
+    Claimed,
+    Delivered,
+    DeliveryFailed,
+    Linked,
+    SubscriptionCreated,
+    SubscriptionEffect,
+    SubscriptionRemoved,
+    Unlinked,
+    WakeEnded,
+    Woken,
+)
+from durable_sessions.streams.globs import Glob
+from durable_sessions.streams.stream import Key
+
+Kind: TypeAlias = Literal["webhook", "pull-wake"]
+
+
+class Config(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a client asked for, normalised: two requests mean the same if these are equal.
+
+    ``streams`` is a digest of the streams first asked for. The links themselves change later,
+    and repeating the list here would double the size of the largest request.
+    """
+
+    type: Kind
+    lease_ttl_ms: int
+    pattern: str | None = None
+    streams: str | None = None
+    webhook_url: str | None = None
+    wake_stream: str | None = None
+    description: str | None = None
+
+
+class SubscriptionKey(NamedTuple):
+    """What names a subscription below the HTTP layer."""
+
+    workspace: str
+    id: str
+
+
+class Link(NamedTuple):
+    """A watched stream; ``acked`` is -1 before the first record.
+
+    ``stream`` is the identity of the stream at the path, so that one which is deleted and made
+    anew is not mistaken for the old one; None while there is none yet.
+    """
+
+    explicit: bool
+    acked: int
+    stream: int | None
+
+
+@dataclass(slots=True)
+class Wake:
+    """A wake in flight. A pull wake has a lease once it is claimed, a webhook's once it is delivered."""
+
+    id: str
+    snapshot: dict[str, int]
+    holder: str | None = None
+    lease_until_ms: int | None = None
+    delivered: bool = False
+    retries: int = 0
+    next_attempt_at_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Subscription:
+    """Everything that decisions about one subscription depend on."""
+
+    key: SubscriptionKey
+    config: Config
+    base_url: str
+    created_at_ms: int
+    links: dict[str, Link] = field(default_factory=dict)
+    generation: int = 0
+    wake: Wake | None = None
+    glob: Glob | None = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.glob = None if self.config.pattern is None else Glob(self.config.pattern)
+
+    @property
+    def failed(self) -> bool:
+        """Say whether the last attempt to deliver the current wake failed."""
+        return self.wake is not None and self.wake.retries > 0
+
+
+class Subscriptions:
+    """The subscriptions at the tip, with an index from each watched stream to its watchers."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, dict[str, Subscription]] = {}
+        self._watchers: dict[Key, dict[SubscriptionKey, Subscription]] = {}
+        self._wake_streams: Counter[Key] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._all.values()))
+
+    def __iter__(self) -> Iterator[Subscription]:
+        for workspace in self._all.values():
+            yield from workspace.values()
+
+    def get(self, key: SubscriptionKey) -> Subscription | None:
+        """Return a subscription, None if there is none."""
+        return self._all.get(key.workspace, {}).get(key.id)
+
+    def of(self, workspace: str) -> Collection[Subscription]:
+        """Return the subscriptions of a workspace."""
+        return self._all.get(workspace, {}).values()
+
+    def watching(self, stream: Key) -> Collection[Subscription]:
+        """Return the subscriptions that have a link to a stream, in constant time."""
+        return self._watchers.get(stream, {}).values()
+
+    def is_wake_stream(self, stream: Key) -> bool:
+        """Say whether wake events of any subscription are appended to this stream."""
+        return stream in self._wake_streams
+
+    def apply(self, effect: SubscriptionEffect) -> None:
+        """Carry out one effect."""
+        if isinstance(effect, SubscriptionCreated):
+            self._create(effect)
+            return
+        subscription = self._all[effect.workspace][effect.id]
+        if isinstance(effect, SubscriptionRemoved):
+            self._remove(subscription)
+        elif isinstance(effect, Linked):
+            for path, explicit, acked, stream in effect.links:
+                self._link(subscription, path, Link(explicit, acked, stream))
+        elif isinstance(effect, Unlinked):
+            for path in effect.paths:
+                del subscription.links[path]
+                _forget_in_snapshot(subscription, path)
+                self._unwatch(path, subscription)
+        else:
+            _apply_to_wake(subscription, effect)
+
+    def _create(self, effect: SubscriptionCreated) -> None:
+        config = msgspec.json.decode(effect.config, type=Config)
+        key = SubscriptionKey(effect.workspace, effect.id)
+        there = self._all.setdefault(key.workspace, {})
+        assert key.id not in there, "an id is used again only after its removal"
+        there[key.id] = Subscription(key, config, effect.base_url, effect.created_at_ms)
+        if config.wake_stream is not None:
+            self._wake_streams[Key(key.workspace, config.wake_stream)] += 1
+
+    def _remove(self, subscription: Subscription) -> None:
+        key = subscription.key
+        for path in subscription.links:
+            self._unwatch(path, subscription)
+        if subscription.config.wake_stream is not None:
+            wake_stream = Key(key.workspace, subscription.config.wake_stream)
+            self._wake_streams[wake_stream] -= 1
+            if not self._wake_streams[wake_stream]:
+                del self._wake_streams[wake_stream]
+        del self._all[key.workspace][key.id]
+        if not self._all[key.workspace]:
+            del self._all[key.workspace]
+
+    def _link(self, subscription: Subscription, path: str, link: Link) -> None:
+        known = subscription.links.get(path)
+        if known is not None and known.stream != link.stream:
+            _forget_in_snapshot(subscription, path)
+        subscription.links[path] = link
+        watchers = self._watchers.setdefault(Key(subscription.key.workspace, path), {})
+        watchers[subscription.key] = subscription
+
+    def _unwatch(self, path: str, subscription: Subscription) -> None:
+        stream = Key(subscription.key.workspace, path)
+        del self._watchers[stream][subscription.key]
+        if not self._watchers[stream]:
+            del self._watchers[stream]
+
+
+def _forget_in_snapshot(subscription: Subscription, path: str) -> None:
+    """Keep a "done" that was meant for one stream from acknowledging its successor at the path."""
+    if subscription.wake is not None:
+        subscription.wake.snapshot.pop(path, None)
+
+
+WakeEffect: TypeAlias = Woken | Claimed | Acked | WakeEnded | Delivered | DeliveryFailed
+
+
+def _apply_to_wake(subscription: Subscription, effect: WakeEffect) -> None:
+    if isinstance(effect, Woken):
+        assert subscription.wake is None, "one wake at a time"
+        subscription.generation = effect.generation
+        subscription.wake = Wake(effect.wake_id, dict(effect.snapshot))
+        return
+    wake = subscription.wake
+    assert wake is not None, "only a wake in flight can be worked on"
+    if isinstance(effect, WakeEnded):
+        subscription.wake = None
+    elif isinstance(effect, Claimed):
+        wake.holder, wake.lease_until_ms = effect.holder, effect.lease_until_ms
+    elif isinstance(effect, Acked):
+        for path, acked in effect.acks.items():
+            subscription.links[path] = subscription.links[path]._replace(acked=acked)
+        wake.lease_until_ms = effect.lease_until_ms
+    elif isinstance(effect, Delivered):
+        wake.delivered, wake.lease_until_ms = True, effect.lease_until_ms
+        wake.retries, wake.next_attempt_at_ms = 0, None
+    else:
+        wake.retries, wake.next_attempt_at_ms = effect.retries, effect.next_attempt_at_ms

@@ -1,0 +1,56 @@
+"""A log in memory, for tests that want to decide when a batch becomes durable, or fails."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from durable_sessions.errors import LogError
+from durable_sessions.log import Extent
+
+
+class MemoryLog:
+    """Keeps batches in a list; ``hold`` stops syncs from returning, ``fail`` makes the next one fail."""
+
+    def __init__(self, batches: list[bytes] | None = None) -> None:
+        self.batches: list[bytes] = list(batches or [])
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._failure: str | None = None
+
+    def hold(self) -> None:
+        """Let no append return until :meth:`release`."""
+        self._gate.clear()
+
+    def release(self) -> None:
+        """Let appends return."""
+        self._gate.set()
+
+    def fail(self, reason: str) -> None:
+        """Make the next append, and all after it, fail."""
+        self._failure = reason
+
+    async def append(self, batch: bytes) -> int:
+        """Keep a batch; its position is its number, from 1."""
+        await self._gate.wait()
+        if self._failure is not None:
+            raise LogError(reason=self._failure)
+        self.batches.append(batch)
+        return len(self.batches)
+
+    async def replay(self, after: int = 0) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield the batches after a position."""
+        for position, batch in enumerate(self.batches, start=1):
+            if position > after:
+                yield position, batch
+
+    async def read(self, extents: Sequence[Extent]) -> list[bytes]:
+        """Return the bytes of each extent."""
+        return [
+            self.batches[extent.position - 1][extent.offset : extent.offset + extent.length]
+            for extent in extents
+        ]
+
+    async def trim(self, through: int) -> None:
+        """Keep everything: positions are list indexes."""
+
+    async def close(self) -> None:
+        """Do nothing."""
