@@ -3,6 +3,8 @@
 Everything else, a ``*`` inside a longer segment included, stands for itself.
 """
 
+from itertools import takewhile
+
 ONE = "*"
 ANY = "**"
 
@@ -10,14 +12,17 @@ ANY = "**"
 class Glob:
     """A pattern made ready for matching many paths."""
 
-    __slots__ = ("_segments", "pattern")
+    __slots__ = ("_prefix", "_segments", "pattern")
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._segments = pattern.split("/")
+        self._prefix = "/".join(takewhile(lambda segment: segment not in (ONE, ANY), self._segments))
 
     def matches(self, path: str) -> bool:
         """Say whether the whole path fits, in at most segments-of-pattern times segments-of-path steps."""
+        if not path.startswith(self._prefix):  # settles most paths, at little cost
+            return False
         pattern, segments = self._segments, path.split("/")
         at = matched = 0
         # Only the last ** is ever widened: what an earlier one could still take in, the last

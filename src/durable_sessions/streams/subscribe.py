@@ -21,7 +21,7 @@ from durable_sessions.streams.effects import (
 )
 from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscriptions import Config, Link, Subscription, SubscriptionKey
 from durable_sessions.streams.watched import Changes, linked, visible
 
@@ -105,6 +105,15 @@ def unlink(state: State, key: SubscriptionKey, path: str, now_ms: int) -> list[E
     return changes_as_effects(key, {path: None})
 
 
+def is_unsettled(state: State, subscription: Subscription, path: str, now_ms: int) -> bool:
+    """Say whether the link, or its absence, does not fit the stream at a path any more."""
+    known = subscription.links.get(path)
+    stream = visible(state, Key(subscription.key.workspace, path), now_ms)
+    if known is not None and known.stream is not None:
+        return stream is None or stream.id != known.stream
+    return stream is not None and (known is not None or _is_found(state, subscription, stream))
+
+
 def relink(
     state: State, subscription: Subscription, paths: Iterable[str], now_ms: int, limits: Limits
 ) -> tuple[Changes, list[str]]:
@@ -119,18 +128,18 @@ def relink(
     count = len(subscription.links)
     spare = _caught_up(state, subscription)
     for path in paths:
+        if not is_unsettled(state, subscription, path, now_ms):
+            continue
         known = subscription.links.get(path)
         stream = visible(state, Key(subscription.key.workspace, path), now_ms)
         if known is not None and known.stream is not None:
-            if stream is not None and stream.id == known.stream:
-                continue
             changes[path] = known = None
             count -= 1
         if stream is None:
             continue
         if known is not None:
             changes[path] = known._replace(stream=stream.id)
-        elif stream.tail > stream.base and _matched_by(state, subscription, stream.key):
+        elif _is_found(state, subscription, stream):
             if count >= limits.subscription_streams_max:
                 victim = next((candidate for candidate in spare if candidate not in changes), None)
                 if victim is None:
@@ -167,6 +176,11 @@ def _explicit(
         stream = visible(state, Key(key.workspace, path), now_ms)
         links[path] = Link(True, 0, None) if stream is None else Link(True, stream.tail, stream.id)
     return links
+
+
+def _is_found(state: State, subscription: Subscription, stream: Stream) -> bool:
+    """Say whether a pattern takes in a stream without a link: it does once something was appended."""
+    return stream.tail > stream.base and _matched_by(state, subscription, stream.key)
 
 
 def _matched_by(state: State, subscription: Subscription, stream: Key) -> bool:

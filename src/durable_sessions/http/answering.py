@@ -1,0 +1,201 @@
+"""The sending half of a connection: one answer, at once, later, or piece by piece."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable
+from functools import partial
+
+import structlog
+
+from durable_sessions.http.faults import close_iterator, internal_error
+from durable_sessions.http.message import Answer, Request, Response, StreamingResponse
+from durable_sessions.http.parsing import STOPPED
+from durable_sessions.http.reader import RequestReader
+from durable_sessions.http.state import ServerState
+from durable_sessions.http.wire import (
+    BODILESS_STATUSES,
+    HEAD_REQUEST,
+    HTTP_1_0,
+    LAST_CHUNK,
+    LAST_REQUEST,
+    encode_response,
+    encode_stream_head,
+)
+
+# Why the next request is not answered now: one is being answered, the peer does not read, the end.
+RUNNING, WRITE_PAUSED, CLOSED = 1, 2, 4
+
+_log = structlog.get_logger(__name__)
+
+
+class Answerer(RequestReader):
+    """Calls the handler and sends what it answers.
+
+    A handler that answers at once costs no task and one write. The awaitable of one that does
+    not is cancelled when the peer goes away, so it must belong to this request alone.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_blocked",
+        "_handler",
+        "_heads",
+        "_loop",
+        "_running",
+        "_transport",
+        "_write_waiter",
+        "bytes_out",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state)
+        self.bytes_out = 0
+        self._loop = state.loop
+        self._handler = state.handler
+        self._heads = state.heads
+        self._answers = state.answers
+        self._blocked = 0
+        self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
+        self._write_waiter: asyncio.Future[None] | None = None
+
+    @abstractmethod
+    def next_turn(self) -> None:
+        """Answer what has been waiting, if anything has."""
+
+    def answer(self, request: Request, flags: int) -> None:
+        """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
+        try:
+            answer = self._handler(request)
+        except Exception as error:
+            answer = internal_error(error)
+        if type(answer) is Response:
+            self._send(answer, flags)
+        else:
+            self._start(answer, flags)
+
+    def _start(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
+        self._blocked |= RUNNING
+        if isinstance(answer, asyncio.Future):
+            self._running = answer
+            answer.add_done_callback(partial(self._future_done, flags))
+        else:
+            self._running = self._loop.create_task(self._run(answer, flags))
+
+    def _future_done(self, flags: int, future: asyncio.Future[Answer]) -> None:
+        try:
+            answer = future.result()
+        except (Exception, asyncio.CancelledError) as error:
+            if self._blocked & CLOSED and future.cancelled():
+                return
+            answer = internal_error(error)
+        if type(answer) is Response:
+            self._finish(answer, flags)
+        else:
+            self._running = self._loop.create_task(self._run(answer, flags))
+
+    async def _run(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
+        if not isinstance(answer, Response | StreamingResponse):
+            try:
+                answer = await answer
+            except asyncio.CancelledError as error:
+                if self._blocked & CLOSED:
+                    raise
+                answer = internal_error(error)
+            except Exception as error:
+                answer = internal_error(error)
+        if isinstance(answer, StreamingResponse):
+            await self._stream(answer, flags)
+        else:
+            self._finish(answer, flags)
+
+    def _finish(self, response: Response, flags: int) -> None:
+        if self._blocked & CLOSED:
+            return
+        self._running = None
+        self._blocked &= ~RUNNING
+        self._send(response, flags | LAST_REQUEST if self.draining else flags)
+        self.next_turn()
+
+    def _send(self, response: Response, flags: int) -> None:
+        try:
+            data = encode_response(self._heads, response, flags)
+            self._answers[response.status // 100] += 1
+        except Exception as error:
+            data = encode_response(self._heads, internal_error(error), flags)
+            self._answers[5] += 1
+        self.bytes_out += len(data)
+        self._transport.write(data)
+        if flags & LAST_REQUEST:
+            self.close()
+
+    def _write(self, data: bytes) -> None:
+        self.bytes_out += len(data)
+        self._transport.write(data)
+
+    async def _stream(self, answer: StreamingResponse, flags: int) -> None:
+        if flags & HTTP_1_0 or self.draining:
+            flags |= LAST_REQUEST
+        try:
+            head = encode_stream_head(self._heads, answer.status, answer.headers, flags)
+            self._answers[answer.status // 100] += 1
+        except Exception as error:
+            await close_iterator(answer.chunks)
+            self._finish(internal_error(error), flags)
+            return
+        try:
+            if not self._blocked & CLOSED:
+                self._write(head)
+                if not flags & HEAD_REQUEST and answer.status not in BODILESS_STATUSES:
+                    await self._send_chunks(answer.chunks, chunked=not flags & HTTP_1_0)
+        except BaseException as error:
+            # Without its end the peer can tell that the body is incomplete.
+            self.abort()
+            if not isinstance(error, Exception):
+                raise
+            _log.error("stream_failed", exc_info=error)
+        finally:
+            await close_iterator(answer.chunks)
+        if self._blocked & CLOSED:
+            return
+        self._running = None
+        self._blocked &= ~RUNNING
+        if flags & LAST_REQUEST or self.draining:
+            self.close()
+        self.next_turn()
+
+    async def _send_chunks(self, chunks: AsyncIterator[bytes], *, chunked: bool) -> None:
+        async for chunk in chunks:
+            if not chunk:
+                continue  # on the wire it would mean the end
+            self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+            while self._blocked & WRITE_PAUSED:
+                self._write_waiter = self._loop.create_future()
+                await self._write_waiter
+        if chunked:
+            self._write(LAST_CHUNK)
+
+    def pause_writing(self) -> None:
+        """Send nothing more: the peer does not read as fast as we write."""
+        self._blocked |= WRITE_PAUSED
+
+    def resume_writing(self) -> None:
+        """Go on where :meth:`pause_writing` stopped."""
+        self._blocked &= ~WRITE_PAUSED
+        waiter, self._write_waiter = self._write_waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        self.next_turn()
+
+    def close(self) -> None:
+        """Close when everything written has been sent."""
+        self._blocked |= CLOSED
+        self.phase = STOPPED
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection without waiting for anything."""
+        self._blocked |= CLOSED
+        self.phase = STOPPED
+        self._transport.abort()

@@ -1,0 +1,183 @@
+"""One connection: its requests in their turn, and its life from accepting to losing it."""
+
+import asyncio
+from collections import deque
+from typing import cast
+
+from durable_sessions.errors import DurableSessionsError, OverloadedError
+from durable_sessions.http.answering import CLOSED, RUNNING, Answerer
+from durable_sessions.http.errors import error_response
+from durable_sessions.http.lingering import Lingering
+from durable_sessions.http.message import Request
+from durable_sessions.http.parsing import IDLE, IN_BODY, STOPPED
+from durable_sessions.http.state import ServerState
+from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
+
+# Connections beyond the limit that may wait until their 503 was read; more are cut at once.
+REFUSED_CONNECTIONS_MAX = 256
+
+
+class Connection(Answerer):
+    """Serves one connection, in the order of its requests, until either side ends it."""
+
+    __slots__ = (
+        "_continue_due",
+        "_drained_bytes",
+        "_drained_since",
+        "_idle_since",
+        "_queue",
+        "_queue_bytes",
+        "_seen_bytes",
+    )
+
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state)
+        self._queue: deque[tuple[Request | DurableSessionsError, int]] = deque()
+        self._queue_bytes = 0
+        self._continue_due = False
+        # What the last sweep saw; so no request has to look at the time.
+        self._seen_bytes = -1
+        self._idle_since = 0.0
+        self._drained_bytes = -1
+        self._drained_since = 0.0
+
+    # Turns ------------------------------------------------------------------------------
+
+    def request_received(self, request: Request, flags: int) -> None:
+        """Answer now, or in turn; stop reading while much is waiting."""
+        if not self._blocked:
+            self.answer(request, flags)
+        elif not self._blocked & CLOSED:
+            self._continue_due = False
+            self._queue.append((request, flags))
+            self._queue_bytes += len(request.body)
+            limits = self._limits
+            if (
+                len(self._queue) >= limits.pipeline_requests_max
+                or self._queue_bytes > limits.write_buffer_bytes_max
+            ):
+                self.read_paused = True
+                self._transport.pause_reading()
+
+    def refuse(self, error: DurableSessionsError) -> None:
+        """Answer ``error`` in turn, then close; nothing more is read."""
+        flags = LAST_REQUEST
+        if self._url and self._parser.get_method() == b"HEAD":
+            flags |= HEAD_REQUEST
+        self.phase = STOPPED
+        if not self._blocked:
+            self._send_refusal(error, flags)
+        elif not self._blocked & CLOSED:
+            self._queue.append((error, flags))
+
+    def send_continue(self) -> None:
+        """Tell the peer, in turn, that the body of the request being read is wanted."""
+        if self._blocked:
+            self._continue_due = True
+        else:
+            self._write(CONTINUE)
+
+    def next_turn(self) -> None:
+        """Answer what has been waiting, and read on when nothing waits any more."""
+        while not self._blocked:
+            if self._queue:
+                request, flags = self._queue.popleft()
+                if isinstance(request, DurableSessionsError):
+                    self._send_refusal(request, flags)
+                else:
+                    self._queue_bytes -= len(request.body)
+                    self.answer(request, flags)
+            elif self.read_paused:
+                self.read_paused = False
+                held, self.held = self.held, b""
+                self.feed_slices(held)
+                if not self.read_paused:
+                    self._transport.resume_reading()
+            else:
+                if self._continue_due:
+                    self._continue_due = False
+                    self._write(CONTINUE)
+                return
+
+    def _send_refusal(self, error: DurableSessionsError, flags: int) -> None:
+        response = error_response(error)
+        self._answers[response.status // 100] += 1
+        self._write(encode_response(self._heads, response, flags))
+        self._linger()
+
+    # Life -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve, unless there are too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        self._state.add(self)
+        excess = len(self._state.peers) - self._limits.connections_max
+        if self._state.draining or excess > REFUSED_CONNECTIONS_MAX:
+            self.abort()
+        elif excess > 0:
+            self.refuse(OverloadedError(what="connections"))
+
+    def eof_received(self) -> None:
+        """Take the end of the input for the end of the peer: a half-closed one cannot be told apart."""
+        self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel what nobody waits for any more."""
+        self._stop()
+        del self._parser  # it refers back to us
+        self._state.remove(self)
+
+    def running(self) -> asyncio.Task[None] | None:
+        """Return the task that is answering a request, if there is one."""
+        return self._running if isinstance(self._running, asyncio.Task) else None
+
+    def drain(self) -> None:
+        """Take no new request; close when what is under way has been answered."""
+        self.draining = True
+        if self.phase == IN_BODY:
+            self.flags |= LAST_REQUEST
+        elif self.phase == IDLE and not self._blocked & RUNNING:
+            self.close()
+
+    def sweep(self, now: float) -> None:
+        """End what has taken too long at ``now``."""
+        self.time_out(now)
+        self._cut_if_stalled(now)
+        self._close_if_idle(now)
+
+    def _cut_if_stalled(self, now: float) -> None:
+        drained_bytes = self.bytes_out - self._transport.get_write_buffer_size()
+        if drained_bytes == self.bytes_out or drained_bytes != self._drained_bytes:
+            self._drained_bytes = drained_bytes
+            self._drained_since = now
+        elif now - self._drained_since > self._limits.write_stall_seconds_max:
+            self.abort()
+
+    def _close_if_idle(self, now: float) -> None:
+        if self._blocked or self.phase != IDLE or self.bytes_in != self._seen_bytes:
+            self._seen_bytes = self.bytes_in
+            self._idle_since = now
+        elif now - self._idle_since > self._limits.idle_seconds_max:
+            self.close()
+
+    def _linger(self) -> None:
+        successor = Lingering(self._state, self._transport, self.bytes_in, self.bytes_out)
+        self._state.replace(self, successor)
+        self._transport.set_protocol(successor)
+        self._transport.write_eof()
+        if self.read_paused:
+            self._transport.resume_reading()
+        self._stop()
+        del self._parser  # it refers back to us
+
+    def _stop(self) -> None:
+        self._blocked |= CLOSED
+        self.phase = STOPPED
+        self._queue.clear()
+        self._state.body_bytes -= len(self._body)
+        self._body.clear()
+        running, self._running = self._running, None
+        if running is not None:
+            # Not at once: a coroutine that has never run would not close what it was given.
+            self._loop.call_soon(running.cancel)

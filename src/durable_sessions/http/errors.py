@@ -1,0 +1,117 @@
+"""How a failure looks over HTTP: one table from code to status, one shape of body."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from durable_sessions.errors import (
+    AlreadyClaimedError,
+    DurableSessionsError,
+    MethodNotAllowedError,
+    PreconditionFailedError,
+    ProducerGapError,
+    StaleEpochError,
+    StreamClosedError,
+)
+from durable_sessions.http.message import Header, Response
+
+STATUS_BY_CODE: dict[str, int] = {
+    "invalid_request": 400,
+    "invalid_path": 400,
+    "invalid_offset": 400,
+    "offset_beyond_tail": 400,
+    "invalid_header": 400,
+    "invalid_json": 400,
+    "invalid_fork": 400,
+    "empty_body": 400,
+    "missing_content_type": 400,
+    "new_epoch_sequence": 400,
+    "malformed_request": 400,
+    "webhook_url_rejected": 400,
+    "token_invalid": 401,
+    "token_expired": 401,
+    "stale_epoch": 403,
+    "route_not_found": 404,
+    "stream_not_found": 404,
+    "subscription_not_found": 404,
+    "method_not_allowed": 405,
+    "request_timeout": 408,
+    "stream_exists": 409,
+    "path_blocked": 409,
+    "stream_closed": 409,
+    "content_type_mismatch": 409,
+    "sequence_conflict": 409,
+    "producer_gap": 409,
+    "too_many_producers": 409,
+    "fork_too_deep": 409,
+    "subscription_already_exists": 409,
+    "too_many_subscriptions": 409,
+    "fenced": 409,
+    "already_claimed": 409,
+    "no_pending_work": 409,
+    "invalid_ack": 409,
+    "stream_gone": 410,
+    "precondition_failed": 412,
+    "body_too_large": 413,
+    "target_too_long": 414,
+    "headers_too_large": 431,
+    "internal": 500,
+    "log_failed": 500,
+    "log_damaged": 500,
+    "log_locked": 500,
+    "log_version": 500,
+    "overloaded": 503,
+    "shutting_down": 503,
+    "partition_stopped": 503,
+    "outcome_unknown": 503,
+    "cold_read_failed": 503,
+}
+
+# The subscription protocol spells its codes in upper case, and one of them differently.
+_WIRE_CODES: dict[str, str] = {
+    code: code.upper()
+    for code in (
+        "subscription_not_found",
+        "subscription_already_exists",
+        "too_many_subscriptions",
+        "webhook_url_rejected",
+        "token_invalid",
+        "token_expired",
+        "fenced",
+        "already_claimed",
+        "no_pending_work",
+    )
+} | {"invalid_ack": "INVALID_OFFSET"}
+
+_HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, object]]]] = {
+    StreamClosedError: lambda e: [(b"Stream-Closed", "true"), (b"Stream-Next-Offset", e.tail)],
+    StaleEpochError: lambda e: [(b"Producer-Epoch", e.current)],
+    ProducerGapError: lambda e: [
+        (b"Producer-Expected-Seq", e.expected),
+        (b"Producer-Received-Seq", e.received),
+    ],
+    PreconditionFailedError: lambda e: [(b"Stream-Next-Offset", e.tail)],
+    MethodNotAllowedError: lambda e: [(b"Allow", e.allow)],
+}
+
+_BASE_HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+
+
+def error_response(error: DurableSessionsError) -> Response:
+    """Return the answer for ``error``; every failure that a client sees is made here."""
+    status = STATUS_BY_CODE[error.code]
+    headers = _BASE_HEADERS.copy()
+    if status == 503:
+        headers.append((b"Retry-After", b"1"))
+    more = _HEADERS.get(type(error))
+    if more is not None:
+        headers.extend((name, str(value).encode()) for name, value in more(error))
+    detail: dict[str, object] = {
+        "code": _WIRE_CODES.get(error.code, error.code),
+        "message": str(error),
+    }
+    if isinstance(error, AlreadyClaimedError):
+        detail["current_holder"] = error.current_holder
+        detail["generation"] = error.generation
+    return Response(status, headers, msgspec.json.encode({"error": detail}))

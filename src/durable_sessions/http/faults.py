@@ -1,0 +1,28 @@
+"""What a carrier does when the application fails in a way that it promised not to."""
+
+from collections.abc import AsyncIterator
+
+import structlog
+
+from durable_sessions.errors import InternalError
+from durable_sessions.http.errors import error_response
+from durable_sessions.http.message import Response
+
+_log = structlog.get_logger(__name__)
+
+
+def internal_error(error: BaseException) -> Response:
+    """Log ``error`` with its traceback and return the answer that stands in for it."""
+    _log.error("handler_failed", exc_info=error)
+    return error_response(InternalError())
+
+
+async def close_iterator(chunks: AsyncIterator[bytes]) -> None:
+    """Run the clean-up of a streamed body; an iterator without ``aclose`` has none."""
+    close = getattr(chunks, "aclose", None)
+    if close is None:
+        return
+    try:
+        await close()
+    except Exception as error:
+        _log.error("stream_clean_up_failed", exc_info=error)

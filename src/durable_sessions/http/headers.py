@@ -1,0 +1,173 @@
+"""Request headers of the protocol, turned into requests of the stream layer."""
+
+import re
+from datetime import UTC, datetime
+
+from durable_sessions.errors import InvalidForkError, InvalidHeaderError
+from durable_sessions.http.message import Request
+from durable_sessions.http.paths import STREAM_ROOT, stream_path
+from durable_sessions.limits import Limits
+from durable_sessions.streams import content, offsets
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Create, Fork
+from durable_sessions.streams.stream import Producer
+
+_WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_DIGITS = re.compile(r"[0-9]+", re.ASCII)
+_RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+_ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
+
+
+def parse_append(request: Request, limits: Limits) -> Append:
+    """Return what a POST asks for."""
+    headers = request.headers
+    content_type = headers.get(b"content-type")
+    return Append(
+        request.body,
+        None if content_type is None else content_type.decode("latin-1"),
+        _producer(headers, limits) if b"producer-id" in headers or _has_other_producer(headers) else None,
+        _stream_seq(headers, limits) if b"stream-seq" in headers else None,
+        b"stream-closed" in headers and is_closed(headers),
+        _if_match(headers[b"if-match"].decode("latin-1")) if b"if-match" in headers else None,
+    )
+
+
+def parse_create(request: Request, limits: Limits) -> Create:
+    """Return what a PUT asks for."""
+    headers = request.headers
+    content_type = headers.get(b"content-type")
+    ttl, expires_at = headers.get(b"stream-ttl"), headers.get(b"stream-expires-at")
+    if ttl is not None and expires_at is not None:
+        raise InvalidHeaderError(
+            header="Stream-TTL", problem="send either Stream-TTL or Stream-Expires-At, not both"
+        )
+    return Create(
+        None
+        if content_type is None
+        else content.check(content_type.decode("latin-1"), limits.content_type_bytes_max),
+        None if ttl is None else _ttl_seconds(ttl.decode("latin-1"), limits),
+        None if expires_at is None else _expires_at_ms(expires_at.decode("latin-1")),
+        is_closed(headers),
+        request.body,
+        _fork(headers),
+    )
+
+
+def is_closed(headers: dict[bytes, bytes]) -> bool:
+    """Say whether Stream-Closed is true; any other value counts as absent."""
+    return headers.get(b"stream-closed", b"").lower() == b"true"
+
+
+def matches_etag(if_none_match: bytes, etag: str) -> bool:
+    """Say whether an If-None-Match header names this entity tag; weak ones count."""
+    value = if_none_match.decode("latin-1").strip()
+    return value == "*" or etag in [tag.removeprefix("W/") for tag in _ENTITY_TAG.findall(value)]
+
+
+def rfc3339(at_ms: int) -> str:
+    """Return a time as it is written in headers and JSON: UTC, with milliseconds."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+
+
+def _has_other_producer(headers: dict[bytes, bytes]) -> bool:
+    return b"producer-epoch" in headers or b"producer-seq" in headers
+
+
+def _producer(headers: dict[bytes, bytes], limits: Limits) -> Producer:
+    try:
+        name, epoch, seq = headers[b"producer-id"], headers[b"producer-epoch"], headers[b"producer-seq"]
+    except KeyError as missing:
+        raise InvalidHeaderError(
+            header=missing.args[0].decode().title(),
+            problem="it is missing; send Producer-Id, Producer-Epoch and Producer-Seq together",
+        ) from None
+    if not name or len(name) > limits.producer_id_bytes_max:
+        raise InvalidHeaderError(
+            header="Producer-Id", problem=f"send 1 to {limits.producer_id_bytes_max} bytes"
+        )
+    return Producer(
+        name.decode("latin-1"),
+        _producer_number("Producer-Epoch", epoch, limits),
+        _producer_number("Producer-Seq", seq, limits),
+    )
+
+
+def _producer_number(header: str, value: bytes, limits: Limits) -> int:
+    text = value.decode("latin-1")
+    if _DIGITS.fullmatch(text) and len(text) <= 16 and int(text) <= limits.producer_number_max:
+        return int(text)
+    raise InvalidHeaderError(
+        header=header, problem=f"{text[:40]!r} is not a whole number from 0 to {limits.producer_number_max}"
+    )
+
+
+def _stream_seq(headers: dict[bytes, bytes], limits: Limits) -> str:
+    value = headers[b"stream-seq"]
+    if not value or len(value) > limits.stream_seq_bytes_max:
+        raise InvalidHeaderError(
+            header="Stream-Seq", problem=f"send 1 to {limits.stream_seq_bytes_max} bytes"
+        )
+    return value.decode("latin-1")
+
+
+def _if_match(value: str) -> frozenset[int] | None:
+    if value.strip() == "*":
+        return None
+    tags = _ENTITY_TAG.findall(value)
+    if not tags or _ENTITY_TAG.sub("", value).strip(" ,\t"):
+        raise InvalidHeaderError(
+            header="If-Match", problem='send the expected Stream-Next-Offset in double quotes, or "*"'
+        )
+    return frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/"))
+
+
+def _ttl_seconds(value: str, limits: Limits) -> int:
+    if not _WHOLE_NUMBER.fullmatch(value) or len(value) > 12 or int(value) > limits.ttl_seconds_max:
+        raise InvalidHeaderError(
+            header="Stream-TTL",
+            problem=f"{value[:40]!r} is not a whole number of seconds from 0 to {limits.ttl_seconds_max}, "
+            "without sign or leading zeros",
+        )
+    return int(value)
+
+
+def _expires_at_ms(value: str) -> int:
+    match = _RFC3339.fullmatch(value)
+    try:
+        if match is None:
+            raise ValueError
+        day, time, fraction, zone = match.groups()
+        at = datetime.fromisoformat(f"{day}T{time}{'+00:00' if zone in 'Zz' else zone}")
+        return int(at.timestamp()) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+    except (ValueError, OverflowError):
+        raise InvalidHeaderError(
+            header="Stream-Expires-At",
+            problem=f"{value[:40]!r} is not an RFC 3339 time such as 2030-01-31T12:00:00Z",
+        ) from None
+
+
+def _fork(headers: dict[bytes, bytes]) -> Fork | None:
+    source = headers.get(b"stream-forked-from")
+    anchor, beyond = headers.get(b"stream-fork-offset"), headers.get(b"stream-fork-sub-offset")
+    if source is None:
+        if anchor is not None or beyond is not None:
+            raise InvalidForkError(
+                problem="Stream-Fork-Offset and Stream-Fork-Sub-Offset need Stream-Forked-From"
+            )
+        return None
+    if not source.startswith(STREAM_ROOT):
+        raise InvalidForkError(problem="Stream-Forked-From is a URL path that begins with /v1/stream/")
+    return Fork(
+        stream_path(source[len(STREAM_ROOT) :]),
+        None if anchor is None else offsets.decode(anchor.decode("latin-1")),
+        0 if beyond is None else _sub_offset(beyond.decode("latin-1")),
+    )
+
+
+def _sub_offset(value: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(value) or len(value) > 16:
+        raise InvalidForkError(problem=f"Stream-Fork-Sub-Offset {value[:40]!r} is not a whole number")
+    return int(value)

@@ -1,0 +1,96 @@
+"""Metrics for Prometheus, collected from plain counters when they are asked for."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from durable_sessions.http.server import HttpServer
+from durable_sessions.http.sse import EventSource
+from durable_sessions.log.file import FileLog
+from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
+from durable_sessions.storage.partition import Partition
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics(Collector):
+    """Reads the counters of the parts it is given."""
+
+    def __init__(self, partition: Partition, log: FileLog, events: EventSource) -> None:
+        self._partition = partition
+        self._log = log
+        self._events = events
+        self.server: HttpServer | None = None
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield every metric with its present value."""
+        published, committer = self._partition.published, self._partition.committer
+        counts = published.counters
+        yield _counter("appends", "Appends made durable.", counts.appends)
+        yield _counter(
+            "records", "Records made durable: JSON messages, or appends of other types.", counts.records
+        )
+        yield _counter("append_bytes", "Payload bytes made durable.", counts.bytes)
+        yield _counter("cold_reads", "Reads that had to go to the log on disk.", counts.cold_reads)
+        yield _counter(
+            "streams_expired", "Streams removed because their time was over.", self._partition.streams_expired
+        )
+        yield _counter(
+            "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
+        )
+        yield _counter("log_syncs", "Syncs of the log.", self._log.syncs)
+        yield _histogram(
+            "commit_seconds", "Time from the start of a batch's write to its durability.", committer.durations
+        )
+        yield _gauge("log_bytes", "Size of the log on disk.", self._log.segment_bytes)
+        yield _gauge("log_segments", "Segment files of the log.", self._log.segment_count)
+        yield _gauge(
+            "streams", "Streams that exist, those kept only for forks included.", len(published.by_id)
+        )
+        yield _gauge("memory_tier_bytes", "Memory taken by recent records.", published.memory_bytes)
+        yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", committer.pending_bytes)
+        yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", published.waiting)
+        yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._events.subscribers)
+        yield _gauge("subscriptions", "Subscriptions that exist.", len(self._partition.state.subscriptions))
+        yield _gauge(
+            "partition_stopped",
+            "1 after the log has failed and until a restart.",
+            committer.failure is not None,
+        )
+        if self.server is not None:
+            yield from _http(self.server)
+
+
+def _http(server: HttpServer) -> Iterable[Metric]:
+    requests = CounterMetricFamily(
+        "durable_sessions_http_requests", "Requests answered.", labels=["status_class"]
+    )
+    for status_class, count in server.requests_by_class().items():
+        requests.add_metric([status_class], count)
+    yield requests
+    yield _gauge("http_connections", "Open connections.", server.open_connections)
+
+
+def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"durable_sessions_{name}", text, value)
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"durable_sessions_{name}", text, value)
+
+
+def _histogram(name: str, text: str, durations: Durations) -> HistogramMetricFamily:
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*SYNC_SECONDS_BOUNDS, float("inf")), durations.counts, strict=True):
+        total += count
+        buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
+    return HistogramMetricFamily(f"durable_sessions_{name}", text, buckets, durations.sum_seconds)

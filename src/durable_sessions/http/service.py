@@ -1,0 +1,107 @@
+"""The whole server, put together: log, partition, subscriptions, application, carrier."""
+
+import asyncio
+
+import structlog
+
+from durable_sessions.clock import Clock, SystemClock
+from durable_sessions.errors import SettingsError
+from durable_sessions.http.app import Application
+from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.metrics import Metrics
+from durable_sessions.http.reads import Reads
+from durable_sessions.http.server import HttpServer
+from durable_sessions.http.signing import Keyring
+from durable_sessions.http.sse import EventSource
+from durable_sessions.http.streams import StreamsFace
+from durable_sessions.http.subscriptions import SubscriptionRoutes
+from durable_sessions.http.webhooks import WebhookSender
+from durable_sessions.ids import Ids, RandomIds
+from durable_sessions.limits import Limits
+from durable_sessions.log.file import FileLog
+from durable_sessions.settings import Settings
+from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.subscriptions import SubscriptionManager
+
+logger = structlog.get_logger(__name__)
+
+
+class Service:
+    """One process that serves one data directory."""
+
+    def __init__(self, settings: Settings, limits: Limits, clock: Clock, ids: Ids) -> None:
+        self._settings = settings
+        self._limits = limits
+        self._clock = clock
+        self._ids = ids
+
+    @classmethod
+    async def open(
+        cls,
+        settings: Settings,
+        *,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> "Service":
+        """Return a service that has replayed its log and can answer, but does not listen yet."""
+        service = cls(settings, limits or settings.limits(), clock or SystemClock(), ids or RandomIds())
+        await service._open()
+        return service
+
+    async def _open(self) -> None:
+        settings, limits = self._settings, self._limits
+        settings.data.mkdir(parents=True, exist_ok=True)
+        self.log = await FileLog.open(settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max)
+        try:
+            keyring = Keyring.open(settings.data / "keys.json")
+            self.partition = await Partition.open(self.log, self._clock, limits)
+        except BaseException:
+            await self.log.close()
+            raise
+        cursors = Cursors(self._clock, self._ids)
+        self._events = EventSource(self.partition, cursors, limits)
+        self._webhooks = WebhookSender(keyring, self._clock, limits)
+        self._subscriptions = SubscriptionManager(
+            self.partition, self._clock, self._ids, limits, self._webhooks.deliver
+        )
+        metrics = Metrics(self.partition, self.log, self._events)
+        reads = Reads(self.partition, self._events, cursors, limits, settings.long_poll_seconds)
+        self.app = Application(
+            self.partition,
+            StreamsFace(self.partition, reads, limits),
+            SubscriptionRoutes(self._subscriptions, keyring, self._clock, limits),
+            metrics,
+            settings.public_url,
+        )
+        self.server = metrics.server = HttpServer(self.app, limits)
+        self._subscriptions.start()
+        self._sweeper = asyncio.create_task(self._sweep(), name="expiry")
+
+    async def listen(self) -> None:
+        """Accept connections on the configured address."""
+        host, port = self._settings.host, self._settings.port
+        try:
+            await self.server.start(host, port)
+        except OSError as error:
+            raise SettingsError(problem=f"Cannot listen on {host} port {port}: {error}") from error
+        logger.info(
+            "listening", host=host, port=self.server.port, data=str(self._settings.data)
+        )
+
+    async def close(self) -> None:
+        """Refuse new work, finish what is in flight, and leave everything durable."""
+        self.app.draining = self._events.draining = True
+        self.partition.published.wake_all()
+        await self.server.shutdown(self._limits.shutdown_seconds_max)
+        self._sweeper.cancel()
+        await self._subscriptions.close()
+        await self._webhooks.close()
+        await self.partition.close()
+        await self.log.close()
+        logger.info("stopped")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.expiry_sweep_seconds)
+            self.partition.expire()

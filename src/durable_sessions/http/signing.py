@@ -1,0 +1,120 @@
+"""The server's own keys: webhook signatures (Ed25519) and bearer tokens (HMAC-SHA256).
+
+They live in one file, made once, so that receivers can keep the public key and a wake that
+was sent before a restart can be answered after it.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from durable_sessions.errors import SettingsError, TokenExpiredError, TokenInvalidError
+from durable_sessions.streams.subscriptions import SubscriptionKey
+
+_KEY_BYTES = 32
+_VERSION = 1
+
+
+class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    ed25519_seed: bytes
+    token_secret: bytes
+
+
+class Keyring:
+    """Signs webhooks and issues tokens; the same file gives the same keys."""
+
+    def __init__(self, ed25519_seed: bytes, token_secret: bytes) -> None:
+        self._private = Ed25519PrivateKey.from_private_bytes(ed25519_seed)
+        self._token_secret = token_secret
+        x = _base64url(self._private.public_key().public_bytes_raw())
+        # RFC 7638: the members that define the key, in this order and without spaces.
+        thumbprint = hashlib.sha256(f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'.encode()).digest()
+        self.kid = "ds_" + _base64url(thumbprint)
+        key = {"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": self.kid, "x": x}
+        self.jwks: bytes = msgspec.json.encode({"keys": [key]})
+
+    @classmethod
+    def open(cls, path: Path) -> "Keyring":
+        """Return the keys in the file; make it, durably, if there is none."""
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            content = _create(path)
+        except OSError as error:
+            raise SettingsError(problem=f"The key file {path} cannot be read: {error}.") from error
+        try:
+            keys = msgspec.json.decode(content, type=_KeyFile)
+        except msgspec.DecodeError as error:
+            raise _damaged(path, str(error)) from error
+        if keys.version != _VERSION:
+            raise _damaged(path, f"its version is {keys.version}, this program reads {_VERSION}")
+        if len(keys.ed25519_seed) != _KEY_BYTES or len(keys.token_secret) != _KEY_BYTES:
+            raise _damaged(path, f"a key does not have {_KEY_BYTES} bytes")
+        return cls(keys.ed25519_seed, keys.token_secret)
+
+    def signature(self, body: bytes, at_seconds: int) -> str:
+        """Return the ``Webhook-Signature`` of a body."""
+        signature = self._private.sign(b"%d.%b" % (at_seconds, body))
+        return f"t={at_seconds},kid={self.kid},ed25519={_base64url(signature)}"
+
+    def issue_token(self, key: SubscriptionKey, generation: int, expires_at_seconds: int) -> str:
+        """Return a bearer token for one generation of one subscription."""
+        return f"{generation}.{expires_at_seconds}.{self._mac(key, generation, expires_at_seconds)}"
+
+    def check_token(self, token: str, key: SubscriptionKey, now_seconds: int) -> int:
+        """Return the generation that a token was issued for, or refuse the token."""
+        parts = token.split(".")
+        try:
+            generation, expires_at_seconds, mac = int(parts[0]), int(parts[1]), parts[2]
+        except (IndexError, ValueError):
+            raise TokenInvalidError from None
+        expected = self._mac(key, generation, expires_at_seconds)
+        if len(parts) != 3 or not hmac.compare_digest(mac.encode(), expected.encode()):
+            raise TokenInvalidError
+        if now_seconds >= expires_at_seconds:
+            raise TokenExpiredError
+        return generation
+
+    def _mac(self, key: SubscriptionKey, generation: int, expires_at_seconds: int) -> str:
+        subject = msgspec.json.encode([key.workspace, key.id, generation, expires_at_seconds])
+        return _base64url(hmac.digest(self._token_secret, subject, "sha256"))
+
+
+def _create(path: Path) -> bytes:
+    content = msgspec.json.encode(_KeyFile(_VERSION, os.urandom(_KEY_BYTES), os.urandom(_KEY_BYTES)))
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.unlink(missing_ok=True)  # left by a process that was killed while it made the file
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(file, content)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        temporary.rename(path)
+        # A key that was used but is lost in a crash would make every token and signature void.
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise SettingsError(problem=f"The key file {path} cannot be made: {error}.") from error
+    return content
+
+
+def _damaged(path: Path, problem: str) -> SettingsError:
+    return SettingsError(
+        problem=f"The key file {path} is damaged: {problem}. Restore it from a copy; or remove it, and "
+        "new keys are made: receivers then have to fetch the new public key."
+    )
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,139 @@
+"""The strict Durable Streams face: ``/v1/stream/{path}``."""
+
+from collections.abc import Awaitable
+
+from durable_sessions.errors import (
+    DurableSessionsError,
+    MethodNotAllowedError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
+from durable_sessions.http import headers
+from durable_sessions.http.errors import error_response
+from durable_sessions.http.message import Answer, Header, Request, Response
+from durable_sessions.http.paths import stream_key
+from durable_sessions.http.reads import Reads
+from durable_sessions.limits import Limits
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams import offsets
+
+ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+_CLOSED = (b"Stream-Closed", b"true")
+_PREFLIGHT: list[Header] = [
+    (b"Allow", ALLOW.encode()),
+    (b"Access-Control-Allow-Methods", ALLOW.encode()),
+    (
+        b"Access-Control-Allow-Headers",
+        b"content-type, authorization, if-match, if-none-match, last-event-id, x-api-key, "
+        b"stream-seq, stream-ttl, stream-expires-at, stream-closed, producer-id, producer-epoch, "
+        b"producer-seq, stream-forked-from, stream-fork-offset, stream-fork-sub-offset",
+    ),
+    (b"Access-Control-Max-Age", b"86400"),
+]
+
+
+class StreamsFace:
+    """Answers the protocol's requests; the hot ones with as little as possible in between."""
+
+    def __init__(self, partition: Partition, reads: Reads, limits: Limits) -> None:
+        self._partition = partition
+        self._reads = reads
+        self._limits = limits
+
+    def handle(self, request: Request, base_url: str) -> Answer | Awaitable[Answer]:
+        """Answer a request below the stream root."""
+        method = request.method
+        if method == b"POST":
+            return self._append(request)
+        if method == b"GET":
+            return self._read(request)
+        if method == b"HEAD":
+            return self._head(request)
+        if method == b"PUT":
+            return self._create(request, base_url)
+        if method == b"DELETE":
+            return self._delete(request)
+        if method == b"OPTIONS":
+            return Response(204, _PREFLIGHT)
+        raise MethodNotAllowedError(allow=ALLOW)
+
+    async def _append(self, request: Request) -> Answer:
+        try:
+            result = await self._partition.append(
+                stream_key(request.path), headers.parse_append(request, self._limits)
+            )
+        except DurableSessionsError as error:
+            return error_response(error)
+        fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
+        if result.closed:
+            fields.append(_CLOSED)
+        producer = result.producer
+        if producer is None:
+            return Response(204, fields)
+        fields += [(b"Producer-Epoch", b"%d" % producer.epoch), (b"Producer-Seq", b"%d" % producer.seq)]
+        return Response(204 if result.duplicate or not request.body else 200, fields)
+
+    def _read(self, request: Request) -> Answer | Awaitable[Answer]:
+        try:
+            answer = self._reads.answer(stream_key(request.path), request)
+        except (StreamNotFoundError, StreamGoneError) as error:
+            return self._refuse(error)
+        return answer if isinstance(answer, Answer) else self._guard(answer)
+
+    def _head(self, request: Request) -> Answer | Awaitable[Answer]:
+        try:
+            durable = self._partition.find(stream_key(request.path))
+        except (StreamNotFoundError, StreamGoneError) as error:
+            return self._refuse(error)
+        stream = durable.stream
+        fields: list[Header] = [
+            (b"Content-Type", stream.content_type.encode("latin-1")),
+            (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
+            (b"Cache-Control", b"no-store"),
+        ]
+        if stream.ttl_seconds is not None:
+            fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
+        if stream.expires_at_ms is not None:
+            fields.append((b"Stream-Expires-At", headers.rfc3339(stream.expires_at_ms).encode()))
+        if durable.closed:
+            fields.append(_CLOSED)
+        return Response(200, fields)
+
+    async def _create(self, request: Request, base_url: str) -> Answer:
+        try:
+            created = await self._partition.create(
+                stream_key(request.path), headers.parse_create(request, self._limits)
+            )
+        except DurableSessionsError as error:
+            return error_response(error)
+        fields: list[Header] = [
+            (b"Content-Type", created.content_type.encode("latin-1")),
+            (b"Stream-Next-Offset", offsets.encode(created.tail).encode()),
+        ]
+        if created.closed:
+            fields.append(_CLOSED)
+        if created.new:
+            fields.append((b"Location", base_url.encode("latin-1") + request.path))
+        return Response(201 if created.new else 200, fields)
+
+    async def _delete(self, request: Request) -> Answer:
+        try:
+            await self._partition.delete(stream_key(request.path))
+        except DurableSessionsError as error:
+            return error_response(error)
+        return Response(204, [])
+
+    async def _refuse(self, error: DurableSessionsError) -> Answer:
+        """Answer a refused read when that which it rests on is durable."""
+        try:
+            await self._partition.settled()
+        except DurableSessionsError as failure:
+            return error_response(failure)
+        return error_response(error)
+
+    @staticmethod
+    async def _guard(answer: Awaitable[Answer]) -> Answer:
+        try:
+            return await answer
+        except DurableSessionsError as error:
+            return error_response(error)

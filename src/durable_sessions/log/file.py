@@ -1,0 +1,220 @@
+"""The log in a directory of one machine."""
+
+import asyncio
+import secrets
+import threading
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from durable_sessions.errors import LogDamagedError, LogError
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.log.disk import REAL_DISK, Disk
+from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
+from durable_sessions.log.handoff import WriterThread
+from durable_sessions.log.recovery import recover
+from durable_sessions.log.segment import ActiveSegment, Segment, read_batches, read_payload
+
+
+def random_salt() -> int:
+    """Return 64 unpredictable bits."""
+    return secrets.randbits(64)
+
+
+class FileLog:
+    """A log whose batches are on this machine's disk when their append returns.
+
+    One process at a time. A failed write or sync ends all appending until the log is opened
+    again; what was durable stays readable.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        segments: tuple[Segment, ...],
+        release: Callable[[], None],
+        *,
+        segment_bytes_max: int,
+        disk: Disk,
+        salt: Callable[[], int],
+    ) -> None:
+        self.bytes_written = 0
+        self.syncs = 0
+        self._directory = directory
+        self._release = release
+        self._segment_bytes_max = segment_bytes_max
+        self._disk = disk
+        self._salt = salt
+        # Segments with a durable batch, oldest first. Replaced as a whole, under the lock, by the
+        # writer thread (rotation) and by worker threads (trim); read anywhere.
+        self._segments = segments
+        self._lock = threading.Lock()
+        self._active: ActiveSegment | None = None
+        self._failure: str | None = None
+        self._closed = False
+        self._writer = WriterThread("log-writer")
+
+    @classmethod
+    async def open(
+        cls,
+        directory: Path,
+        *,
+        segment_bytes_max: int = DEFAULT_LIMITS.log_segment_bytes_max,
+        disk: Disk = REAL_DISK,
+        salt: Callable[[], int] = random_salt,
+    ) -> "FileLog":
+        """Open the log in ``directory``, which is created if missing; no segment is created.
+
+        A torn end is cut. What can be replayed afterwards is durable. Raises LogLockedError,
+        LogDamagedError, LogVersionError, or LogError if the disk fails.
+        """
+
+        def claim_and_recover() -> tuple[Callable[[], None], tuple[Segment, ...]]:
+            release = disk.claim(directory)
+            try:
+                return release, recover(disk, directory)
+            except BaseException:
+                release()
+                raise
+
+        try:
+            release, segments = await asyncio.to_thread(claim_and_recover)
+        except OSError as error:
+            raise LogError(reason=f"{directory} cannot be opened: {error}") from error
+        return cls(directory, segments, release, segment_bytes_max=segment_bytes_max, disk=disk, salt=salt)
+
+    @property
+    def segment_count(self) -> int:
+        """How many segment files hold batches."""
+        return len(self._segments)
+
+    @property
+    def segment_bytes(self) -> int:
+        """How many bytes the segment files have."""
+        return sum(segment.size for segment in self._segments)
+
+    async def append(self, batch: bytes) -> int:
+        """Make ``batch`` durable and return its position; on return it survives power loss.
+
+        One at a time. After an error it is unknown whether the batch is durable.
+        """
+        self._refuse_if_stopped()
+        return await self._writer.call(partial(self._append, batch))
+
+    def _refuse_if_stopped(self) -> None:
+        if self._closed:
+            raise LogError(reason="it is closed")
+        if self._failure is not None:
+            raise LogError(reason=f"it takes nothing more since {self._failure}")
+
+    def _append(self, batch: bytes) -> int:
+        try:
+            active = self._active
+            if active is None or active.segment.size >= self._segment_bytes_max:
+                active = self._rotate()
+            position = active.append(batch)
+        except OSError as error:
+            self._failure = f"an append failed: {error}"
+            raise LogError(reason=self._failure) from error
+        self.bytes_written += FRAME_BYTES + len(batch)
+        self.syncs += 1
+        # A new segment counts from its first durable batch on. Until then trim must keep the one
+        # before it, or a crash could leave no batch from which to tell the next position.
+        if not self._segments or self._segments[-1] is not active.segment:
+            with self._lock:
+                self._segments = (*self._segments, active.segment)
+        return position
+
+    def _rotate(self) -> ActiveSegment:
+        if self._active is not None:
+            self._active.close()
+            self._active = None
+        base = self._segments[-1].end if self._segments else 0
+        self._active = ActiveSegment.create(self._disk, self._directory, base, self._salt())
+        self.bytes_written += HEADER_BYTES
+        self.syncs += 2
+        return self._active
+
+    async def replay(self, after: int = 0) -> AsyncIterator[Batch]:
+        """Yield every batch with a position greater than ``after`` that is durable now, verified, in order.
+
+        Raises LogDamagedError at a batch that is not as it was written.
+        """
+        for segment in self._segments:
+            if segment.end <= after:
+                continue
+            offset, size = HEADER_BYTES, segment.size
+            while offset < size:
+                batches, offset = await asyncio.to_thread(self._read_batches, segment, offset)
+                for batch in batches:
+                    if batch[0] > after:
+                        yield batch
+
+    def _read_batches(self, segment: Segment, offset: int) -> tuple[list[Batch], int]:
+        try:
+            with closing(self._disk.open(segment.path)) as file:
+                batches, end = read_batches(file, segment, offset)
+        except OSError as error:
+            raise LogError(reason=f"{segment.path} cannot be read: {error}") from error
+        if not batches:
+            raise LogDamagedError(file=str(segment.path), byte=offset, problem="a frame is broken")
+        return batches, end
+
+    async def read(self, position: int, offset: int, length: int) -> bytes:
+        """Return exactly ``length`` bytes from ``offset`` in the batch at ``position``, or raise LogError.
+
+        The checksum is not verified: it covers the whole batch.
+        """
+        assert min(position, offset, length) >= 0
+        return await asyncio.to_thread(self._read, position, offset, length)
+
+    def _read(self, position: int, offset: int, length: int) -> bytes:
+        segments = self._segments
+        index = bisect_left(segments, position, key=lambda segment: segment.base) - 1
+        if index < 0 or position > segments[index].end:
+            raise LogError(reason=f"it holds no batch at position {position}")
+        segment = segments[index]
+        try:
+            # Opening the file each time costs 5 µs and needs no cache that trim would have to mind.
+            with closing(self._disk.open(segment.path)) as file:
+                return read_payload(file, segment, position, offset, length)
+        except OSError as error:
+            raise LogError(reason=f"{segment.path} cannot be read: {error}") from error
+
+    async def trim(self, through: int) -> None:
+        """Remove the segments that end at or before the address ``through``, never the newest.
+
+        A batch up to ``through`` that shares its segment with a later one stays.
+        """
+        while await asyncio.to_thread(self._trim_one, through):
+            pass
+
+    def _trim_one(self, through: int) -> bool:
+        with self._lock:
+            self._refuse_if_stopped()
+            if len(self._segments) < 2 or self._segments[0].end > through:
+                return False
+            oldest, *rest = self._segments
+            self._segments = tuple(rest)
+            try:
+                # Each removal is synced before the next, so that no crash can leave a gap.
+                self._disk.unlink(oldest.path)
+                self._disk.sync_directory(self._directory)
+            except OSError as error:
+                self._failure = f"{oldest.path} could not be removed: {error}"
+                raise LogError(reason=self._failure) from error
+            return True
+
+    async def close(self) -> None:
+        """Finish the append in flight and release the directory."""
+        if not self._closed:
+            self._closed = True
+            await self._writer.stop(self._let_go)
+
+    def _let_go(self) -> None:
+        with self._lock:
+            if self._active is not None:
+                self._active.close()
+            self._release()

@@ -1,0 +1,51 @@
+"""What subscriptions need of the rest of the server."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from durable_sessions.storage.published import StreamListener
+from durable_sessions.streams.deliveries import Delivery
+from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.state import State
+
+T = TypeVar("T")
+
+
+class Partition(Protocol):
+    """What subscriptions need of the partition that holds their streams."""
+
+    state: State
+
+    def commit(self, decide: Callable[[State, int], tuple[Sequence[Effect], T]]) -> Awaitable[T]:
+        """Decide and apply before returning; the result comes when all decided so far is durable."""
+        ...
+
+    def stream_paths(self, workspace: str) -> list[str]:
+        """Return the paths of a workspace's durable streams."""
+        ...
+
+    def listen(self, listener: StreamListener) -> None:
+        """Tell a listener of every durable change from now on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryResult:
+    """How a webhook request ended; ``problem`` says why it was not accepted."""
+
+    accepted: bool
+    done: bool = False
+    problem: str = ""
+
+
+class Timer(Protocol):
+    """Something that was set to happen later."""
+
+    def cancel(self) -> None:
+        """Keep it from happening."""
+        ...
+
+
+Deliver = Callable[[Delivery], Awaitable[DeliveryResult]]
+CallLater = Callable[[float, Callable[[], None]], Timer]

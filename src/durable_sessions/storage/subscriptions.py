@@ -1,0 +1,163 @@
+"""Subscriptions on demand: every answer is given when what it says is durable."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from durable_sessions.clock import Clock
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.storage.subscription_ports import CallLater, Deliver, DeliveryResult, Partition
+from durable_sessions.storage.wakeups import Wakeups
+from durable_sessions.streams import subscribe, wakes
+from durable_sessions.streams.deliveries import Delivery
+from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.state import State
+from durable_sessions.streams.subscribe import Subscribe
+from durable_sessions.streams.subscriptions import Config, Kind, Subscription, SubscriptionKey
+from durable_sessions.streams.wakes import Claim, Hold
+from durable_sessions.streams.watched import StreamInfo, stream_infos
+
+__all__ = ["Delivery", "DeliveryResult", "Partition", "SubscriptionManager", "SubscriptionView"]
+
+T = TypeVar("T")
+Decide = Callable[[State, int], tuple[Sequence[Effect], T]]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionView:
+    """A subscription as it was at one moment."""
+
+    key: SubscriptionKey
+    config: Config
+    created_at_ms: int
+    failed: bool
+    streams: list[StreamInfo]
+
+
+class SubscriptionManager:
+    """Creates, changes and works off the subscriptions of a partition."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        deliver: Deliver,
+        call_later: CallLater | None = None,
+    ) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._limits = limits
+        self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
+
+    def start(self) -> None:
+        """Take up leases, retries and undelivered wakes where the last process left them."""
+        self._wakeups.start()
+
+    async def close(self) -> None:
+        """Stop all work that nobody asked for."""
+        await self._wakeups.close()
+
+    async def create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
+        """Create a subscription durably, or confirm that the same one exists; say whether it is new."""
+        paths = self._partition.stream_paths(key.workspace) if request.config.pattern is not None else []
+        created = self._partition.commit(
+            lambda state, now_ms: subscribe.create(state, key, request, paths, now_ms, self._limits)
+        )
+        # The commit has been applied but not awaited: this is what it led to, and nothing later.
+        subscription = self._partition.state.subscriptions.get(key)
+        view = None if subscription is None else self._view(subscription, self._clock.now_ms())
+        self._wakeups.unsettle()
+        new = await created
+        assert view is not None, "a create that was not refused leaves a subscription"
+        return new, view
+
+    async def get(self, key: SubscriptionKey) -> SubscriptionView:
+        """Return a subscription."""
+        return await self._partition.commit(
+            lambda state, now_ms: ([], self._view(subscribe.find(state, key), now_ms))
+        )
+
+    async def delete(self, key: SubscriptionKey) -> None:
+        """Delete a subscription durably; it is no error if there is none."""
+        removed = self._partition.commit(lambda state, _: (subscribe.remove(state, key), None))
+        self._wakeups.unsettle()
+        self._wakeups.drop(key)
+        await removed
+
+    async def link(self, key: SubscriptionKey, paths: Sequence[str]) -> None:
+        """Watch streams by name, durably; they need not exist yet."""
+        linked = self._change(
+            key, lambda state, now_ms: (subscribe.link(state, key, paths, now_ms, self._limits), None)
+        )
+        self._wakeups.unsettle()
+        await linked
+
+    async def unlink(self, key: SubscriptionKey, path: str) -> None:
+        """Watch a stream no longer by name, durably; the pattern may still match it."""
+        unlinked = self._change(key, lambda state, now_ms: (subscribe.unlink(state, key, path, now_ms), None))
+        self._wakeups.unsettle()
+        await unlinked
+
+    async def require_kind(self, key: SubscriptionKey, kind: Kind) -> None:
+        """Refuse a subscription that does not exist or has another type."""
+        await self._partition.commit(
+            lambda state, _: ([], wakes.require_kind(subscribe.find(state, key), kind))
+        )
+
+    async def callback(
+        self, key: SubscriptionKey, hold: Hold, acks: Sequence[tuple[str, str]], *, done: bool
+    ) -> bool:
+        """Record a webhook receiver's acks durably, all or none; say whether a next wake follows."""
+        return await self._acknowledge(key, "webhook", hold, acks, done=done)
+
+    async def ack(
+        self, key: SubscriptionKey, hold: Hold, acks: Sequence[tuple[str, str]], *, done: bool
+    ) -> bool:
+        """Record a worker's acks durably, all or none; say whether a next wake follows."""
+        return await self._acknowledge(key, "pull-wake", hold, acks, done=done)
+
+    async def claim(self, key: SubscriptionKey, worker: str) -> Claim:
+        """Give pending work to one worker, durably, until its lease ends."""
+        return await self._change(
+            key, lambda state, now_ms: wakes.claim(state, key, worker, self._wakeups.now(now_ms))
+        )
+
+    async def release(self, key: SubscriptionKey, hold: Hold) -> None:
+        """Give claimed work back, durably."""
+        await self._change(
+            key, lambda state, now_ms: (wakes.release(state, key, hold, self._wakeups.now(now_ms)), None)
+        )
+
+    async def _acknowledge(
+        self,
+        key: SubscriptionKey,
+        kind: Kind,
+        hold: Hold,
+        acks: Sequence[tuple[str, str]],
+        *,
+        done: bool,
+    ) -> bool:
+        return await self._change(
+            key,
+            lambda state, now_ms: wakes.acknowledge(
+                state, key, kind, hold, acks, self._wakeups.now(now_ms), done=done
+            ),
+        )
+
+    def _change(self, key: SubscriptionKey, decide: Decide[T]) -> Awaitable[T]:
+        """Commit, and look after the subscription even if the client goes away before it is durable."""
+        committed = self._partition.commit(decide)
+        self._wakeups.poke(key)
+        return committed
+
+    def _view(self, subscription: Subscription, now_ms: int) -> SubscriptionView:
+        return SubscriptionView(
+            subscription.key,
+            subscription.config,
+            subscription.created_at_ms,
+            subscription.failed,
+            stream_infos(self._partition.state, subscription, now_ms),
+        )

@@ -1,0 +1,226 @@
+"""What happens to subscriptions without a request: appends, leases and retries wake them.
+
+Each subscription has at most one task, which ends when there is nothing to do, and at most
+one timer. State is changed only by commits, and a webhook is sent only after the commit of
+its wake is durable; after a crash it may be sent again.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import structlog
+
+from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.storage.subscription_ports import CallLater, Deliver, Partition, Timer
+from durable_sessions.streams import deliveries, wakes
+from durable_sessions.streams.effects import Effect, Unlinked
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Key
+from durable_sessions.streams.subscribe import is_unsettled
+from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey
+from durable_sessions.streams.wakes import Now
+
+logger = structlog.get_logger(__name__)
+
+_SETTLED_MAX = 100_000
+_RECONCILE_SLICE = 1_000
+
+
+@dataclass(slots=True)
+class _Runner:
+    """The work on one subscription; ``found`` are paths whose links have to be looked at."""
+
+    found: set[str] = field(default_factory=set)
+    again: bool = False
+    task: "asyncio.Task[None] | None" = None
+    timer: Timer | None = None
+
+
+class Wakeups:
+    """Wakes subscriptions when their streams grow and when their time has come."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        deliver: Deliver,
+        call_later: CallLater | None = None,
+    ) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        self._deliver = deliver
+        self._call_later = call_later or (lambda s, f: asyncio.get_running_loop().call_later(s, f))
+        self._runners: dict[SubscriptionKey, _Runner] = {}
+        # Streams whose links are known to be right, so that an append need not match patterns.
+        self._settled: set[Key] = set()
+        self._reconciler: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Take up leases, retries and undelivered wakes where the last process left them."""
+        self._partition.listen(self)
+        self._reconciler = asyncio.create_task(self._reconcile(), name="subscriptions")
+
+    async def close(self) -> None:
+        """Stop; requests to receivers that are under way are given up and sent again after a restart."""
+        self._closed = True
+        tasks = [runner.task for runner in self._runners.values()] + [self._reconciler]
+        running = [task for task in tasks if task is not None]
+        for runner in self._runners.values():
+            if runner.timer is not None:
+                runner.timer.cancel()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._runners.clear()
+
+    def now(self, now_ms: int) -> Now:
+        """Return what a decision needs that may issue a wake."""
+        return Now(now_ms, self._ids.token("w_"), self._limits)
+
+    # Told by the partition --------------------------------------------------------------
+
+    def stream_appended(self, key: Key, tail: int) -> None:
+        """Wake those who watch the stream; constant time for a stream that nobody watches."""
+        subscriptions = self._partition.state.subscriptions
+        if not subscriptions:
+            return
+        if key not in self._settled:
+            self._settle(key)
+        for subscription in subscriptions.watching(key):
+            if subscription.wake is None:
+                self.poke(subscription.key)
+
+    def stream_removed(self, key: Key) -> None:
+        """Take the links to the stream away."""
+        self._settled.discard(key)
+        for subscription in self._partition.state.subscriptions.watching(key):
+            self.poke(subscription.key, key.path)
+
+    def unsettle(self) -> None:
+        """Match every stream anew at its next append: patterns or links have changed."""
+        self._settled.clear()
+
+    def _settle(self, key: Key) -> None:
+        if len(self._settled) >= _SETTLED_MAX:
+            self._settled.clear()
+        self._settled.add(key)
+        for subscription in self._partition.state.subscriptions.of(key.workspace):
+            self._poke_if_unsettled(subscription, key.path)
+
+    def _poke_if_unsettled(self, subscription: Subscription, path: str) -> None:
+        if is_unsettled(self._partition.state, subscription, path, self._clock.now_ms()):
+            self.poke(subscription.key, path)
+
+    async def _reconcile(self) -> None:
+        """Find what the last process had no time to record, a slice at a time beside other work."""
+        state = self._partition.state
+        for key in [subscription.key for subscription in state.subscriptions]:
+            self.poke(key)
+            subscription = state.subscriptions.get(key)
+            if subscription is None:
+                continue
+            paths = [*subscription.links]
+            if subscription.glob is not None:
+                paths += self._partition.stream_paths(key.workspace)
+            for start in range(0, len(paths), _RECONCILE_SLICE):
+                for path in paths[start : start + _RECONCILE_SLICE]:
+                    self._poke_if_unsettled(subscription, path)
+                await asyncio.sleep(0)
+                if state.subscriptions.get(key) is not subscription:
+                    break
+
+    # Running ----------------------------------------------------------------------------
+
+    def poke(self, key: SubscriptionKey, path: str | None = None) -> None:
+        """Look at a subscription soon, and at its link to ``path``."""
+        if self._closed or self._partition.state.subscriptions.get(key) is None:
+            return
+        runner = self._runners.setdefault(key, _Runner())
+        if path is not None:
+            runner.found.add(path)
+        if runner.task is not None:
+            runner.again = True
+            return
+        if runner.timer is not None:
+            runner.timer.cancel()
+            runner.timer = None
+        runner.task = asyncio.create_task(self._run(key, runner), name=f"subscription {key.id}")
+
+    def drop(self, key: SubscriptionKey) -> None:
+        """Stop all work on a subscription that was deleted."""
+        runner = self._runners.pop(key, None)
+        if runner is not None and runner.timer is not None:
+            runner.timer.cancel()
+        if runner is not None and runner.task is not None:
+            runner.task.cancel()
+
+    async def _run(self, key: SubscriptionKey, runner: _Runner) -> None:
+        try:
+            while True:
+                runner.again = False
+                await self._advance(key, runner)
+                if not await self._deliver_due(key) and not runner.again:
+                    break
+        except DurableSessionsError as error:
+            # The partition takes nothing more; the next process goes on from what is durable.
+            logger.info("subscription_stopped", subscription=key.id, reason=str(error))
+            return
+        finally:
+            runner.task = None
+        self._rest(key, runner)
+
+    def _rest(self, key: SubscriptionKey, runner: _Runner) -> None:
+        """Set the timer for what time alone will ask for."""
+        if self._runners.get(key) is not runner:
+            return
+        subscription = self._partition.state.subscriptions.get(key)
+        due_ms = None if subscription is None else wakes.due_ms(subscription)
+        if due_ms is not None:
+            delay = max(due_ms - self._clock.now_ms(), 0) / 1000
+            runner.timer = self._call_later(delay, lambda: self.poke(key))
+        elif subscription is None or not runner.found:
+            del self._runners[key]
+
+    async def _advance(self, key: SubscriptionKey, runner: _Runner) -> None:
+        found, runner.found = runner.found, set()
+
+        def decide(state: State, now_ms: int) -> tuple[list[Effect], list[str]]:
+            effects, left = wakes.advance(state, key, found, self.now(now_ms))
+            for effect in effects:
+                if isinstance(effect, Unlinked):
+                    self._settled.difference_update(Key(key.workspace, path) for path in effect.paths)
+            return effects, left
+
+        left = await self._partition.commit(decide)
+        runner.found.update(left)
+
+    async def _deliver_due(self, key: SubscriptionKey) -> bool:
+        """Send the webhook that is due, if any, and record the outcome; say whether one was sent."""
+        delivery = await self._partition.commit(
+            lambda state, now_ms: ([], deliveries.due(state, key, now_ms))
+        )
+        if delivery is None:
+            return False
+        result = await self._deliver(delivery)
+        if not result.accepted:
+            logger.warning(
+                "webhook_failed", subscription=key.id, wake=delivery.wake_id, problem=result.problem
+            )
+
+        def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
+            wake_id = delivery.wake_id
+            if result.accepted:
+                return deliveries.accepted(state, key, wake_id, self.now(now_ms), done=result.done), None
+            fraction = self._ids.fraction()
+            return deliveries.failed(state, key, wake_id, now_ms, fraction, self._limits), None
+
+        await self._partition.commit(decide)
+        return True

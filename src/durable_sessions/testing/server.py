@@ -1,0 +1,59 @@
+"""A real server in this process, for tests: a directory, a free port, and a URL."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from durable_sessions.clock import Clock
+from durable_sessions.http.service import Service
+from durable_sessions.limits import Limits
+from durable_sessions.settings import Settings
+
+
+class LocalServer:
+    """A server on loopback that can be restarted on the same data and port."""
+
+    def __init__(self, settings: Settings, limits: Limits | None, clock: Clock | None) -> None:
+        self._settings = settings
+        self._limits = limits
+        self._clock = clock
+        self.service: Service
+
+    @property
+    def url(self) -> str:
+        """Where the server is reached, without a slash at the end."""
+        return f"http://127.0.0.1:{self._settings.port}"
+
+    async def start(self) -> None:
+        """Open the data directory and listen; the port stays the same from the first start on."""
+        self.service = await Service.open(self._settings, limits=self._limits, clock=self._clock)
+        await self.service.listen()
+        self._settings = replace(self._settings, port=self.service.server.port)
+
+    async def stop(self) -> None:
+        """Finish what is in flight and close."""
+        await self.service.close()
+
+    async def restart(self) -> None:
+        """Stop, and start again on the same data directory and port."""
+        await self.stop()
+        await self.start()
+
+
+@asynccontextmanager
+async def local_server(
+    data: Path,
+    *,
+    long_poll_seconds: float = 1.0,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[LocalServer]:
+    """Run a server on a free port of this machine for the length of a ``with`` block."""
+    settings = Settings(port=0, data=data, long_poll_seconds=long_poll_seconds)
+    server = LocalServer(settings, limits, clock)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()

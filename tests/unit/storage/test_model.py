@@ -1,0 +1,221 @@
+"""The real partition on a disk that loses what it may, beside a simple model: every answer is compared."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from durable_sessions.clock import ManualClock
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.log.file import FileLog
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Create, Fork
+from durable_sessions.streams.stream import Key, Producer
+from durable_sessions.testing.disk import FaultyDisk
+from tests.unit.storage.model import Answer, Model
+
+DIRECTORY = Path("/log")
+PATHS = ["a", "b", "c"]
+Operation = Callable[[], Awaitable[Answer]]
+Step = tuple[Operation, Callable[[Model], Answer]]
+
+paths = st.sampled_from(PATHS)
+bodies = st.sampled_from([b"", b"1", b"[1,2]", b"[]", b"{", b'{"a":"' + b"x" * 90 + b'"}'])
+types = st.sampled_from(["text/plain", "application/json"])
+producers = st.none() | st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 1), st.integers(0, 3))
+
+
+class PartitionBesideModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.model = Model()
+        self.clock = ManualClock()
+
+    @initialize(seed=st.integers(0, 2**32), memory=st.sampled_from([0, 500, 1 << 20]))
+    def begin(self, seed: int, memory: int) -> None:
+        self.disk = FaultyDisk(seed)
+        self.limits = replace(DEFAULT_LIMITS, memory_bytes_max=memory)
+        self.loop.run_until_complete(self.open())
+
+    async def open(self) -> None:
+        self.log = await FileLog.open(DIRECTORY, segment_bytes_max=400, disk=self.disk)
+        self.partition = await Partition.open(self.log, self.clock, self.limits)
+
+    async def shut(self) -> None:
+        await self.partition.close()
+        await self.log.close()
+
+    def teardown(self) -> None:
+        if hasattr(self, "partition"):
+            self.loop.run_until_complete(self.shut())
+        self.loop.close()
+
+    # Operations: each is the real call and what the model says of it -------------------------
+
+    def creation(
+        self,
+        path: str,
+        content_type: str | None,
+        body: bytes,
+        closed: bool,
+        source: str | None,
+        anchor: int | None,
+    ) -> Step:
+        fork = None if source is None else Fork(source, anchor)
+
+        async def call() -> Answer:
+            done = await self.partition.create(
+                key(path), Create(content_type, closed=closed, body=body, fork=fork)
+            )
+            return ("created" if done.new else "confirmed", done.tail, done.closed)
+
+        return call, lambda model: model.create(path, content_type, body, closed, source, anchor)
+
+    def appending(
+        self,
+        path: str,
+        content_type: str,
+        body: bytes,
+        producer: tuple[str, int, int] | None,
+        seq: str | None,
+        close: bool,
+        if_tail: int | None,
+    ) -> Step:
+        request = Append(
+            body,
+            content_type,
+            None if producer is None else Producer(*producer),
+            seq,
+            close,
+            None if if_tail is None else frozenset({if_tail}),
+        )
+
+        async def call() -> Answer:
+            done = await self.partition.append(key(path), request)
+            return ("duplicate" if done.duplicate else "appended", done.tail, done.closed)
+
+        return call, lambda model: model.append(path, content_type, body, producer, seq, close, if_tail)
+
+    def deletion(self, path: str) -> Step:
+        async def call() -> Answer:
+            await self.partition.delete(key(path))
+            return ("deleted",)
+
+        return call, lambda model: model.delete(path)
+
+    creations = st.tuples(
+        st.just("creation"),
+        paths,
+        types | st.none(),
+        bodies,
+        st.booleans(),
+        st.none() | paths,
+        st.none() | st.integers(0, 4),
+    )
+    appends = st.tuples(
+        st.just("appending"),
+        paths,
+        types,
+        bodies,
+        producers,
+        st.none() | st.sampled_from("xyz"),
+        st.booleans(),
+        st.none() | st.integers(0, 4),
+    )
+    deletions = st.tuples(st.just("deletion"), paths)
+    operations = creations | appends | deletions
+
+    def step(self, operation: tuple[object, ...]) -> Step:
+        made: Step = getattr(self, str(operation[0]))(*operation[1:])
+        return made
+
+    # Rules ---------------------------------------------------------------------------------
+
+    @rule(operation=operations)
+    def do_one(self, operation: tuple[object, ...]) -> None:
+        call, expect = self.step(operation)
+        assert self.loop.run_until_complete(answered(call)) == expect(self.model)
+
+    @rule(operations=st.lists(operations, min_size=2, max_size=6))
+    def do_many_at_once(self, operations: list[tuple[object, ...]]) -> None:
+        """Concurrent calls are answered as if they had come one after the other, in their order."""
+        steps = [self.step(operation) for operation in operations]
+
+        async def together() -> list[Answer]:
+            return list(await asyncio.gather(*[answered(call) for call, _ in steps]))
+
+        assert self.loop.run_until_complete(together()) == [expect(self.model) for _, expect in steps]
+
+    @rule(
+        operations=st.lists(operations, min_size=1, max_size=4), after=st.integers(0, 6), quiet=st.booleans()
+    )
+    def lose_power(self, operations: list[tuple[object, ...]], after: int, quiet: bool) -> None:
+        """Power fails somewhere in the middle: the acknowledged stays, the rest is whole or not at all."""
+        possible = [self.model.copy()]
+        if not quiet:
+            self.disk.cut_power(after)
+            for operation in operations:
+                call, expect = self.step(operation)
+                got = self.loop.run_until_complete(answered(call))
+                if got == ("partition_stopped",):
+                    break
+                after_it = self.model.copy()
+                expected = expect(after_it)
+                if got == ("outcome_unknown",):
+                    possible.append(after_it)
+                    break
+                assert got == expected
+                self.model = after_it
+                possible = [after_it]
+        self.disk.crash()
+        self.loop.run_until_complete(self.shut())
+        self.loop.run_until_complete(self.open())
+        self.model = next((one for one in possible if self.agrees(one)), possible[0])
+
+    @rule()
+    def restart(self) -> None:
+        self.loop.run_until_complete(self.shut())
+        self.loop.run_until_complete(self.open())
+
+    def agrees(self, model: Model) -> bool:
+        return all(self.loop.run_until_complete(self.read(path)) == model.read(path) for path in PATHS)
+
+    @invariant()
+    def every_stream_reads_the_same(self) -> None:
+        if hasattr(self, "partition"):
+            for path in PATHS:
+                assert self.loop.run_until_complete(self.read(path)) == self.model.read(path)
+
+    async def read(self, path: str) -> Answer:
+        async def call() -> Answer:
+            durable = self.partition.find(key(path))
+            data, position = b"", 0
+            while position < durable.tail:
+                found = await self.partition.published.read(durable, position, 40)
+                assert found.next > position
+                data, position = data + found.data, found.next
+            return ("read", data, durable.tail, durable.closed)
+
+        return await answered(call)
+
+
+async def answered(call: Operation) -> Answer:
+    try:
+        return await call()
+    except DurableSessionsError as error:
+        return (error.code,)
+
+
+def key(path: str) -> Key:
+    return Key("default", path)
+
+
+TestPartitionBesideModel = PartitionBesideModel.TestCase
+TestPartitionBesideModel.settings = settings(max_examples=120, stateful_step_count=25, deadline=None)

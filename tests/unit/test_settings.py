@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+
+from durable_sessions.errors import SettingsError
+from durable_sessions.settings import Settings, load
+
+
+def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "ds.toml"
+    file.write_text('port = 1\nhost = "file"\nmemory_bytes = "1GiB"\nlong_poll_seconds = 3\n')
+    settings = load(
+        {"port": "3", "host": None}, {"DURABLE_SESSIONS_PORT": "2", "DURABLE_SESSIONS_HOST": "env"}, file
+    )
+    assert (settings.port, settings.host, settings.memory_bytes) == (3, "env", 2**30)
+    assert settings.long_poll_seconds == 3.0
+    assert settings.limits().memory_bytes_max == 2**30
+    assert load({}, {}, None) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("prot = 1", "'port'"),
+        ("long-poll-seconds = 1", "'long_poll_seconds'"),
+        ('[server]\nhost = "x"', "unknown"),
+    ],
+)
+def test_an_unknown_key_is_refused_and_the_nearest_is_named(tmp_path: Path, text: str, hint: str) -> None:
+    file = tmp_path / "ds.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=hint):
+        load({}, {}, file)
+
+
+def test_an_unknown_variable_is_refused_and_the_nearest_is_named() -> None:
+    with pytest.raises(SettingsError, match="DURABLE_SESSIONS_MEMORY_BYTES"):
+        load({}, {"DURABLE_SESSIONS_MEMORY": "1"}, None)
+    load({}, {"DURABLE_SESSIONS_URL": "http://x", "DURABLE_SESSIONS_API_KEY": "k", "OTHER": "1"}, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"port": "70000"},
+        {"port": "-1"},
+        {"port": "x"},
+        {"long_poll_seconds": "0"},
+        {"long_poll_seconds": "nan"},
+        {"memory_bytes": "1TB"},
+        {"memory_bytes": "-1"},
+        {"connections": "0"},
+        {"log_level": "loud"},
+        {"log_format": "xml"},
+        {"public_url": "example.com"},
+    ],
+)
+def test_a_bad_value_is_refused_with_what_to_write(options: dict[str, object]) -> None:
+    with pytest.raises(SettingsError, match="write|could not convert|invalid literal"):
+        load(options, {}, None)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "ds.toml"
+    file.write_text("port = ")
+    with pytest.raises(SettingsError, match=r"ds\.toml"):
+        load({}, {}, file)
+    with pytest.raises(SettingsError, match=r"missing\.toml"):
+        load({}, {}, tmp_path / "missing.toml")
+
+
+def test_wrong_types_in_the_file_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ds.toml"
+    for text in ("port = true", "host = 5", "memory_bytes = false", "port = 1.5"):
+        file.write_text(text)
+        with pytest.raises(SettingsError):
+            load({}, {}, file)

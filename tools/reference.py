@@ -1,0 +1,120 @@
+"""Writes the reference pages from the code: ``python -m tools.reference``; a test checks that they are current."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import cast
+
+from durable_sessions import errors, limits
+from durable_sessions.clock import SystemClock
+from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.errors import STATUS_BY_CODE
+from durable_sessions.http.metrics import Metrics
+from durable_sessions.http.server import HttpServer
+from durable_sessions.http.sse import EventSource
+from durable_sessions.ids import RandomIds
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
+from durable_sessions.log.file import FileLog
+from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
+from durable_sessions.storage.partition import Partition
+from durable_sessions.testing.memory_log import MemoryLog
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+_NOTE = "<!-- Made by `python -m tools.reference`; change the code, not this page. -->\n"
+
+
+def pages() -> dict[str, str]:
+    """Return every generated page by its file name."""
+    return {
+        "errors.md": _errors(),
+        "limits.md": _limits(),
+        "metrics.md": asyncio.run(_metrics()),
+        "settings.md": _settings(),
+    }
+
+
+def _page(title: str, text: str, heads: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    table = [heads, tuple("---" for _ in heads), *rows]
+    lines = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table)
+    return f"{_NOTE}# {title}\n\n{text}\n\n{lines}\n"
+
+
+def _settings() -> str:
+    def rows() -> Iterator[tuple[str, ...]]:
+        for item in fields(Settings):
+            flag = "--" + item.name.replace("_", "-")
+            default = f"`{item.default}`" if item.default else "none"
+            yield (
+                f"`{flag}`",
+                f"`{ENVIRONMENT_PREFIX}{item.name.upper()}`",
+                f"`{item.name}`",
+                default,
+                item.metadata["help"],
+            )
+
+    text = (
+        "Each setting is an option of `durable-sessions serve`, an environment variable and a key of the TOML file\n"
+        f"that `--config` (or `{ENVIRONMENT_PREFIX}CONFIG`) names. The option wins over the variable, the variable over\n"
+        "the file. An unknown key or variable is refused, and the nearest known one is named."
+    )
+    return _page("Settings", text, ("option", "variable", "key", "default", "meaning"), rows())
+
+
+def _limits() -> str:
+    source = inspect.getsource(Limits)
+    comments = dict(re.findall(r"    # (.+)\n    (\w+):", source))
+    comments = {name: text for text, name in comments.items()}
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for name in limits.names():
+            yield f"`{name}`", f"{getattr(DEFAULT_LIMITS, name):,}", comments[name]
+
+    text = "Everything is bounded. The unit is the last part of a limit's name."
+    return _page("Limits", text, ("limit", "default", "what it bounds"), rows())
+
+
+def _errors() -> str:
+    def rows() -> Iterator[tuple[str, ...]]:
+        for code, status in STATUS_BY_CODE.items():
+            text = next(
+                kind.__doc__ or "" for kind in vars(errors).values() if getattr(kind, "code", None) == code
+            )
+            yield f"`{code}`", str(status), re.sub(r"\{(\w+)(!r)?\}", r"*\1*", inspect.cleandoc(text))
+
+    text = (
+        'Every error has the body `{"error":{"code":…,"message":…}}`, and every 503 has `Retry-After`.\n'
+        "Codes are stable; messages may change. Words in italics stand for values. Under `/v1/stream/__ds/`\n"
+        "codes are in upper case, and `invalid_ack` is spelt `INVALID_OFFSET`."
+    )
+    return _page("Errors", text, ("code", "status", "message"), rows())
+
+
+async def _metrics() -> str:
+    class NoLog:
+        bytes_written = syncs = segment_bytes = segment_count = 0
+
+    partition = await Partition.open(MemoryLog(), SystemClock(), DEFAULT_LIMITS)
+    events = EventSource(partition, Cursors(SystemClock(), RandomIds()), DEFAULT_LIMITS)
+    metrics = Metrics(partition, cast(FileLog, NoLog()), events)
+    metrics.server = HttpServer(lambda request: None)  # type: ignore[arg-type,return-value]  # it never runs
+    rendered = metrics.render().decode()
+    await partition.close()
+    helps = dict(re.findall(r"^# HELP (\w+) (.+)$", rendered, re.MULTILINE))
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", rendered, re.MULTILINE))
+    text = "`GET /metrics` answers in Prometheus' text format."
+    rows = ((f"`{name}`", kinds[name], help_text) for name, help_text in helps.items())
+    return _page("Metrics", text, ("metric", "type", "meaning"), rows)
+
+
+def main() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
