@@ -1,4 +1,4 @@
-"""Writes the reference pages from the code: ``python -m tools.reference``; a test checks that they are current."""
+"""Writes the reference pages from the code: ``python -m tools.reference``; a test keeps them current."""
 
 import asyncio
 import inspect
@@ -56,17 +56,17 @@ def _settings() -> str:
             )
 
     text = (
-        "Each setting is an option of `durable-sessions serve`, an environment variable and a key of the TOML file\n"
-        f"that `--config` (or `{ENVIRONMENT_PREFIX}CONFIG`) names. The option wins over the variable, the variable over\n"
-        "the file. An unknown key or variable is refused, and the nearest known one is named."
+        "Each setting is an option of `durable-sessions serve`, an environment variable and a key of the\n"
+        f"TOML file that `--config` (or `{ENVIRONMENT_PREFIX}CONFIG`) names. The option wins over the\n"
+        "variable, the variable over the file. An unknown key or variable is refused, and the nearest known\n"
+        "one is named."
     )
     return _page("Settings", text, ("option", "variable", "key", "default", "meaning"), rows())
 
 
 def _limits() -> str:
     source = inspect.getsource(Limits)
-    comments = dict(re.findall(r"    # (.+)\n    (\w+):", source))
-    comments = {name: text for text, name in comments.items()}
+    comments = {name: text for text, name in re.findall(r"    # (.+)\n    (\w+):", source)}
 
     def rows() -> Iterator[tuple[str, ...]]:
         for name in limits.names():

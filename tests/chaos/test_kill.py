@@ -27,7 +27,6 @@ class Writer:
     stream: str
     seq: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict)
-    fresh: bool = True
 
     async def run(self, client: httpx2.AsyncClient, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -89,7 +88,8 @@ async def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
             httpx2.put(f"{base}/s{number}", headers=JSON)
         async with httpx2.AsyncClient(base_url=base, timeout=10) as client:
             stop = asyncio.Event()
-            tasks = [asyncio.create_task(runner.run(client, stop)) for runner in (*writers, deleter)]
+            tasks = [asyncio.create_task(writer.run(client, stop)) for writer in writers]
+            tasks.append(asyncio.create_task(deleter.run(client, stop)))
             for _ in range(ROUNDS):
                 await asyncio.sleep(0.4 + chance.random())
                 await asyncio.to_thread(server.kill)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 TEXT = {"Content-Type": "text/plain"}
 JSON = {"Content-Type": "application/json"}
 PRODUCER = {"Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0"}
+APPEND = b"POST /v1/stream/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"
 SMALL = replace(
     DEFAULT_LIMITS,
     append_body_bytes_max=1000,
@@ -72,7 +73,7 @@ async def test_other_parameters(client: httpx2.AsyncClient) -> None:
 
 @pytest.mark.parametrize("ttl", ["", "-1", "+1", "01", "1.5", "1e3", "abc", "٣", "9" * 30, "1 2"])
 async def test_ttls(client: httpx2.AsyncClient, ttl: str) -> None:
-    answer = await client.put("/s", headers={"Stream-TTL": ttl.encode()})  # type: ignore[dict-item]
+    answer = await client.put("/s", headers={b"Stream-TTL": ttl.encode()})
     await check(answer, 400, "invalid_header")
     assert (await client.head("/s")).status_code == 404
 
@@ -240,9 +241,9 @@ async def test_a_body_at_the_limit_and_one_past_it(small: LocalServer) -> None:
     "start",
     [
         b"POST /v1/stream/s HT",
-        b"POST /v1/stream/s HTTP/1.1\r\nHost: x\r\nContent-Type: te",
-        b"POST /v1/stream/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nhalf",
-        b"POST /v1/stream/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf",
+        APPEND[:-10],
+        APPEND + b"Content-Length: 10\r\n\r\nhalf",
+        APPEND + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf",
     ],
 )
 async def test_half_sent_requests_time_out_and_change_nothing(small: LocalServer, start: bytes) -> None:
@@ -258,9 +259,7 @@ async def test_a_client_that_hangs_up_mid_body_changes_nothing(
 ) -> None:
     await client.put("/s", headers=TEXT)
     _, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
-    writer.write(
-        b"POST /v1/stream/s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\nhalf"
-    )
+    writer.write(APPEND + b"Content-Length: 10\r\n\r\nhalf")
     await writer.drain()
     writer.transport.abort()
     assert (await client.post("/s", headers=TEXT, content="whole")).status_code == 204
@@ -333,7 +332,8 @@ header_values = st.one_of(
 async def test_nothing_that_a_client_sends_is_a_500(
     server: LocalServer, method: str, path: str, query: str, headers: dict[str, str], body: bytes
 ) -> None:
-    head = f"{method} /v1/stream/{path}?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+    head = f"{method} /v1/stream/{path}?{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    head += f"Content-Length: {len(body)}\r\n"
     head += "".join(f"{name}: {value}\r\n" for name, value in headers.items() if name != "Expect")
     reply = await raw(server, head.encode("latin-1") + b"\r\n" + body)
     status = int(reply.split(b" ")[1])

@@ -64,6 +64,10 @@ class Answerer(RequestReader):
     def next_turn(self) -> None:
         """Answer what has been waiting, if anything has."""
 
+    @abstractmethod
+    def end(self) -> None:
+        """Close: the last answer has been given."""
+
     def answer(self, request: Request, flags: int) -> None:
         """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
         try:
@@ -128,7 +132,7 @@ class Answerer(RequestReader):
         self.bytes_out += len(data)
         self._transport.write(data)
         if flags & LAST_REQUEST:
-            self.close()
+            self.end()
 
     def _write(self, data: bytes) -> None:
         self.bytes_out += len(data)
@@ -162,7 +166,7 @@ class Answerer(RequestReader):
         self._running = None
         self._blocked &= ~RUNNING
         if flags & LAST_REQUEST or self.draining:
-            self.close()
+            self.end()
         self.next_turn()
 
     async def _send_chunks(self, chunks: AsyncIterator[bytes], *, chunked: bool) -> None:
@@ -187,12 +191,6 @@ class Answerer(RequestReader):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
         self.next_turn()
-
-    def close(self) -> None:
-        """Close when everything written has been sent."""
-        self._blocked |= CLOSED
-        self.phase = STOPPED
-        self._transport.close()
 
     def abort(self) -> None:
         """Cut the connection without waiting for anything."""

@@ -6,6 +6,7 @@ import msgspec
 
 from durable_sessions.errors import DurableSessionsError, MethodNotAllowedError, RouteNotFoundError
 from durable_sessions.http.errors import error_response
+from durable_sessions.http.headers import base_url
 from durable_sessions.http.message import Answer, Request, Response
 from durable_sessions.http.metrics import CONTENT_TYPE, Metrics
 from durable_sessions.http.paths import DEFAULT_WORKSPACE, STREAM_ROOT
@@ -41,7 +42,7 @@ class Application:
             if request.path.startswith(STREAM_ROOT):
                 if request.path.startswith(_CONTROL_ROOT) and request.path[len(_CONTROL_ROOT) :][:1] in b"/":
                     return self._control(request)
-                return self._streams.handle(request, self._base_url(request))
+                return self._streams.handle(request)
             return self._operations(request)
         except DurableSessionsError as error:
             return error_response(error)
@@ -49,7 +50,9 @@ class Application:
     async def _control(self, request: Request) -> Answer:
         rest = request.path[len(_CONTROL_ROOT) + 1 :].decode("latin-1")
         try:
-            return await self._subscriptions.handle(request, rest, DEFAULT_WORKSPACE, self._base_url(request))
+            return await self._subscriptions.handle(
+                request, rest, DEFAULT_WORKSPACE, base_url(request, self._public_url)
+            )
         except DurableSessionsError as error:
             return error_response(error)
 
@@ -69,6 +72,3 @@ class Application:
         if reason is None:
             return Response(200, _JSON, b'{"status":"ready"}')
         return Response(503, _JSON, msgspec.json.encode({"status": "not ready", "reason": reason}))
-
-    def _base_url(self, request: Request) -> str:
-        return self._public_url or "http://" + request.headers.get(b"host", b"localhost").decode("latin-1")

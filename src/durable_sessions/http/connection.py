@@ -1,7 +1,6 @@
 """One connection: its requests in their turn, and its life from accepting to losing it."""
 
 import asyncio
-from collections import deque
 from typing import cast
 
 from durable_sessions.errors import DurableSessionsError, OverloadedError
@@ -9,7 +8,7 @@ from durable_sessions.http.answering import CLOSED, RUNNING, Answerer
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.lingering import Lingering
 from durable_sessions.http.message import Request
-from durable_sessions.http.parsing import IDLE, IN_BODY, STOPPED
+from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED
 from durable_sessions.http.state import ServerState
 from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
 
@@ -32,14 +31,15 @@ class Connection(Answerer):
 
     def __init__(self, state: ServerState) -> None:
         super().__init__(state)
-        self._queue: deque[tuple[Request | DurableSessionsError, int]] = deque()
+        # A list, because it is short, and mostly empty, and ten thousand of them must be small.
+        self._queue: list[tuple[Request | DurableSessionsError, int]] = []
         self._queue_bytes = 0
         self._continue_due = False
         # What the last sweep saw; so no request has to look at the time.
         self._seen_bytes = -1
         self._idle_since = 0.0
         self._drained_bytes = -1
-        self._drained_since = 0.0
+        self._drained_since = 0.0  # 0: nothing was waiting to be sent
 
     # Turns ------------------------------------------------------------------------------
 
@@ -52,6 +52,7 @@ class Connection(Answerer):
             self._queue.append((request, flags))
             self._queue_bytes += len(request.body)
             limits = self._limits
+            # Their bodies count too, and get as much room as answers do.
             if (
                 len(self._queue) >= limits.pipeline_requests_max
                 or self._queue_bytes > limits.write_buffer_bytes_max
@@ -81,7 +82,7 @@ class Connection(Answerer):
         """Answer what has been waiting, and read on when nothing waits any more."""
         while not self._blocked:
             if self._queue:
-                request, flags = self._queue.popleft()
+                request, flags = self._queue.pop(0)
                 if isinstance(request, DurableSessionsError):
                     self._send_refusal(request, flags)
                 else:
@@ -113,7 +114,9 @@ class Connection(Answerer):
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
         self._state.add(self)
         excess = len(self._state.peers) - self._limits.connections_max
-        if self._state.draining or excess > REFUSED_CONNECTIONS_MAX:
+        if self._state.draining:
+            self._close()
+        elif excess > REFUSED_CONNECTIONS_MAX:
             self.abort()
         elif excess > 0:
             self.refuse(OverloadedError(what="connections"))
@@ -132,34 +135,41 @@ class Connection(Answerer):
         """Return the task that is answering a request, if there is one."""
         return self._running if isinstance(self._running, asyncio.Task) else None
 
+    def end(self) -> None:
+        """Close: the last answer has been given. A peer that has sent more may need time to read it."""
+        if self._queue or self.held or self.phase in (IN_HEAD, IN_BODY):
+            self._linger()
+        else:
+            self._close()
+
     def drain(self) -> None:
         """Take no new request; close when what is under way has been answered."""
         self.draining = True
         if self.phase == IN_BODY:
             self.flags |= LAST_REQUEST
         elif self.phase == IDLE and not self._blocked & RUNNING:
-            self.close()
+            self._close()
 
     def sweep(self, now: float) -> None:
-        """End what has taken too long at ``now``."""
-        self.time_out(now)
-        self._cut_if_stalled(now)
-        self._close_if_idle(now)
-
-    def _cut_if_stalled(self, now: float) -> None:
-        drained_bytes = self.bytes_out - self._transport.get_write_buffer_size()
-        if drained_bytes == self.bytes_out or drained_bytes != self._drained_bytes:
-            self._drained_bytes = drained_bytes
-            self._drained_since = now
-        elif now - self._drained_since > self._limits.write_stall_seconds_max:
-            self.abort()
-
-    def _close_if_idle(self, now: float) -> None:
+        """End what has taken too long at ``now``; of an idle connection this looks at little."""
+        if self.deadline:
+            self.time_out(now)
+        if self.bytes_out != self._drained_bytes:
+            self._cut_if_stalled(now)
         if self._blocked or self.phase != IDLE or self.bytes_in != self._seen_bytes:
             self._seen_bytes = self.bytes_in
             self._idle_since = now
         elif now - self._idle_since > self._limits.idle_seconds_max:
-            self.close()
+            self._close()
+
+    def _cut_if_stalled(self, now: float) -> None:
+        waiting_bytes = self._transport.get_write_buffer_size()
+        drained_bytes = self.bytes_out - waiting_bytes
+        if drained_bytes != self._drained_bytes or not self._drained_since:
+            self._drained_bytes = drained_bytes
+            self._drained_since = now if waiting_bytes else 0.0
+        elif now - self._drained_since > self._limits.write_stall_seconds_max:
+            self.abort()
 
     def _linger(self) -> None:
         successor = Lingering(self._state, self._transport, self.bytes_in, self.bytes_out)
@@ -170,6 +180,11 @@ class Connection(Answerer):
             self._transport.resume_reading()
         self._stop()
         del self._parser  # it refers back to us
+
+    def _close(self) -> None:
+        self._blocked |= CLOSED
+        self.phase = STOPPED
+        self._transport.close()
 
     def _stop(self) -> None:
         self._blocked |= CLOSED

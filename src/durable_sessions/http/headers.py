@@ -55,6 +55,11 @@ def parse_create(request: Request, limits: Limits) -> Create:
     )
 
 
+def base_url(request: Request, public_url: str) -> str:
+    """Return the URL under which the client reached the server, without a slash at the end."""
+    return public_url or "http://" + request.headers.get(b"host", b"localhost").decode("latin-1")
+
+
 def is_closed(headers: dict[bytes, bytes]) -> bool:
     """Say whether Stream-Closed is true; any other value counts as absent."""
     return headers.get(b"stream-closed", b"").lower() == b"true"

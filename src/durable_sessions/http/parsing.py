@@ -163,7 +163,8 @@ class RequestParser(asyncio.Protocol):
             return  # an upgrade, see above
         parts = self._parts
         if parts or self._body:
-            request.body = parts.pop() if len(parts) == 1 and not self._body else self._take_body()
+            whole = len(parts) == 1 and len(parts[0]) == self._body_length
+            request.body = parts.pop() if whole else self._take_body()
         flags = self.flags
         self._request = None
         self._url = b""

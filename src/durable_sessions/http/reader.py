@@ -63,8 +63,8 @@ class RequestReader(RequestParser):
             start = end
 
     def time_out(self, now: float) -> None:
-        """Refuse the request that is being read if its time is over at ``now``."""
-        if not self.deadline or self.phase == STOPPED:
+        """Refuse the request that is being read if its deadline, which must be set, is over."""
+        if self.phase == STOPPED:
             return
         if self.read_paused:
             self.deadline = now + self._limits.body_seconds_max  # the wait is of our making
@@ -126,6 +126,7 @@ class RequestReader(RequestParser):
         if len(self._body) > limits.append_body_bytes_max:
             self.refuse(self._body_too_large())
         elif self._state.body_bytes > limits.pending_bytes_max:
+            # More than could be accepted anyway, so many slow senders cannot fill the memory.
             self.refuse(OverloadedError(what="request bytes in memory"))
 
     def _parser_failed(self, error: httptools.HttpParserError, data: bytes) -> None:

@@ -111,8 +111,8 @@ class HttpServer:
     def _sweep(self) -> None:
         """Look at every connection about twice a second; so no request needs a timer."""
         state = self._state
+        self._sweeper = state.loop.call_later(SWEEP_SECONDS, self._sweep)
         state.heads.tick(state.clock.now_ms())
         now = state.loop.time()
         for peer in tuple(state.peers):
             peer.sweep(now)
-        self._sweeper = state.loop.call_later(SWEEP_SECONDS, self._sweep)

@@ -69,7 +69,7 @@ class Service:
         reads = Reads(self.partition, self._events, cursors, limits, settings.long_poll_seconds)
         self.app = Application(
             self.partition,
-            StreamsFace(self.partition, reads, limits),
+            StreamsFace(self.partition, reads, limits, settings.public_url),
             SubscriptionRoutes(self._subscriptions, keyring, self._clock, limits),
             metrics,
             settings.public_url,
@@ -85,9 +85,7 @@ class Service:
             await self.server.start(host, port)
         except OSError as error:
             raise SettingsError(problem=f"Cannot listen on {host} port {port}: {error}") from error
-        logger.info(
-            "listening", host=host, port=self.server.port, data=str(self._settings.data)
-        )
+        logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
 
     async def close(self) -> None:
         """Refuse new work, finish what is in flight, and leave everything durable."""

@@ -35,12 +35,13 @@ _PREFLIGHT: list[Header] = [
 class StreamsFace:
     """Answers the protocol's requests; the hot ones with as little as possible in between."""
 
-    def __init__(self, partition: Partition, reads: Reads, limits: Limits) -> None:
+    def __init__(self, partition: Partition, reads: Reads, limits: Limits, public_url: str) -> None:
         self._partition = partition
         self._reads = reads
         self._limits = limits
+        self._public_url = public_url
 
-    def handle(self, request: Request, base_url: str) -> Answer | Awaitable[Answer]:
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request below the stream root."""
         method = request.method
         if method == b"POST":
@@ -50,7 +51,7 @@ class StreamsFace:
         if method == b"HEAD":
             return self._head(request)
         if method == b"PUT":
-            return self._create(request, base_url)
+            return self._create(request)
         if method == b"DELETE":
             return self._delete(request)
         if method == b"OPTIONS":
@@ -99,7 +100,7 @@ class StreamsFace:
             fields.append(_CLOSED)
         return Response(200, fields)
 
-    async def _create(self, request: Request, base_url: str) -> Answer:
+    async def _create(self, request: Request) -> Answer:
         try:
             created = await self._partition.create(
                 stream_key(request.path), headers.parse_create(request, self._limits)
@@ -113,7 +114,8 @@ class StreamsFace:
         if created.closed:
             fields.append(_CLOSED)
         if created.new:
-            fields.append((b"Location", base_url.encode("latin-1") + request.path))
+            base = headers.base_url(request, self._public_url).encode("latin-1")
+            fields.append((b"Location", base + request.path))
         return Response(201 if created.new else 200, fields)
 
     async def _delete(self, request: Request) -> Answer:

@@ -42,7 +42,7 @@ class WebhookTarget:
 def parse(url: str) -> WebhookTarget:
     """Return the parts of an acceptable webhook URL, or say why it is refused."""
     match = _URL.fullmatch(url)
-    if match is None or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+    if match is None or not url.isascii() or not url.isprintable() or " " in url:
         raise _rejected("send an https URL in ASCII without a fragment, such as https://example.com/hook")
     scheme, authority, target = match[1].lower(), match[2], match[3]
     if "@" in authority:

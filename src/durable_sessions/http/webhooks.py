@@ -148,7 +148,7 @@ class WebhookSender:
                 return False
         try:
             return msgspec.json.decode(body, type=_Answer).done
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return False
 
 

@@ -3,19 +3,20 @@
 import asyncio
 import secrets
 import threading
-from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from durable_sessions.errors import LogDamagedError, LogError
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.log import Extent
 from durable_sessions.log.disk import REAL_DISK, Disk
+from durable_sessions.log.extents import read_extents
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
 from durable_sessions.log.handoff import WriterThread
 from durable_sessions.log.recovery import recover
-from durable_sessions.log.segment import ActiveSegment, Segment, read_batches, read_payload
+from durable_sessions.log.segment import ActiveSegment, Segment, read_batches
 
 
 def random_salt() -> int:
@@ -162,26 +163,12 @@ class FileLog:
             raise LogDamagedError(file=str(segment.path), byte=offset, problem="a frame is broken")
         return batches, end
 
-    async def read(self, position: int, offset: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes from ``offset`` in the batch at ``position``, or raise LogError.
+    async def read(self, extents: Sequence[Extent]) -> list[bytes]:
+        """Return exactly the bytes of each extent, never fewer; LogError if they are not all there.
 
-        The checksum is not verified: it covers the whole batch.
+        The checksums of frames are not verified, because they cover whole batches.
         """
-        assert min(position, offset, length) >= 0
-        return await asyncio.to_thread(self._read, position, offset, length)
-
-    def _read(self, position: int, offset: int, length: int) -> bytes:
-        segments = self._segments
-        index = bisect_left(segments, position, key=lambda segment: segment.base) - 1
-        if index < 0 or position > segments[index].end:
-            raise LogError(reason=f"it holds no batch at position {position}")
-        segment = segments[index]
-        try:
-            # Opening the file each time costs 5 µs and needs no cache that trim would have to mind.
-            with closing(self._disk.open(segment.path)) as file:
-                return read_payload(file, segment, position, offset, length)
-        except OSError as error:
-            raise LogError(reason=f"{segment.path} cannot be read: {error}") from error
+        return await asyncio.to_thread(read_extents, self._disk, self._segments, extents)
 
     async def trim(self, through: int) -> None:
         """Remove the segments that end at or before the address ``through``, never the newest.

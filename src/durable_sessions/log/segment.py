@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from durable_sessions.errors import LogError
 from durable_sessions.log.disk import Disk, File, write_all
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch, FrameCodec, SegmentHeader
 
@@ -60,20 +59,6 @@ def read_batches(file: File, segment: Segment, offset: int) -> tuple[list[Batch]
         if length is not None and len(data) < FRAME_BYTES + length <= left:
             batches, used = segment.codec.decode(file.read(FRAME_BYTES + length, offset), address)
     return batches, offset + used
-
-
-def read_payload(file: File, segment: Segment, position: int, offset: int, length: int) -> bytes:
-    """Return exactly ``length`` bytes from ``offset`` in the batch at ``position``, or raise LogError."""
-    address = position - FRAME_BYTES
-    size = segment.codec.payload_length(file.read(FRAME_BYTES, segment.offset(address)), address)
-    if size is None or position + size > segment.end:
-        raise LogError(reason=f"{segment.path} has no batch at position {position}")
-    if offset + length > size:
-        raise LogError(reason=f"the batch at position {position} has only {size} bytes")
-    data = file.read(length, segment.offset(position) + offset)
-    if len(data) != length:
-        raise LogError(reason=f"{segment.path} is shorter than it was")
-    return data
 
 
 class ActiveSegment:

@@ -7,7 +7,7 @@ from durable_sessions.streams.effects import Delivered, DeliveryFailed, Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey, Wake
 from durable_sessions.streams.wakes import Now, end
-from durable_sessions.streams.watched import StreamInfo, linked, stream_info
+from durable_sessions.streams.watched import LISTED_MAX, StreamInfo, stream_infos
 
 _JITTER = 0.2
 
@@ -40,7 +40,8 @@ def due(state: State, key: SubscriptionKey, now_ms: int) -> Delivery | None:
         subscription.base_url,
         wake.id,
         subscription.generation,
-        _snapshot_infos(state, subscription, wake, now_ms),
+        # As of the wake: the tails told are exactly what "done" acknowledges.
+        stream_infos(state, subscription, now_ms, tails=wake.snapshot, listed_max=LISTED_MAX),
     )
 
 
@@ -51,9 +52,11 @@ def accepted(state: State, key: SubscriptionKey, wake_id: str, now: Now, *, done
         return []
     subscription, wake = found
     if done:
-        return end(state, subscription, _snapshot_acks(state, subscription, wake, now.ms), now)[0]
-    until = now.ms + subscription.config.lease_ttl_ms
-    return [Delivered(*key, max(until, wake.lease_until_ms or 0))]
+        # An ack by callback may have gone beyond the snapshot already.
+        links = subscription.links
+        acks = {path: tail for path, tail in wake.snapshot.items() if tail > links[path].acked}
+        return end(state, subscription, acks, now)[0]
+    return [Delivered(*key, now.ms + subscription.config.lease_ttl_ms)]
 
 
 def failed(
@@ -79,23 +82,3 @@ def _current(state: State, key: SubscriptionKey, wake_id: str) -> tuple[Subscrip
     if subscription is None or subscription.wake is None or subscription.wake.id != wake_id:
         return None
     return subscription, subscription.wake
-
-
-def _snapshot_infos(state: State, subscription: Subscription, wake: Wake, now_ms: int) -> list[StreamInfo]:
-    """Return the watched streams as of the wake: the tails told are exactly what "done" acknowledges."""
-    infos = []
-    for path, link in subscription.links.items():
-        if link.stream is not None and linked(state, link, now_ms) is None:
-            continue
-        tail = max(wake.snapshot.get(path, 0), link.acked, 0)
-        infos.append(stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail))
-    return infos
-
-
-def _snapshot_acks(state: State, subscription: Subscription, wake: Wake, now_ms: int) -> dict[str, int]:
-    acks = {}
-    for path, tail in wake.snapshot.items():
-        link = subscription.links.get(path)
-        if link is not None and link.acked < tail and linked(state, link, now_ms) is not None:
-            acks[path] = tail
-    return acks

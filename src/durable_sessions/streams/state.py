@@ -16,15 +16,15 @@ class State:
 
     def apply(self, effect: Effect) -> None:
         """Carry out one effect."""
-        if type(effect) is Appended:
+        if isinstance(effect, Appended):
             self._append(effect)
-        elif type(effect) is StreamTouched:
+        elif isinstance(effect, StreamTouched):
             stream = self.by_id[effect.stream]
             stream.recorded_at_ms = effect.at_ms
             stream.accessed_at_ms = max(stream.accessed_at_ms, effect.at_ms)
-        elif type(effect) is StreamCreated:
+        elif isinstance(effect, StreamCreated):
             self._create(effect)
-        elif type(effect) is StreamRemoved:
+        elif isinstance(effect, StreamRemoved):
             self._remove(effect)
         else:
             self.subscriptions.apply(effect)

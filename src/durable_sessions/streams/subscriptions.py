@@ -16,6 +16,7 @@ from durable_sessions.streams.effects import (
     Claimed,
     Delivered,
     DeliveryFailed,
+    Effect,
     Linked,
     SubscriptionCreated,
     SubscriptionEffect,
@@ -134,8 +135,9 @@ class Subscriptions:
         """Say whether wake events of any subscription are appended to this stream."""
         return stream in self._wake_streams
 
-    def apply(self, effect: SubscriptionEffect) -> None:
-        """Carry out one effect."""
+    def apply(self, effect: Effect) -> None:
+        """Carry out one effect of a subscription."""
+        assert isinstance(effect, SubscriptionEffect)
         if isinstance(effect, SubscriptionCreated):
             self._create(effect)
             return

@@ -12,6 +12,13 @@ from durable_sessions.streams.subscriptions import Link, Subscription
 Changes = Mapping[str, Link | None]
 """What becomes of links, by path; None is a link that goes away."""
 
+LISTED_MAX = 1_000
+"""A wake lists all streams with pending records, and others up to this many in all.
+
+A wide pattern watches thousands of streams of which a few are pending: listing all of them in
+every wake would cost megabytes and hold up the event loop.
+"""
+
 
 class StreamInfo(msgspec.Struct, frozen=True):
     """A watched stream as clients see it."""
@@ -35,16 +42,33 @@ def linked(state: State, link: Link, now_ms: int) -> Stream | None:
     return None if stream is None or stream.soft_deleted or stream.expired(now_ms) else stream
 
 
-def stream_infos(state: State, subscription: Subscription, now_ms: int) -> list[StreamInfo]:
-    """Return the watched streams; a link whose stream is gone is left out."""
-    infos = []
+def stream_infos(
+    state: State,
+    subscription: Subscription,
+    now_ms: int,
+    *,
+    tails: Mapping[str, int] | None = None,
+    listed_max: int | None = None,
+) -> list[StreamInfo]:
+    """Return the watched streams, pending ones first; a link whose stream is gone is left out.
+
+    With ``tails`` they are shown as of a wake, else as they are now. With ``listed_max``, streams
+    without pending records are left out beyond that length.
+    """
+    pending: list[StreamInfo] = []
+    others: list[StreamInfo] = []
     for path, link in subscription.links.items():
         stream = linked(state, link, now_ms)
         if stream is None and link.stream is not None:
             continue
-        tail = 0 if stream is None else stream.tail
-        infos.append(stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail))
-    return infos
+        acked = max(link.acked, 0)
+        now_at = 0 if stream is None else stream.tail
+        tail = now_at if tails is None else max(tails.get(path, 0), acked)
+        if tail > acked:
+            pending.append(stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail))
+        elif listed_max is None or len(others) < listed_max:
+            others.append(stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail))
+    return pending + (others if listed_max is None else others[: max(listed_max - len(pending), 0)])
 
 
 def stream_info(path: str, *, explicit: bool, acked: int, tail: int) -> StreamInfo:

@@ -49,7 +49,11 @@ class Peer:
         if receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        except OSError:
+            sock.close()
+            raise
         limit = 64 * 1024 if receive_buffer_bytes is None else 1024
         return cls(*await asyncio.open_connection(sock=sock, limit=limit))
 

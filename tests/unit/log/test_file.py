@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.errors import LogError
-from durable_sessions.log import Log
+from durable_sessions.log import Extent, Log
+from durable_sessions.log import extents as extents_module
 from durable_sessions.log import segment as segment_module
 from durable_sessions.log.disk import RealDisk, RealFile
 from durable_sessions.log.file import FileLog
-from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES
+from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
+from durable_sessions.testing.disk import FaultyDisk
 from tests.unit.log.support import MIB, contents, opened, replayed, segment_files, stored, written
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +70,7 @@ async def test_rotation(tmp_path: Path, segment_bytes_max: int) -> None:
     batches = await written(tmp_path, payloads, segment_bytes_max=segment_bytes_max)
     sizes = [path.stat().st_size for path in segment_files(tmp_path)]
     assert all(size >= segment_bytes_max for size in sizes[:-1])
-    assert all(size - (FRAME_BYTES + 5) < segment_bytes_max for size in sizes)
+    assert all(size - (FRAME_BYTES + 5) < max(segment_bytes_max, HEADER_BYTES + 1) for size in sizes)
     assert await stored(tmp_path) == batches
     # Addresses run on over the segments: the position says how many bytes came before.
     assert batches[-1][0] == 50 * (FRAME_BYTES + 5) - 5
@@ -80,35 +82,53 @@ async def test_frames_larger_than_a_piece(tmp_path: Path, monkeypatch: pytest.Mo
     assert await stored(tmp_path) == batches
 
 
-async def test_read_returns_exactly_the_bytes(tmp_path: Path) -> None:
-    batches = await written(tmp_path, PAYLOADS, segment_bytes_max=1)
+def halves(batches: list[Batch]) -> list[Extent]:
+    """Return the extents of the second half of each batch."""
+    return [Extent(position, len(data) // 2, len(data) - len(data) // 2) for position, data in batches]
+
+
+@pytest.mark.parametrize("segment_bytes_max", [1, 400, MIB])
+@pytest.mark.parametrize("gap_bytes_max", [0, 30, 300, MIB])
+async def test_read_returns_exactly_the_bytes(
+    tmp_path: Path, segment_bytes_max: int, gap_bytes_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extents_module, "GAP_BYTES_MAX", gap_bytes_max)
+    batches = await written(tmp_path, PAYLOADS * 3, segment_bytes_max=segment_bytes_max)
     async with opened(tmp_path) as log:
         batches.append((await log.append(b"fresh"), b"fresh"))
-        for position, payload in batches:
-            assert await log.read(position, 0, len(payload)) == payload
-            assert (
-                await log.read(position, len(payload) // 2, len(payload) // 3)
-                == (payload[len(payload) // 2 :][: len(payload) // 3])
-            )
-            assert await log.read(position, len(payload), 0) == b""
+        assert await log.read([]) == []
+        for order in (batches, batches[::-1], batches[::2] + batches[1::2], batches[:3] * 3):
+            whole = [Extent(position, 0, len(payload)) for position, payload in order]
+            assert await log.read(whole) == [payload for _, payload in order]
+            assert await log.read(halves(order)) == [payload[len(payload) // 2 :] for _, payload in order]
+            for extent, (_, payload) in zip(whole, order, strict=True):
+                assert await log.read([extent]) == [payload]
 
 
-async def test_read_never_returns_less_or_something_else(tmp_path: Path) -> None:
+async def test_extents_that_lie_together_are_read_together(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with opened(tmp_path, disk) as log:
+        batches = [(await log.append(b"x" * 1000), b"x" * 1000) for _ in range(20)]
+        disk.fail("read", skip=1)
+        await log.read(halves(batches))
+        with pytest.raises(LogError):
+            await log.read(halves(batches))
+
+
+async def test_read_never_returns_less(tmp_path: Path) -> None:
     async with opened(tmp_path, segment_bytes_max=200) as log:
         positions = [await log.append(b"0123456789") for _ in range(20)]
-        for position in positions:
-            with pytest.raises(LogError, match="has only 10 bytes"):
-                await log.read(position, 1, 10)
-        for position in {0, 1, positions[-1] + 11, 2**62} | {position + 1 for position in positions}:
-            with pytest.raises(LogError, match="no batch at position"):
-                await log.read(position, 0, 1)
+        last = positions[-1]
+        for beyond in (Extent(last, 1, 10), Extent(last, 11, 0), Extent(2**62, 0, 1), Extent(0, 0, 1)):
+            with pytest.raises(LogError, match="does not hold"):
+                await log.read([Extent(positions[0], 0, 10), beyond])
         path = segment_files(tmp_path)[-1]
         path.write_bytes(path.read_bytes()[:-1])
         with pytest.raises(LogError, match="shorter"):
-            await log.read(positions[-1], 0, 10)
+            await log.read([Extent(last, 0, 10)])
         path.unlink()
         with pytest.raises(LogError, match="cannot be read"):
-            await log.read(positions[-1], 0, 10)
+            await log.read([Extent(last, 0, 10)])
         with pytest.raises(LogError, match="cannot be read"):
             await replayed(log)
 
@@ -122,8 +142,8 @@ async def test_trim_removes_whole_segments_and_keeps_the_newest(tmp_path: Path) 
         assert await replayed(log) == batches
         await log.trim(batches[4][0])
         assert await replayed(log) == batches[4:]
-        with pytest.raises(LogError, match="no batch at position"):
-            await log.read(batches[3][0], 0, 1)
+        with pytest.raises(LogError, match="does not hold"):
+            await log.read([Extent(batches[3][0], 0, 1)])
         await log.trim(2**62)
         assert await replayed(log) == batches[8:]
         assert log.segment_count == len(segment_files(tmp_path)) == 1
@@ -189,9 +209,9 @@ async def test_nothing_is_visible_before_it_is_durable(tmp_path: Path) -> None:
         task = await slow_append(log, disk, b"later")
         assert len(await replayed(log)) == 1
         with pytest.raises(LogError):
-            await log.read(FRAME_BYTES + len(b"before") + FRAME_BYTES, 0, 5)
+            await log.read([Extent(FRAME_BYTES + len(b"before") + FRAME_BYTES, 0, 5)])
         disk.go.set()
-        assert await log.read(await task, 0, 5) == b"later"
+        assert await log.read([Extent(await task, 0, 5)]) == [b"later"]
 
 
 async def test_one_append_at_a_time(tmp_path: Path) -> None:

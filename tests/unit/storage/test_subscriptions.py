@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -19,15 +20,14 @@ from durable_sessions.errors import (
     SubscriptionNotFoundError,
 )
 from durable_sessions.limits import Limits
-from durable_sessions.storage import wakeups
 from durable_sessions.storage.published import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
 from durable_sessions.streams import append, create, effects, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
-from durable_sessions.streams.subscribe import Subscribe
-from durable_sessions.streams.subscriptions import Config, SubscriptionKey
+from durable_sessions.streams.subscribe import Subscribe, is_unsettled
+from durable_sessions.streams.subscriptions import Config, Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Claim, Hold
 
 pytestmark = pytest.mark.anyio
@@ -49,47 +49,59 @@ class FakePartition:
         self.state = State()
         self.log: list[bytes] = []
         self.stalled = False
+        self.commits = 0
         self.stopped: DurableSessionsError | None = None
         self.listeners: list[StreamListener] = []
-        self._pending: list[tuple[Sequence[Effect], Callable[[], None]]] = []
+        self._pending: list[Callable[[], None]] = []
 
     def commit(self, decide: Callable[[State, int], tuple[Sequence[Effect], T]]) -> "asyncio.Future[T]":
         if self.stopped is not None:
             raise self.stopped
+        self.commits += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        changed: list[tuple[Effect, Key | None]] = []
+        outcome: Callable[[], None]
         try:
             decided, result = decide(self.state, self.clock.now_ms())
         except DurableSessionsError as error:
-            failure = error
-            self._submit([], lambda: None if future.done() else future.set_exception(failure))
-            return future
-        notes = [note for effect in decided for note in self._note(effect)]
-        self._submit(decided, lambda: [note() for note in notes] and None)
-        self._submit([], lambda: None if future.done() else future.set_result(result))
-        return future
+            outcome = partial(future.set_exception, error)
+        else:
+            outcome = partial(future.set_result, result)
+            changed = [(effect, self._apply(effect)) for effect in decided]
 
-    def _note(self, effect: Effect) -> list[Callable[[], None]]:
-        stream = self.state.by_id[effect.stream].key if isinstance(effect, StreamRemoved) else None
-        self.state.apply(effect)
-        if isinstance(effect, Appended):
-            found = self.state.by_id[effect.stream].key
-            return [
-                lambda: [listener.stream_appended(found, effect.next) for listener in self.listeners] and None
-            ]
-        if stream is not None:
-            return [lambda: [listener.stream_removed(stream) for listener in self.listeners] and None]
-        return []
+        def durable() -> None:
+            for effect, stream in changed:
+                self.log.append(effects.encode(effect))
+                self._tell(effect, stream)
+            if not future.done():
+                outcome()
 
-    def _submit(self, decided: Sequence[Effect], then: Callable[[], None]) -> None:
-        self._pending.append((decided, then))
+        self._pending.append(durable)
         if not self.stalled:
             asyncio.get_running_loop().call_soon(self.flush)
+        return future
 
-    def flush(self) -> None:
-        pending, self._pending = self._pending, []
-        for decided, then in pending:
-            self.log += [effects.encode(effect) for effect in decided]
-            then()
+    def _apply(self, effect: Effect) -> Key | None:
+        if isinstance(effect, StreamRemoved):
+            removed = self.state.by_id[effect.stream].key
+            self.state.apply(effect)
+            return removed
+        self.state.apply(effect)
+        return self.state.by_id[effect.stream].key if isinstance(effect, Appended) else None
+
+    def _tell(self, effect: Effect, stream: Key | None) -> None:
+        for listener in self.listeners:
+            if isinstance(effect, Appended) and stream is not None:
+                listener.stream_appended(stream, effect.next)
+            elif stream is not None:
+                listener.stream_removed(stream)
+
+    def flush(self, count: int | None = None) -> None:
+        """Make all pending commits durable, or the first so many."""
+        count = len(self._pending) if count is None else count
+        pending, self._pending = self._pending[:count], self._pending[count:]
+        for durable in pending:
+            durable()
 
     def stream_paths(self, workspace: str) -> list[str]:
         return [key.path for key in self.state.streams if key.workspace == workspace]
@@ -329,6 +341,55 @@ async def test_nothing_is_sent_before_the_wake_is_durable(world: World) -> None:
     assert [delivery.generation for delivery in world.receiver.got] == [1, 2]
 
 
+async def test_a_wake_that_another_request_issued_is_not_sent_early(world: World) -> None:
+    await world.subscribe(WEBHOOK)
+    world.receiver.answers = [TAKEN]
+    await world.stream("events/a", b"[1]")
+    world.partition.stalled = True
+    linking = asyncio.create_task(world.manager.link(SUB, ["manual"]))
+    await world.settle()  # the link and the look at the subscription that follows it are pending
+    calling = asyncio.create_task(world.manager.callback(SUB, hold_of(world.receiver.got[0]), [], done=True))
+    await world.settle()
+    assert world.generation() == 2
+    world.partition.flush(2)
+    await world.settle()
+    assert linking.done()
+    assert not calling.done()
+    assert len(world.receiver.got) == 1
+    world.partition.stalled = False
+    world.partition.flush()
+    await world.settle()
+    assert calling.done()
+    assert len(world.receiver.got) == 2
+
+
+async def test_an_append_while_the_subscription_is_looked_at_is_not_missed(world: World) -> None:
+    await world.stream("wakes")
+    await world.stream("events/a")
+    await world.subscribe(PULL)
+    world.partition.stalled = True
+    linking = asyncio.create_task(world.manager.link(SUB, ["manual"]))
+    await world.settle()
+    appending = asyncio.create_task(world.append("events/a"))
+    await world.settle()
+    world.partition.stalled = False
+    world.partition.flush()
+    await linking
+    await appending
+    assert world.generation() == 1
+
+
+async def test_an_append_while_a_wake_is_in_flight_costs_nothing(world: World) -> None:
+    await world.stream("events/a")
+    await world.subscribe(WEBHOOK)
+    world.receiver.answers = [TAKEN]
+    await world.append("events/a")
+    before = world.partition.commits
+    for _ in range(10):
+        await world.append("events/a")
+    assert world.partition.commits == before + 10
+
+
 async def test_an_accepted_wake_has_a_lease(world: World) -> None:
     await world.subscribe(WEBHOOK)
     world.receiver.answers = [TAKEN, DONE]
@@ -504,13 +565,12 @@ async def test_an_append_to_an_unwatched_stream_is_matched_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    real = wakeups.is_unsettled
 
-    def counting(state: State, subscription: wakeups.Subscription, path: str, now_ms: int) -> bool:
+    def counting(state: State, subscription: Subscription, path: str, now_ms: int) -> bool:
         asked.append(path)
-        return real(state, subscription, path, now_ms)
+        return is_unsettled(state, subscription, path, now_ms)
 
-    monkeypatch.setattr(wakeups, "is_unsettled", counting)
+    monkeypatch.setattr("durable_sessions.storage.wakeups.is_unsettled", counting)
     await world.stream("other/a", b"[1]")
     assert asked == [], "nobody subscribes to anything"
     await world.subscribe(WEBHOOK)
@@ -530,6 +590,19 @@ async def test_a_stream_that_was_seen_before_is_found_by_a_later_subscription(wo
     await world.subscribe(PULL, "manual")
     await world.stream("manual", b"[1]")
     assert (await world.manager.claim(SUB, "one")).streams[0].acked_offset == offsets.encode(0)
+
+
+async def test_a_stream_that_is_no_wake_stream_any_more_is_found(world: World) -> None:
+    other = SubscriptionKey("w", "other")
+    await world.stream("wakes")
+    await world.manager.create(other, Subscribe(PULL, (), "http://here"))
+    everything = Config("webhook", 5_000, pattern="**", webhook_url="https://example.com/hook")
+    await world.subscribe(everything)
+    await world.append("wakes")
+    assert await world.acked() == {}
+    await world.manager.delete(other)
+    await world.append("wakes")
+    assert await world.acked() == {"wakes": "-1"}
 
 
 async def test_what_a_crash_left_unrecorded_is_found_at_the_start(world: World) -> None:

@@ -120,7 +120,7 @@ def test_a_closed_stream_takes_nothing_but_the_repeat_of_its_close(machine: Mach
         {"body": b"x", "content_type": "text/html"},
     ):
         with pytest.raises(StreamClosedError):
-            machine.append("s", **refused)  # type: ignore[arg-type]
+            machine.append("s", **refused)
     bare = machine.append("s", b"", None, close=True)
     assert bare.closed
     assert bare.tail == 3

@@ -294,6 +294,52 @@ def test_at_the_limit_a_found_stream_takes_the_place_of_one_that_is_caught_up() 
     assert len(world.acked()) == 2
 
 
+def test_named_streams_never_make_room_for_found_ones() -> None:
+    world = World(Limits(subscription_streams_max=2))
+    world.stream("events/a", body=b"[1]")
+    world.subscribe(WEBHOOK, "events/a", "manual")
+    world.stream("events/b", body=b"[1]")
+    assert world.advance("events/b") == ["events/b"]
+    assert set(world.acked()) == {"events/a", "manual"}
+
+
+def test_a_link_that_goes_anyhow_makes_room_only_once() -> None:
+    world = World(Limits(subscription_streams_max=2))
+    world.stream("events/a", body=b"[1]")
+    world.stream("events/b", body=b"[1]")
+    world.subscribe(WEBHOOK)
+    fork = create.Create(fork=create.Fork("events/a"))
+    world.decide(create.decide, Key("w", "fork"), fork, world.now_ms, world.limits, lambda *_: None)
+    world.remove("events/a")  # softly: it is still there for its fork
+    world.append("events/b")
+    for path in ("events/c", "events/d"):
+        world.stream(path, body=b"[1]")
+    assert world.advance("events/a", "events/c", "events/d") == ["events/d"]
+    assert set(world.sub.links) == {"events/b", "events/c"}
+
+
+def test_naming_a_stream_that_was_made_anew_starts_at_its_own_tail() -> None:
+    world = World()
+    world.stream("manual", body=b"[1,2,3]")
+    world.subscribe(WEBHOOK, "manual")
+    world.remove("manual")
+    world.stream("manual", body=b"[1]")
+    world.apply(subscribe.link(world.state, SUB, ["manual"], world.now_ms, world.limits))
+    assert world.acked() == {"manual": ("explicit", 1)}
+
+
+def test_an_effect_stays_as_it_was_written() -> None:
+    world = World()
+    world.stream("events/a")
+    world.subscribe(WEBHOOK)
+    world.append("events/a")
+    world.advance()
+    (woken,) = [effect for effect in world.log if isinstance(effect, effects.Woken)]
+    world.remove("events/a")
+    world.advance("events/a")
+    assert woken.snapshot == {"events/a": 1}
+
+
 # Wake streams -----------------------------------------------------------------------------
 
 
@@ -497,6 +543,22 @@ def test_acks_are_taken_all_or_none(pull: World, ack: tuple[str, str], problem: 
     assert pull.acknowledge(hold, ("events/a", 1), ("events/a", 3), done=True) is False
 
 
+def test_a_later_ack_of_one_request_does_not_take_back_an_earlier_one(pull: World) -> None:
+    pull.append("events/a", 3)
+    with pytest.raises(InvalidAckError, match="acknowledged already"):
+        pull.acknowledge(hold_of(pull.claim()), ("events/a", 2), ("events/a", 1))
+
+
+def test_a_holder_keeps_its_wake_while_nothing_is_pending(pull: World) -> None:
+    pull.append("events/a")
+    hold = hold_of(pull.claim())
+    pull.acknowledge(hold, ("events/a", 1))
+    pull.advance()
+    assert pull.hold == hold
+    pull.append("events/a")
+    assert pull.acknowledge(hold, ("events/a", 2), done=True) is False
+
+
 def test_each_type_has_its_own_requests(pull: World) -> None:
     pull.append("events/a")
     hold = hold_of(pull.claim())
@@ -549,6 +611,25 @@ def test_a_delivery_tells_the_snapshot_and_done_acknowledges_it(hook: World) -> 
     hook.accepted(done=True)
     assert hook.sub.wake is None
     assert hook.acked() == {"events/a": ("glob", 5), "events/idle": ("glob", 2)}
+
+
+def test_a_wake_lists_all_that_is_pending_and_not_much_else() -> None:
+    world = World()
+    for number in range(1_500):
+        world.stream(f"events/{number}")
+    world.subscribe(WEBHOOK)
+    world.append("events/1400")
+    world.advance()
+    listed = due(world).streams
+    assert len(listed) == 1_000
+    assert [info.path for info in listed if info.has_pending] == ["events/1400"]
+    assert len(stream_infos(world.state, world.sub, world.now_ms)) == 1_500
+    for number in range(1_200):
+        world.append(f"events/{number}")
+    world.accepted(done=True)
+    listed = due(world).streams
+    assert len(listed) == 1_200
+    assert all(info.has_pending for info in listed)
 
 
 def test_done_for_a_deleted_stream_says_nothing_about_its_successor(hook: World) -> None:
@@ -606,6 +687,14 @@ def test_a_callback_extends_the_lease_and_may_come_before_the_answer(hook: World
     assert hook.acknowledge(hold, done=True) is False
     with pytest.raises(FencedError):
         hook.acknowledge(hold, done=True)
+
+
+def test_done_takes_back_no_ack_that_went_beyond_the_snapshot(hook: World) -> None:
+    hook.append("events/a", 3)
+    hook.acknowledge(hook.hold, ("events/a", 4))
+    hook.accepted(done=True)
+    assert hook.acked()["events/a"] == ("glob", 4)
+    assert hook.sub.generation == 2
 
 
 def test_an_answer_to_an_ended_wake_changes_nothing(hook: World) -> None:

@@ -1,0 +1,63 @@
+"""The same application for three carriers: run as a module it is the built-in server, ``app`` is ASGI."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from durable_sessions.http.asgi import asgi_app
+from durable_sessions.http.message import Answer, Request, Response
+from durable_sessions.http.server import HttpServer
+from durable_sessions.http.service import Service
+from durable_sessions.settings import Settings
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+
+_EMPTY = Response(204, [])
+_services: list[Service] = []
+"""The running service, or none where only the carrier is measured."""
+
+
+def _settings(port: int = 0) -> Settings:
+    return Settings(port=port, data=Path(os.environ["BENCH_DATA"]))
+
+
+async def _startup() -> None:
+    if os.environ["BENCH_APPLICATION"] == "streams":
+        _services.append(await Service.open(_settings()))
+
+
+async def _shutdown() -> None:
+    for service in _services:
+        await service.close()
+
+
+def _handle(request: Request) -> Answer | Awaitable[Answer]:
+    return _services[0].app(request) if _services else _EMPTY
+
+
+app = asgi_app(_handle, startup=_startup, shutdown=_shutdown)
+
+
+async def _serve(port: int) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    if os.environ["BENCH_APPLICATION"] == "streams":
+        service = await Service.open(_settings(port))
+        await service.listen()
+        await stop.wait()
+        await service.close()
+    else:
+        server = HttpServer(lambda request: _EMPTY)
+        await server.start("127.0.0.1", port)
+        await stop.wait()
+        await server.shutdown(1)
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(int(sys.argv[1])))
