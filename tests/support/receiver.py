@@ -41,7 +41,6 @@ class Receiver:
     at_once: int = 0
     most_at_once: int = 0
     port: int = 0
-    server_name: str | None = None
     _arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def start(self, tls: ssl.SSLContext | None = None, port: int = 0) -> None:

@@ -18,6 +18,7 @@ from durable_sessions.http.subscriptions import SubscriptionRoutes
 from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
+from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.file import FileLog
 from durable_sessions.settings import Settings
 from durable_sessions.storage.partition import Partition
@@ -43,16 +44,19 @@ class Service:
         limits: Limits | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
+        disk: Disk = REAL_DISK,
     ) -> "Service":
         """Return a service that has replayed its log and can answer, but does not listen yet."""
         service = cls(settings, limits or settings.limits(), clock or SystemClock(), ids or RandomIds())
-        await service._open()
+        await service._open(disk)
         return service
 
-    async def _open(self) -> None:
+    async def _open(self, disk: Disk) -> None:
         settings, limits = self._settings, self._limits
         settings.data.mkdir(parents=True, exist_ok=True)
-        self.log = await FileLog.open(settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max)
+        self.log = await FileLog.open(
+            settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=disk
+        )
         try:
             keyring = Keyring.open(settings.data / "keys.json")
             self.partition = await Partition.open(self.log, self._clock, limits)

@@ -8,16 +8,18 @@ from pathlib import Path
 from durable_sessions.clock import Clock
 from durable_sessions.http.service import Service
 from durable_sessions.limits import Limits
+from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.settings import Settings
 
 
 class LocalServer:
     """A server on loopback that can be restarted on the same data and port."""
 
-    def __init__(self, settings: Settings, limits: Limits | None, clock: Clock | None) -> None:
+    def __init__(self, settings: Settings, limits: Limits | None, clock: Clock | None, disk: Disk) -> None:
         self._settings = settings
         self._limits = limits
         self._clock = clock
+        self._disk = disk
         self.service: Service
 
     @property
@@ -27,7 +29,9 @@ class LocalServer:
 
     async def start(self) -> None:
         """Open the data directory and listen; the port stays the same from the first start on."""
-        self.service = await Service.open(self._settings, limits=self._limits, clock=self._clock)
+        self.service = await Service.open(
+            self._settings, limits=self._limits, clock=self._clock, disk=self._disk
+        )
         await self.service.listen()
         self._settings = replace(self._settings, port=self.service.server.port)
 
@@ -48,10 +52,11 @@ async def local_server(
     long_poll_seconds: float = 1.0,
     limits: Limits | None = None,
     clock: Clock | None = None,
+    disk: Disk = REAL_DISK,
 ) -> AsyncIterator[LocalServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block."""
     settings = Settings(port=0, data=data, long_poll_seconds=long_poll_seconds)
-    server = LocalServer(settings, limits, clock)
+    server = LocalServer(settings, limits, clock, disk)
     await server.start()
     try:
         yield server
