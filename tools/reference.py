@@ -15,6 +15,7 @@ from durable_sessions.http.errors import STATUS_BY_CODE
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sse import EventSource
+from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.log.file import FileLog
@@ -96,9 +97,12 @@ async def _metrics() -> str:
     class NoLog:
         bytes_written = syncs = segment_bytes = segment_count = 0
 
+    class NoWebhooks:
+        accepted = failed = 0
+
     partition = await Partition.open(MemoryLog(), SystemClock(), DEFAULT_LIMITS)
     events = EventSource(partition, Cursors(SystemClock(), RandomIds()), DEFAULT_LIMITS)
-    metrics = Metrics(partition, cast(FileLog, NoLog()), events)
+    metrics = Metrics(partition, cast(FileLog, NoLog()), events, cast(WebhookSender, NoWebhooks()))
     metrics.server = HttpServer(lambda request: None)  # type: ignore[arg-type,return-value]  # it never runs
     rendered = metrics.render().decode()
     await partition.close()

@@ -211,8 +211,8 @@ async def test_methods_and_routes(server: LocalServer, client: httpx2.AsyncClien
     assert "PUT" in refused.headers["allow"]
     await check(await client.get(server.url + "/nowhere"), 404, "route_not_found")
     await check(await client.post(server.url + "/livez"), 405, "method_not_allowed")
-    await check(await client.get("/__ds/unknown"), 404, "route_not_found")
-    await check(await client.put("/__ds"), 404, "route_not_found")
+    await check(await client.get("/__ds/unknown"), 404, "ROUTE_NOT_FOUND")
+    await check(await client.put("/__ds"), 404, "ROUTE_NOT_FOUND")
     reply = await raw(server, b"FROB /v1/stream/s HTTP/1.1\r\nHost: x\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 405 ")
 

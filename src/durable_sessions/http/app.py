@@ -54,7 +54,7 @@ class Application:
                 request, rest, DEFAULT_WORKSPACE, base_url(request, self._public_url)
             )
         except DurableSessionsError as error:
-            return error_response(error)
+            return error_response(error, control=True)
 
     def _operations(self, request: Request) -> Response:
         if request.path not in (b"/livez", b"/readyz", b"/metrics"):

@@ -62,14 +62,16 @@ class Connection(Answerer):
 
     def refuse(self, error: DurableSessionsError) -> None:
         """Answer ``error`` in turn, then close; nothing more is read."""
+        self.phase = STOPPED
+        if self._blocked & CLOSED:
+            return
         flags = LAST_REQUEST
         if self._url and self._parser.get_method() == b"HEAD":
             flags |= HEAD_REQUEST
-        self.phase = STOPPED
-        if not self._blocked:
-            self._send_refusal(error, flags)
-        elif not self._blocked & CLOSED:
+        if self._blocked:
             self._queue.append((error, flags))
+        else:
+            self._send_refusal(error, flags)
 
     def send_continue(self) -> None:
         """Tell the peer, in turn, that the body of the request being read is wanted."""

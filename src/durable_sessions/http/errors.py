@@ -68,22 +68,6 @@ STATUS_BY_CODE: dict[str, int] = {
     "cold_read_failed": 503,
 }
 
-# The subscription protocol spells its codes in upper case, and one of them differently.
-_WIRE_CODES: dict[str, str] = {
-    code: code.upper()
-    for code in (
-        "subscription_not_found",
-        "subscription_already_exists",
-        "too_many_subscriptions",
-        "webhook_url_rejected",
-        "token_invalid",
-        "token_expired",
-        "fenced",
-        "already_claimed",
-        "no_pending_work",
-    )
-} | {"invalid_ack": "INVALID_OFFSET"}
-
 _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, object]]]] = {
     StreamClosedError: lambda e: [(b"Stream-Closed", "true"), (b"Stream-Next-Offset", e.tail)],
     StaleEpochError: lambda e: [(b"Producer-Epoch", e.current)],
@@ -98,8 +82,11 @@ _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, obj
 _BASE_HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 
 
-def error_response(error: DurableSessionsError) -> Response:
-    """Return the answer for ``error``; every failure that a client sees is made here."""
+def error_response(error: DurableSessionsError, *, control: bool = False) -> Response:
+    """Return the answer for ``error``; every failure that a client sees is made here.
+
+    Below ``__ds`` (``control``) the protocol spells codes in upper case, and one of them differently.
+    """
     status = STATUS_BY_CODE[error.code]
     headers = _BASE_HEADERS.copy()
     if status == 503:
@@ -108,10 +95,14 @@ def error_response(error: DurableSessionsError) -> Response:
     if more is not None:
         headers.extend((name, str(value).encode()) for name, value in more(error))
     detail: dict[str, object] = {
-        "code": _WIRE_CODES.get(error.code, error.code),
+        "code": _control_code(error.code) if control else error.code,
         "message": str(error),
     }
     if isinstance(error, AlreadyClaimedError):
         detail["current_holder"] = error.current_holder
         detail["generation"] = error.generation
     return Response(status, headers, msgspec.json.encode({"error": detail}))
+
+
+def _control_code(code: str) -> str:
+    return "INVALID_OFFSET" if code == "invalid_ack" else code.upper()

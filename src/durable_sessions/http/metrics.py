@@ -1,6 +1,6 @@
 """Metrics for Prometheus, collected from plain counters when they are asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sse import EventSource
+from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.log.file import FileLog
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
 from durable_sessions.storage.partition import Partition
@@ -18,10 +19,13 @@ CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 class Metrics(Collector):
     """Reads the counters of the parts it is given."""
 
-    def __init__(self, partition: Partition, log: FileLog, events: EventSource) -> None:
+    def __init__(
+        self, partition: Partition, log: FileLog, events: EventSource, webhooks: WebhookSender
+    ) -> None:
         self._partition = partition
         self._log = log
         self._events = events
+        self._webhooks = webhooks
         self.server: HttpServer | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -65,18 +69,27 @@ class Metrics(Collector):
             "1 after the log has failed and until a restart.",
             committer.failure is not None,
         )
+        webhooks = self._webhooks
+        yield _labelled(
+            "webhooks",
+            "Webhooks sent, by what the receiver made of them.",
+            "outcome",
+            {"accepted": webhooks.accepted, "failed": webhooks.failed},
+        )
         if self.server is not None:
             yield from _http(self.server)
 
 
 def _http(server: HttpServer) -> Iterable[Metric]:
-    requests = CounterMetricFamily(
-        "durable_sessions_http_requests", "Requests answered.", labels=["status_class"]
-    )
-    for status_class, count in server.requests_by_class().items():
-        requests.add_metric([status_class], count)
-    yield requests
+    yield _labelled("http_requests", "Requests answered.", "status_class", server.requests_by_class())
     yield _gauge("http_connections", "Open connections.", server.open_connections)
+
+
+def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"durable_sessions_{name}", text, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
 
 
 def _counter(name: str, text: str, value: float) -> CounterMetricFamily:

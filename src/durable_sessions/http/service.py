@@ -69,7 +69,7 @@ class Service:
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
         )
-        metrics = Metrics(self.partition, self.log, self._events)
+        metrics = Metrics(self.partition, self.log, self._events, self._webhooks)
         reads = Reads(self.partition, self._events, cursors, limits, settings.long_poll_seconds)
         self.app = Application(
             self.partition,

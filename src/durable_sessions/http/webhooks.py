@@ -70,6 +70,8 @@ class WebhookSender:
         self._resolver = ThreadPoolExecutor(_RESOLVER_THREADS, "webhook-resolver")
         self._resolve = resolve or self._resolve_by_system
         self._ssl_context = ssl_context or httpcore2.default_ssl_context()
+        self.accepted = 0
+        self.failed = 0
 
     async def close(self) -> None:
         """Let go of the resolver's threads."""
@@ -78,13 +80,19 @@ class WebhookSender:
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
         """Send one webhook and say how it went; it never raises, an outcome is all there is to say."""
         async with self._slots:
-            try:
-                async with asyncio.timeout(self._limits.webhook_seconds_max):
-                    return await self._send(delivery)
-            except TimeoutError:
-                return _failed(f"no complete answer within {self._limits.webhook_seconds_max:g} seconds")
-            except Exception as error:  # whatever went wrong, the receiver has not accepted it
-                return _failed(f"{type(error).__name__}: {error}")
+            result = await self._try_to_send(delivery)
+        self.accepted += result.accepted
+        self.failed += not result.accepted
+        return result
+
+    async def _try_to_send(self, delivery: Delivery) -> DeliveryResult:
+        try:
+            async with asyncio.timeout(self._limits.webhook_seconds_max):
+                return await self._send(delivery)
+        except TimeoutError:
+            return _failed(f"no complete answer within {self._limits.webhook_seconds_max:g} seconds")
+        except Exception as error:  # whatever went wrong, the receiver has not accepted it
+            return _failed(f"{type(error).__name__}: {error}")
 
     async def _send(self, delivery: Delivery) -> DeliveryResult:
         target = parse(delivery.url)

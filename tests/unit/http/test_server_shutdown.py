@@ -69,6 +69,27 @@ async def test_what_is_new_is_refused(serve: Serve) -> None:
     await asyncio.wait_for(ending, 4)
 
 
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("more", [get(b"/never"), b"GET / HT", b"nonsense", get(b"/never") * 500])
+async def test_what_comes_after_the_last_request_is_not_looked_at(
+    serve: Serve, later: bool, more: bytes
+) -> None:
+    async def answer_later(request: Request) -> Response:
+        await asyncio.sleep(0)
+        return Response(200, [], b"done")
+
+    server = await serve(answer_later if later else lambda _: Response(200, [], b"done"))
+    async with await Peer.connect(server.port) as peer:
+        await peer.send(post(b"hello")[:-2])
+        await asyncio.sleep(0.02)
+        ending = asyncio.create_task(server.shutdown(10))
+        await asyncio.sleep(0.02)
+        reply = await peer.ask(b"lo" + more)
+        assert (reply.body, reply.headers[b"connection"]) == (b"done", b"close")
+        assert await peer.rest() == b""
+    await asyncio.wait_for(ending, 2)
+
+
 async def test_a_stream_is_told_and_ends(serve: Serve) -> None:
     stream = Stream()
     server = await serve(stream.handler)
