@@ -16,36 +16,23 @@ class DurableStream:
     """
 
     __slots__ = (
-        "base",
         "closed",
         "hot",
         "index",
-        "parent",
         "removed",
         "stream",
         "tail",
         "waiters",
     )
 
-    def __init__(self, stream: Stream, parent: "DurableStream | None") -> None:
+    def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.parent = parent
-        self.base = stream.base
         self.tail = stream.base
         self.closed = False
         self.removed = False
         self.index = RecordIndex()
         self.hot = HotRecords(json=stream.is_json)
         self.waiters: set[asyncio.Future[None]] = set()
-
-    def owner(self, position: int) -> tuple["DurableStream", int]:
-        """Return the stream of the fork chain that holds a position, and where its part ends."""
-        holder, stop = self, self.tail
-        while position < holder.base:
-            assert holder.parent is not None
-            stop = min(stop, holder.base)
-            holder = holder.parent
-        return holder, stop
 
     def wake(self) -> None:
         """Wake everyone who waits for this stream to change."""

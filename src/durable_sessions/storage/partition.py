@@ -95,7 +95,7 @@ class Partition:
 
     def delete(self, key: Key) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""
-        return self.commit(lambda state, now: (lifetime.remove(lifetime.find(state, key, now)), None))
+        return self.commit(lambda state, now: (lifetime.remove(state, lifetime.find(state, key, now)), None))
 
     def settled(self) -> "asyncio.Future[None]":
         """Return a future that ends when everything decided so far is durable."""
@@ -174,7 +174,7 @@ class Partition:
             return
         stream = self.state.by_id.get(effect.stream)
         if stream is not None:  # else it has been removed again at the tip, and nobody will ever see it
-            self.published.create(effect, stream)
+            self.published.create(stream)
             self._expiry.add(stream)
 
     # What subscriptions need ------------------------------------------------------------

@@ -12,7 +12,7 @@ from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.memory import MemoryTier
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamRemoved
+from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.stream import Key, Stream
 
 
@@ -71,10 +71,9 @@ class PublishedStreams:
 
     # Publishing -------------------------------------------------------------------------
 
-    def create(self, effect: StreamCreated, stream: Stream) -> None:
+    def create(self, stream: Stream) -> None:
         """Show a stream that has become durable."""
-        parent = None if effect.parent is None else self.by_id[effect.parent]
-        self.by_key[stream.key] = self.by_id[stream.id] = DurableStream(stream, parent)
+        self.by_key[stream.key] = self.by_id[stream.id] = DurableStream(stream)
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         """Show an append or a removal that has become durable; other effects have nothing to show."""
@@ -116,6 +115,15 @@ class PublishedStreams:
 
     # Reading ----------------------------------------------------------------------------
 
+    def owner(self, durable: DurableStream, position: int) -> tuple[DurableStream, int]:
+        """Return the stream of the fork chain that holds a position, and where its part ends."""
+        holder, stop = durable, durable.tail
+        while position < holder.stream.base:
+            assert holder.stream.parent is not None
+            stop = min(stop, holder.stream.base)
+            holder = self.by_id[holder.stream.parent]
+        return holder, stop
+
     def read_hot(self, durable: DurableStream, start: int, bytes_max: int) -> Slice | None:
         """Return records from ``start`` if the first of them is in memory, else None."""
         if start >= durable.tail:
@@ -123,7 +131,7 @@ class PublishedStreams:
         pieces: list[memoryview] = []
         position = start
         while position < durable.tail and (bytes_max > 0 or not pieces):
-            owner, stop = durable.owner(position)
+            owner, stop = self.owner(durable, position)
             if not owner.hot.holds(position):
                 break
             found, position = owner.hot.cut(position, stop, bytes_max)
@@ -138,7 +146,7 @@ class PublishedStreams:
         return self.read_hot(durable, start, bytes_max) or await self._read_cold(durable, start, bytes_max)
 
     async def _read_cold(self, durable: DurableStream, start: int, bytes_max: int) -> Slice:
-        owner, stop = durable.owner(start)
+        owner, stop = self.owner(durable, start)
         extents: list[Extent] = []
         checksums: list[int] = []
         size = 0
@@ -160,7 +168,7 @@ class PublishedStreams:
         durable = self.by_id.get(stream.id)
         if durable is None or position >= durable.tail:
             return None
-        owner, stop = durable.owner(position)
+        owner, stop = self.owner(durable, position)
         return min(owner.index.append_end(position, owner.tail), stop)
 
     def tail(self, key: Key) -> int | None:

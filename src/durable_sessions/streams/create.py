@@ -57,7 +57,7 @@ def decide(
 ) -> tuple[list[Effect], Created]:
     """Return the effects and the answer of a create, or refuse it."""
     effects: list[Effect] = list(lifetime.expire(state, key, now_ms))
-    existing = state.streams.get(key)
+    existing = state.get(key)
     if existing is not None and not (effects and not existing.forks):
         if existing.soft_deleted or effects:
             raise PathBlockedError(path=key.path)
@@ -149,7 +149,7 @@ def _require_same(state: State, existing: Stream, request: Create) -> None:
     if (request.fork is None) != (existing.parent is None):
         raise differs("fork source")
     if request.fork is not None:
-        _require_same_fork(existing, request.fork, differs)
+        _require_same_fork(state, existing, request.fork, differs)
     asked = request.content_type or (content.DEFAULT if request.fork is None else existing.content_type)
     if not _same_type(asked, existing.content_type):
         raise differs("content type")
@@ -161,12 +161,15 @@ def _require_same(state: State, existing: Stream, request: Create) -> None:
         raise differs("closed state")
 
 
-def _require_same_fork(existing: Stream, fork: Fork, differs: Callable[[str], StreamExistsError]) -> None:
-    assert existing.parent is not None
-    if fork.source != existing.parent.key.path:
+def _require_same_fork(
+    state: State, existing: Stream, fork: Fork, differs: Callable[[str], StreamExistsError]
+) -> None:
+    source = state.parent(existing)
+    assert source is not None
+    if fork.source != source.key.path:
         raise differs("fork source")
     if fork.anchor is None:
-        same = existing.fork_at_tail or existing.base == existing.parent.tail
+        same = existing.fork_at_tail or existing.base == source.tail
     else:
         same = existing.base == fork.anchor + fork.beyond
     if not same:

@@ -9,7 +9,7 @@ from durable_sessions.streams.stream import Key, Stream
 
 def find(state: State, key: Key, now_ms: int) -> Stream:
     """Return a stream that can be used now, or say that it is missing or gone."""
-    stream = state.streams.get(key)
+    stream = state.get(key)
     if stream is None:
         raise StreamNotFoundError(path=key.path)
     if stream.soft_deleted:
@@ -19,24 +19,24 @@ def find(state: State, key: Key, now_ms: int) -> Stream:
     return stream
 
 
-def remove(stream: Stream) -> list[StreamRemoved]:
+def remove(state: State, stream: Stream) -> list[StreamRemoved]:
     """Return the effects of deleting a stream: soft while it has forks, else up its ancestry too."""
     if stream.forks:
         return [StreamRemoved(stream.id, soft=True)]
     effects = [StreamRemoved(stream.id)]
-    ancestor = stream.parent
+    ancestor = state.parent(stream)
     while ancestor is not None and ancestor.soft_deleted and ancestor.forks == 1:
         effects.append(StreamRemoved(ancestor.id))
-        ancestor = ancestor.parent
+        ancestor = state.parent(ancestor)
     return effects
 
 
 def expire(state: State, key: Key, now_ms: int) -> list[StreamRemoved]:
     """Return the effects of a stream's expiry, none if it has not expired."""
-    stream = state.streams.get(key)
+    stream = state.get(key)
     if stream is None or stream.soft_deleted or not stream.expired(now_ms):
         return []
-    return remove(stream)
+    return remove(state, stream)
 
 
 def touch_lag_ms(stream: Stream, limits: Limits) -> int:

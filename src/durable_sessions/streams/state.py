@@ -1,25 +1,72 @@
 """All streams and subscriptions of one partition, changed by effects and by nothing else."""
 
+from typing import Protocol
+
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamRemoved, StreamTouched
 from durable_sessions.streams.stream import Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
 
 
-class State:
-    """The tip of a partition; the same effects in the same order give the same state."""
+class ColdStreams(Protocol):
+    """Streams that are not in memory; what has changed since it was written there is in memory."""
 
-    def __init__(self) -> None:
+    def load(self, key: Key) -> Stream | None:
+        """Return the stream at a path as it was written, None if there was none."""
+        ...
+
+    def load_id(self, stream: int) -> Stream | None:
+        """Return a stream by its number as it was written, None if there was none."""
+        ...
+
+
+class NothingCold:
+    """For a partition whose streams are all in memory."""
+
+    def load(self, key: Key) -> Stream | None:
+        """Return None."""
+
+    def load_id(self, stream: int) -> Stream | None:
+        """Return None."""
+
+
+class State:
+    """The tip of a partition; the same effects in the same order give the same state.
+
+    ``streams`` and ``by_id`` are those in memory; :meth:`get` and :meth:`get_id` find the others too.
+    """
+
+    def __init__(self, cold: ColdStreams | None = None) -> None:
+        self._cold = cold or NothingCold()
         self.streams: dict[Key, Stream] = {}
         self.by_id: dict[int, Stream] = {}
+        self.removed: set[int] = set()
         self.next_id = 1
         self.subscriptions = Subscriptions()
+
+    def get(self, key: Key) -> Stream | None:
+        """Return the stream at a path, None if there is none."""
+        stream = self.streams.get(key)
+        return stream if stream is not None else self._warm(self._cold.load(key))
+
+    def get_id(self, number: int) -> Stream | None:
+        """Return a stream by its number, None if there is none."""
+        stream = self.by_id.get(number)
+        return stream if stream is not None else self._warm(self._cold.load_id(number))
+
+    def parent(self, stream: Stream) -> Stream | None:
+        """Return the stream that this one is a fork of; it is kept as long as it has forks."""
+        return None if stream.parent is None else self._existing(stream.parent)
+
+    def evict(self, stream: Stream) -> None:
+        """Take a stream out of memory; the cold ones must have it as it is."""
+        del self.streams[stream.key], self.by_id[stream.id]
 
     def apply(self, effect: Effect) -> None:
         """Carry out one effect."""
         if isinstance(effect, Appended):
             self._append(effect)
         elif isinstance(effect, StreamTouched):
-            stream = self.by_id[effect.stream]
+            stream = self._existing(effect.stream)
             stream.recorded_at_ms = effect.at_ms
             stream.accessed_at_ms = max(stream.accessed_at_ms, effect.at_ms)
         elif isinstance(effect, StreamCreated):
@@ -29,8 +76,19 @@ class State:
         else:
             self.subscriptions.apply(effect)
 
+    def _warm(self, stream: Stream | None) -> Stream | None:
+        if stream is None or stream.id in self.removed:
+            return None
+        self.streams[stream.key] = self.by_id[stream.id] = stream
+        return stream
+
+    def _existing(self, number: int) -> Stream:
+        stream = self.get_id(number)
+        assert stream is not None, "effects name streams that exist"
+        return stream
+
     def _append(self, effect: Appended) -> None:
-        stream = self.by_id[effect.stream]
+        stream = self._existing(effect.stream)
         assert effect.first == stream.tail, "effects of a stream are consecutive"
         stream.tail = effect.next
         stream.recorded_at_ms = effect.at_ms
@@ -45,7 +103,7 @@ class State:
             stream.closed_by = Producer(*effect.producer) if effect.producer else None
 
     def _create(self, effect: StreamCreated) -> None:
-        parent = None if effect.parent is None else self.by_id[effect.parent]
+        parent = None if effect.parent is None else self._existing(effect.parent)
         key = Key(effect.workspace, effect.path)
         stream = Stream(
             id=effect.stream,
@@ -54,9 +112,10 @@ class State:
             tail=effect.base,
             ttl_seconds=effect.ttl_seconds,
             expires_at_ms=effect.expires_at_ms,
+            created_at_ms=effect.created_at_ms,
             accessed_at_ms=effect.created_at_ms,
             recorded_at_ms=effect.created_at_ms,
-            parent=parent,
+            parent=effect.parent,
             base=effect.base,
             fork_at_tail=effect.fork_at_tail,
             depth=0 if parent is None else parent.depth + 1,
@@ -68,11 +127,13 @@ class State:
         self.next_id = max(self.next_id, stream.id + 1)
 
     def _remove(self, effect: StreamRemoved) -> None:
-        stream = self.by_id[effect.stream]
+        stream = self._existing(effect.stream)
         if effect.soft:
             stream.soft_deleted = True
             return
         assert stream.forks == 0, "records that forks read are kept"
+        parent = self.parent(stream)
+        if parent is not None:
+            parent.forks -= 1
         del self.streams[stream.key], self.by_id[stream.id]
-        if stream.parent is not None:
-            stream.parent.forks -= 1
+        self.removed.add(stream.id)

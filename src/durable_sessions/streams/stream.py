@@ -31,9 +31,10 @@ class Stream:
     tail: int
     ttl_seconds: int | None
     expires_at_ms: int | None
+    created_at_ms: int
     accessed_at_ms: int
     recorded_at_ms: int
-    parent: "Stream | None" = None
+    parent: int | None = None
     base: int = 0
     fork_at_tail: bool = False
     depth: int = 0

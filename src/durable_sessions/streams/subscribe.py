@@ -221,6 +221,6 @@ def _caught_up(state: State, subscription: Subscription) -> Iterator[str]:
     limit records may come twice but are never missed.
     """
     for path, link in subscription.links.items():
-        stream = None if link.stream is None else state.by_id.get(link.stream)
+        stream = None if link.stream is None else state.get_id(link.stream)
         if not link.explicit and stream is not None and link.acked >= stream.tail:
             yield path

@@ -32,13 +32,13 @@ class StreamInfo(msgspec.Struct, frozen=True):
 
 def visible(state: State, key: Key, now_ms: int) -> Stream | None:
     """Return the stream at a path if it can be used now."""
-    stream = state.streams.get(key)
+    stream = state.get(key)
     return None if stream is None or stream.soft_deleted or stream.expired(now_ms) else stream
 
 
 def linked(state: State, link: Link, now_ms: int) -> Stream | None:
     """Return the stream that a link is about, None if it is gone or was never there."""
-    stream = None if link.stream is None else state.by_id.get(link.stream)
+    stream = None if link.stream is None else state.get_id(link.stream)
     return None if stream is None or stream.soft_deleted or stream.expired(now_ms) else stream
 
 
@@ -92,7 +92,7 @@ def pending_tails(
         # Most links of a wide pattern are caught up, so the cheap test comes first.
         if link is None or link.stream is None:
             continue
-        stream = state.by_id.get(link.stream)
+        stream = state.get_id(link.stream)
         if (
             stream is not None
             and stream.tail > max(link.acked, 0)

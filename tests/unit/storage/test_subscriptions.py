@@ -222,7 +222,9 @@ class World:
         await self.settle()
 
     async def remove(self, path: str) -> None:
-        await self.partition.commit(lambda state, _: (lifetime.remove(state.streams[Key("w", path)]), None))
+        await self.partition.commit(
+            lambda state, _: (lifetime.remove(state, state.streams[Key("w", path)]), None)
+        )
         await self.settle()
 
     async def subscribe(self, config: Config, *streams: str) -> None:

@@ -38,7 +38,7 @@ class Machine:
         return result
 
     def delete(self, path: str) -> None:
-        self.apply(lifetime.remove(self.find(path)))
+        self.apply(lifetime.remove(self.state, self.find(path)))
 
     def find(self, path: str) -> Stream:
         return lifetime.find(self.state, key(path), self.now_ms)
@@ -64,7 +64,7 @@ class Machine:
         owner, stop = stream, stream.tail
         while owner.parent is not None and position < owner.base:
             stop = min(stop, owner.base)
-            owner = owner.parent
+            owner = self.state.by_id[owner.parent]
         for effect in self.effects:
             if (
                 type(effect) is Appended
@@ -91,7 +91,7 @@ def snapshot(state: State) -> object:
             stream.content_type,
             stream.tail,
             stream.base,
-            None if stream.parent is None else stream.parent.id,
+            stream.parent,
             stream.forks,
             stream.depth,
             stream.ttl_seconds,

@@ -88,8 +88,8 @@ class ReplayedState(RuleBasedStateMachine):
     def references_are_counted(self) -> None:
         by_id = self.machine.state.by_id
         for stream in by_id.values():
-            assert stream.forks == sum(other.parent is stream for other in by_id.values())
-            assert stream.parent is None or by_id[stream.parent.id] is stream.parent
+            assert stream.forks == sum(other.parent == stream.id for other in by_id.values())
+            assert stream.parent is None or stream.parent in by_id
             assert not (stream.soft_deleted and stream.forks == 0), "what nobody needs is gone"
             assert stream.base <= stream.tail
 

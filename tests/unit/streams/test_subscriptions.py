@@ -77,7 +77,7 @@ class World:
         )
 
     def remove(self, path: str) -> None:
-        self.apply(lifetime.remove(self.state.streams[Key("w", path)]))
+        self.apply(lifetime.remove(self.state, self.state.streams[Key("w", path)]))
 
     def subscribe(self, config: Config, *streams: str, key: SubscriptionKey = SUB) -> bool:
         paths = [stream.path for stream in self.state.streams]
