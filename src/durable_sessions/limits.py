@@ -56,6 +56,8 @@ class Limits:
     waiters_max: int = 10_000
     # Open connections. Beyond it: 503 and the connection is closed (setting: connections).
     connections_max: int = 10_000
+    # Connections beyond that limit that may wait until their 503 was read; more are cut at once.
+    refused_connections_max: int = 256
     # Requests of one connection that are read ahead while one is being answered.
     pipeline_requests_max: int = 16
     # From the first byte of a request to the end of its headers. Beyond it: 408.
@@ -68,6 +70,16 @@ class Limits:
     write_stall_seconds_max: float = 30.0
     # Answer bytes buffered for one connection before its sender waits.
     write_buffer_bytes_max: int = 256 * KIB
+    # Bodies of requests that one connection has read ahead; beyond it reading pauses.
+    read_ahead_bytes_max: int = 256 * KIB
+    # Incomplete request bodies of all connections together. Beyond it: 503 with Retry-After.
+    incomplete_body_bytes_max: int = 64 * MIB
+    # After a refusal, how long what the peer still sends is thrown away so that it can read the answer.
+    linger_seconds_max: float = 2.0
+    # After a refusal, how much of what the peer still sends is thrown away.
+    linger_bytes_max: int = 64 * MIB
+    # How long a cancelled request may take to clean up after itself at shutdown.
+    clean_up_seconds_max: float = 1.0
     # An SSE connection is closed after this long; the client resumes where it was.
     sse_seconds_max: float = 60.0
     # The longest silence on an SSE connection; then a control event is sent.
@@ -84,6 +96,10 @@ class Limits:
     subscriptions_max: int = 1_000
     # Streams linked to one subscription. Beyond it: 409.
     subscription_streams_max: int = 10_000
+    # Streams named in one wake: all that are pending, then others up to this many.
+    wake_streams_listed_max: int = 1_000
+    # Streams whose match with all patterns is remembered.
+    matched_streams_max: int = 100_000
     # Characters in a subscription's id, pattern, description and worker name. Beyond it: 400.
     subscription_text_max: int = 1_024
     # The shortest lease a subscription may ask for.
@@ -100,6 +116,8 @@ class Limits:
     webhook_retry_seconds_max: float = 60.0
     # Webhook requests under way at the same time.
     webhook_deliveries_max: int = 64
+    # Threads that resolve the names of webhook receivers.
+    resolver_threads_max: int = 8
     # How long a callback or claim token is valid.
     token_seconds_max: int = 24 * 3600
 

@@ -12,9 +12,6 @@ from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED
 from durable_sessions.http.state import ServerState
 from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
 
-# Connections beyond the limit that may wait until their 503 was read; more are cut at once.
-REFUSED_CONNECTIONS_MAX = 256
-
 
 class Connection(Answerer):
     """Serves one connection, in the order of its requests, until either side ends it."""
@@ -52,10 +49,9 @@ class Connection(Answerer):
             self._queue.append((request, flags))
             self._queue_bytes += len(request.body)
             limits = self._limits
-            # Their bodies count too, and get as much room as answers do.
             if (
                 len(self._queue) >= limits.pipeline_requests_max
-                or self._queue_bytes > limits.write_buffer_bytes_max
+                or self._queue_bytes > limits.read_ahead_bytes_max
             ):
                 self.read_paused = True
                 self._transport.pause_reading()
@@ -118,7 +114,7 @@ class Connection(Answerer):
         excess = len(self._state.peers) - self._limits.connections_max
         if self._state.draining:
             self._close()
-        elif excess > REFUSED_CONNECTIONS_MAX:
+        elif excess > self._limits.refused_connections_max:
             self.abort()
         elif excess > 0:
             self.refuse(OverloadedError(what="connections"))

@@ -4,14 +4,13 @@ import asyncio
 
 from durable_sessions.http.state import ServerState
 
-# Closing a socket with unread input makes the kernel reset the connection, and a reset
-# discards the answer that the peer has not read yet. So input is thrown away for a while.
-LINGER_SECONDS_MAX = 2.0
-LINGER_BYTES_MAX = 64 * 1024 * 1024
-
 
 class Lingering(asyncio.Protocol):
-    """Takes over a connection after its last answer: discards input, for a bounded time, then closes."""
+    """Takes over a connection after its last answer: discards input, for a bounded time, then closes.
+
+    Closing a socket with unread input makes the kernel reset the connection, and a reset
+    discards the answer that the peer has not read yet.
+    """
 
     __slots__ = ("_bytes_left", "_deadline", "_state", "_transport", "bytes_in", "bytes_out")
 
@@ -20,8 +19,8 @@ class Lingering(asyncio.Protocol):
     ) -> None:
         self._state = state
         self._transport = transport
-        self._bytes_left = LINGER_BYTES_MAX
-        self._deadline = state.loop.time() + LINGER_SECONDS_MAX
+        self._bytes_left = state.limits.linger_bytes_max
+        self._deadline = state.loop.time() + state.limits.linger_seconds_max
         self.bytes_in = bytes_in
         self.bytes_out = bytes_out
 

@@ -125,7 +125,7 @@ class RequestReader(RequestParser):
         self._state.body_bytes += len(received)
         if len(self._body) > limits.append_body_bytes_max:
             self.refuse(self._body_too_large())
-        elif self._state.body_bytes > limits.pending_bytes_max:
+        elif self._state.body_bytes > limits.incomplete_body_bytes_max:
             # More than could be accepted anyway, so many slow senders cannot fill the memory.
             self.refuse(OverloadedError(what="request bytes in memory"))
 

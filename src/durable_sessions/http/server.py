@@ -12,9 +12,6 @@ from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
 SWEEP_SECONDS = 0.5
 
-# How long a cancelled handler may take to clean up after itself.
-CLEAN_UP_SECONDS_MAX = 1.0
-
 # A burst of new connections waits here until they are accepted.
 _BACKLOG = 2048
 
@@ -106,7 +103,7 @@ class HttpServer:
             peer.abort()
         await self._state.nobody_left.wait()
         if running:
-            await asyncio.wait(running, timeout=CLEAN_UP_SECONDS_MAX)
+            await asyncio.wait(running, timeout=self._state.limits.clean_up_seconds_max)
 
     def _sweep(self) -> None:
         """Look at every connection about twice a second; so no request needs a timer."""

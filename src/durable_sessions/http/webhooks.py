@@ -19,7 +19,6 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-_RESOLVER_THREADS = 8
 _USER_AGENT = f"durable-sessions/{__version__}".encode()
 
 
@@ -67,7 +66,7 @@ class WebhookSender:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.webhook_deliveries_max)
         # Threads of its own: a resolver that hangs must not hold up the log's.
-        self._resolver = ThreadPoolExecutor(_RESOLVER_THREADS, "webhook-resolver")
+        self._resolver = ThreadPoolExecutor(limits.resolver_threads_max, "webhook-resolver")
         self._resolve = resolve or self._resolve_by_system
         self._ssl_context = ssl_context or httpcore2.default_ssl_context()
         self.accepted = 0

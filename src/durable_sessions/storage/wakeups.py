@@ -25,7 +25,6 @@ from durable_sessions.streams.wakes import Now
 
 logger = structlog.get_logger(__name__)
 
-_SETTLED_MAX = 100_000
 _RECONCILE_SLICE = 1_000
 
 
@@ -109,7 +108,7 @@ class Wakeups:
         self._settled.clear()
 
     def _settle(self, key: Key) -> None:
-        if len(self._settled) >= _SETTLED_MAX:
+        if len(self._settled) >= self._limits.matched_streams_max:
             self._settled.clear()
         self._settled.add(key)
         for subscription in self._partition.state.subscriptions.of(key.workspace):
@@ -205,7 +204,7 @@ class Wakeups:
     async def _deliver_due(self, key: SubscriptionKey) -> bool:
         """Send the webhook that is due, if any, and record the outcome; say whether one was sent."""
         delivery = await self._partition.commit(
-            lambda state, now_ms: ([], deliveries.due(state, key, now_ms))
+            lambda state, now_ms: ([], deliveries.due(state, key, now_ms, self._limits))
         )
         if delivery is None:
             return False

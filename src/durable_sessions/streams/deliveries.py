@@ -7,7 +7,7 @@ from durable_sessions.streams.effects import Delivered, DeliveryFailed, Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey, Wake
 from durable_sessions.streams.wakes import Now, end
-from durable_sessions.streams.watched import LISTED_MAX, StreamInfo, stream_infos
+from durable_sessions.streams.watched import StreamInfo, stream_infos
 
 _JITTER = 0.2
 
@@ -24,7 +24,7 @@ class Delivery:
     streams: list[StreamInfo]
 
 
-def due(state: State, key: SubscriptionKey, now_ms: int) -> Delivery | None:
+def due(state: State, key: SubscriptionKey, now_ms: int, limits: Limits) -> Delivery | None:
     """Return the webhook request that has to be sent now, if any."""
     subscription = state.subscriptions.get(key)
     if subscription is None or subscription.config.webhook_url is None:
@@ -41,7 +41,9 @@ def due(state: State, key: SubscriptionKey, now_ms: int) -> Delivery | None:
         wake.id,
         subscription.generation,
         # As of the wake: the tails told are exactly what "done" acknowledges.
-        stream_infos(state, subscription, now_ms, tails=wake.snapshot, listed_max=LISTED_MAX),
+        stream_infos(
+            state, subscription, now_ms, tails=wake.snapshot, listed_max=limits.wake_streams_listed_max
+        ),
     )
 
 

@@ -27,7 +27,7 @@ from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import changes_as_effects, find, relink
 from durable_sessions.streams.subscriptions import Kind, Subscription, SubscriptionKey, Wake
-from durable_sessions.streams.watched import LISTED_MAX, StreamInfo, linked, pending_tails, stream_infos
+from durable_sessions.streams.watched import StreamInfo, linked, pending_tails, stream_infos
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def claim(state: State, key: SubscriptionKey, worker: str, now: Now) -> tuple[li
     lease_ttl_ms = subscription.config.lease_ttl_ms
     effects.append(Claimed(*key, worker, now.ms + lease_ttl_ms))
     wake_id = now.wake_id if wake is None else wake.id
-    streams = stream_infos(state, subscription, now.ms, listed_max=LISTED_MAX)
+    streams = stream_infos(state, subscription, now.ms, listed_max=now.limits.wake_streams_listed_max)
     return effects, Claim(wake_id, generation, streams, lease_ttl_ms)
 
 

@@ -12,13 +12,6 @@ from durable_sessions.streams.subscriptions import Link, Subscription
 Changes = Mapping[str, Link | None]
 """What becomes of links, by path; None is a link that goes away."""
 
-LISTED_MAX = 1_000
-"""A wake lists all streams with pending records, and others up to this many in all.
-
-A wide pattern watches thousands of streams of which a few are pending: listing all of them in
-every wake would cost megabytes and hold up the event loop.
-"""
-
 
 class StreamInfo(msgspec.Struct, frozen=True):
     """A watched stream as clients see it."""

@@ -154,9 +154,8 @@ async def test_a_peer_that_sends_on_is_not_listened_to_for_long(serve: Serve) ->
         assert time.monotonic() - started < 5
 
 
-async def test_a_peer_that_sends_a_lot_is_cut_sooner(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("durable_sessions.http.lingering.LINGER_BYTES_MAX", 100_000)
-    server = await serve(append_body_bytes_max=1000)
+async def test_a_peer_that_sends_a_lot_is_cut_sooner(serve: Serve) -> None:
+    server = await serve(append_body_bytes_max=1000, linger_bytes_max=100_000)
     async with await Peer.connect(server.port) as peer:
         started = time.monotonic()
         with pytest.raises(ConnectionError):
@@ -171,7 +170,7 @@ async def trickle(peer: Peer) -> None:
 
 
 async def test_bodies_of_all_connections_together(serve: Serve) -> None:
-    server = await serve(pending_bytes_max=100_000)
+    server = await serve(incomplete_body_bytes_max=100_000)
     parts = post(b"x" * 50_000)[:-1]
     async with await Peer.connect(server.port) as one, await Peer.connect(server.port) as two:
         await one.send(parts)
@@ -360,11 +359,8 @@ async def test_connections(serve: Serve) -> None:
         assert (await three.ask(get())).status == 200
 
 
-async def test_connections_far_beyond_the_limit_are_cut(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("durable_sessions.http.connection.REFUSED_CONNECTIONS_MAX", 1)
-    server = await serve(connections_max=1)
+async def test_connections_far_beyond_the_limit_are_cut(serve: Serve) -> None:
+    server = await serve(connections_max=1, refused_connections_max=1)
     async with (
         await Peer.connect(server.port) as served,
         await Peer.connect(server.port) as refused_one,

@@ -20,7 +20,7 @@ from durable_sessions.errors import (
     SubscriptionNotFoundError,
     TooManySubscriptionsError,
 )
-from durable_sessions.limits import Limits
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.streams import append, create, deliveries, effects, lifetime, offsets, subscribe, wakes
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
@@ -590,7 +590,7 @@ def hook() -> World:
 
 
 def due(world: World) -> deliveries.Delivery:
-    found = deliveries.due(world.state, SUB, world.now_ms)
+    found = deliveries.due(world.state, SUB, world.now_ms, DEFAULT_LIMITS)
     assert found is not None
     return found
 
@@ -651,7 +651,7 @@ def test_the_lease_counts_from_acceptance_and_retries_are_the_same_wake(hook: Wo
     for retry in range(1, 12):
         hook.failed()
         assert hook.sub.failed
-        assert deliveries.due(hook.state, SUB, hook.now_ms) is None
+        assert deliveries.due(hook.state, SUB, hook.now_ms, DEFAULT_LIMITS) is None
         pause_ms = min(1000 * 2 ** (retry - 1), 60_000)
         assert wakes.due_ms(hook.sub) == hook.now_ms + pause_ms
         hook.now_ms += pause_ms
@@ -711,19 +711,19 @@ def test_a_wake_that_has_lost_its_streams_is_not_retried(hook: World) -> None:
     hook.remove("events/a")
     hook.advance("events/a")
     assert hook.sub.wake is None
-    assert deliveries.due(hook.state, SUB, hook.now_ms) is None
+    assert deliveries.due(hook.state, SUB, hook.now_ms, DEFAULT_LIMITS) is None
     assert wakes.due_ms(hook.sub) is None
 
 
 def test_an_accepted_wake_is_not_sent_again(hook: World) -> None:
     hook.accepted(done=False)
-    assert deliveries.due(hook.state, SUB, hook.now_ms) is None
+    assert deliveries.due(hook.state, SUB, hook.now_ms, DEFAULT_LIMITS) is None
 
 
 def test_decisions_about_a_deleted_subscription_change_nothing(hook: World) -> None:
     hook.apply(subscribe.remove(hook.state, SUB))
     assert wakes.advance(hook.state, SUB, ["events/a"], hook.now()) == ([], [])
-    assert deliveries.due(hook.state, SUB, hook.now_ms) is None
+    assert deliveries.due(hook.state, SUB, hook.now_ms, DEFAULT_LIMITS) is None
     assert deliveries.accepted(hook.state, SUB, "w_1", hook.now(), done=True) == []
 
 
@@ -797,7 +797,10 @@ class Replay(RuleBasedStateMachine):
 
     @rule(outcome=st.sampled_from(["failed", "accepted", "done"]))
     def deliver(self, outcome: str) -> None:
-        if not self.woken() or deliveries.due(self.world.state, SUB, self.world.now_ms) is None:
+        if (
+            not self.woken()
+            or deliveries.due(self.world.state, SUB, self.world.now_ms, DEFAULT_LIMITS) is None
+        ):
             return
         if outcome == "failed":
             self.attempt(self.world.failed)
