@@ -3,25 +3,17 @@
 import asyncio
 import inspect
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import cast
 
 from durable_sessions import errors, limits
-from durable_sessions.clock import SystemClock
-from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.errors import STATUS_BY_CODE
-from durable_sessions.http.metrics import Metrics
-from durable_sessions.http.server import HttpServer
-from durable_sessions.http.sse import EventSource
-from durable_sessions.http.webhooks import WebhookSender
-from durable_sessions.ids import RandomIds
+from durable_sessions.http.message import Request, Response
+from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
-from durable_sessions.log.file import FileLog
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
-from durable_sessions.storage.partition import Partition
-from durable_sessions.testing.memory_log import MemoryLog
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _NOTE = "<!-- Made by `python -m tools.reference`; change the code, not this page. -->\n"
@@ -46,11 +38,11 @@ def _page(title: str, text: str, heads: tuple[str, ...], rows: Iterator[tuple[st
 def _settings() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for item in fields(Settings):
-            flag = "--" + item.name.replace("_", "-")
+            flag = f"`--{item.name.replace('_', '-')}`"
+            variable = f"`{ENVIRONMENT_PREFIX}{item.name.upper()}`"
             default = f"`{item.default}`" if item.default else "none"
             yield (
-                f"`{flag}`",
-                f"`{ENVIRONMENT_PREFIX}{item.name.upper()}`",
+                *(("file only", "") if item.metadata["file_only"] else (flag, variable)),
                 f"`{item.name}`",
                 default,
                 item.metadata["help"],
@@ -94,18 +86,12 @@ def _errors() -> str:
 
 
 async def _metrics() -> str:
-    class NoLog:
-        bytes_written = syncs = segment_bytes = segment_count = 0
-
-    class NoWebhooks:
-        accepted = failed = 0
-
-    partition = await Partition.open(MemoryLog(), SystemClock(), DEFAULT_LIMITS)
-    events = EventSource(partition, Cursors(SystemClock(), RandomIds()), DEFAULT_LIMITS)
-    metrics = Metrics(partition, cast(FileLog, NoLog()), events, cast(WebhookSender, NoWebhooks()))
-    metrics.server = HttpServer(lambda request: None)  # type: ignore[arg-type,return-value]  # it never runs
-    rendered = metrics.render().decode()
-    await partition.close()
+    with tempfile.TemporaryDirectory() as folder:
+        service = await Service.open(Settings(data=Path(folder)))
+        answer = service.app(Request(b"GET", b"/metrics", b"", {}, b""))
+        await service.close()
+    assert isinstance(answer, Response)
+    rendered = answer.body.decode()
     helps = dict(re.findall(r"^# HELP (\w+) (.+)$", rendered, re.MULTILINE))
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", rendered, re.MULTILINE))
     text = "`GET /metrics` answers in Prometheus' text format."

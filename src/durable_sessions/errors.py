@@ -158,6 +158,12 @@ class PathBlockedError(DurableSessionsError):
     code = "path_blocked"
 
 
+class LegalHoldError(DurableSessionsError):
+    """The stream {path} is under a legal hold and cannot be deleted until the hold is lifted."""
+
+    code = "legal_hold"
+
+
 class StreamClosedError(DurableSessionsError):
     """The stream is closed and takes no more appends; it ends at {tail}."""
 
@@ -333,6 +339,12 @@ class LogVersionError(LogError):
     """{file} has format version {found}; this program reads version {supported}."""
 
     code = "log_version"
+
+
+class ArchiveBehindError(DurableSessionsError):
+    """The log begins at {begins}, but the bucket holds only what came before {flushed}: what lies between is missing. Point --bucket to the bucket that this data directory was flushed to."""  # noqa: E501
+
+    code = "archive_behind"
 
 
 class SettingsError(DurableSessionsError):

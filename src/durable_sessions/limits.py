@@ -46,12 +46,52 @@ class Limits:
     read_chunk_bytes_max: int = 1 * MIB
     # Appends accepted but not yet durable. Beyond it: 503 with Retry-After.
     pending_bytes_max: int = 64 * MIB
+    # Appends durable in the log but not yet in the bucket. Beyond it: 503 (setting: unflushed_bytes).
+    unflushed_bytes_max: int = 1024 * MIB
+    # What is moved to the bucket at a time, and how much may wait before that (setting: flush_bytes).
+    flush_bytes_max: int = 32 * MIB
+    # How long to wait after a flush that failed.
+    flush_retry_seconds: float = 2.0
+    # How long the last flush may take when the server stops; what is left stays in the log.
+    last_flush_seconds_max: float = 30.0
+    # How long a stream must not be used before it may leave memory.
+    era_seconds: float = 30.0
+    # Verified parts of segments kept in memory.
+    block_cache_bytes_max: int = 64 * MIB
+    # Streams in memory before idle ones leave it for the catalog.
+    active_streams_max: int = 10_000
+    # How often compaction and the sweep look for work.
+    maintenance_seconds: float = 5.0
+    # Segments smaller than this are merged with others of their date.
+    compaction_small_bytes_max: int = 8 * MIB
+    # How many small segments of similar size make a merge worth it; of a date that is over, two.
+    compaction_segments_min: int = 8
+    # The segments that one merge reads, as they lie in the bucket.
+    compaction_bytes_max: int = 32 * MIB
+    # The memory that one merge takes, near enough; more only for a segment that one flush made larger.
+    compaction_memory_bytes_max: int = 128 * MIB
+    # Parts of the session metadata that follow a full one before the next full one is written.
+    checkpoints_max: int = 16
+    # The most streams in one part of a full one.
+    checkpoint_rows_max: int = 20_000
+    # From the flush that removes a stream until no object in the bucket holds any of it.
+    delete_within_seconds: float = 24 * 3600.0
+    # How long a replaced object stays in the bucket for those who are reading it.
+    garbage_grace_seconds: float = 600.0
+    # Replaced objects not yet removed, at which merging pauses.
+    garbage_max: int = 10_000
+    # How often the bucket is listed for objects that nothing refers to.
+    sweep_seconds: float = 3600.0
+    # How old an object that nothing refers to must be before it is removed.
+    orphan_grace_seconds: float = 3600.0
+    # How many manifests are kept, the newest included.
+    manifests_kept_max: int = 10
     # The payload of one log frame; a larger group of appends becomes several frames.
     batch_bytes_max: int = 16 * MIB
     # Recent records kept in memory, for the whole process (setting: memory_bytes).
     memory_bytes_max: int = 256 * MIB
     # A log segment file is closed and a new one begun at this size.
-    log_segment_bytes_max: int = 64 * MIB
+    log_segment_bytes_max: int = 16 * MIB
     # Long-poll and SSE readers waiting at the same time. Beyond it: 503 with Retry-After.
     waiters_max: int = 10_000
     # Open connections. Beyond it: 503 and the connection is closed (setting: connections).
@@ -90,6 +130,10 @@ class Limits:
     touch_lag_seconds_max: float = 10.0
     # How often expired streams are looked for.
     expiry_sweep_seconds: float = 5.0
+    # Streams not in memory that one such look removes; more wait for the next.
+    removals_per_sweep_max: int = 2_000
+    # How far the last recorded access to a stream that idleness removes may lag behind the real one.
+    idle_touch_lag_seconds_max: float = 3600.0
     # How long requests in flight may take to finish after SIGTERM.
     shutdown_seconds_max: float = 10.0
     # Subscriptions in one workspace. Beyond it: 409.

@@ -19,11 +19,26 @@ ENVIRONMENT_PREFIX = "DURABLE_SESSIONS_"
 # Variables of the client commands and of the command line itself, not of the server.
 _OTHER_VARIABLES = frozenset({"API_KEY", "CONFIG", "URL"})
 _BYTES = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
+_IDLE_DAYS_MAX = 36_600
 _UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def _setting(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
+def _setting(default: Any, help_text: str, *, file_only: bool = False) -> Any:
+    return field(default=default, metadata={"help": help_text, "file_only": file_only})
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """What happens to the streams whose path begins with ``prefix``; one of the three is set.
+
+    ``idle_days``: they are removed when nobody has used them for so long. ``keep``: not for that
+    reason. ``hold``: nothing removes them, a legal hold.
+    """
+
+    prefix: str
+    idle_days: float | None = None
+    keep: bool = False
+    hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,15 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(4437, "Port to listen on; 0 takes a free one.")
     data: Path = _setting(Path("data"), "Directory that holds the log and the keys; created if missing.")
+    bucket: str = _setting(
+        "",
+        "Where flushed data goes: a directory, s3://name/prefix, gs://… or az://…; if empty, data/bucket.",
+    )
+    flush_bytes: int = _setting(DEFAULT_LIMITS.flush_bytes_max, "Flush when this much waits in the log.")
+    flush_seconds: float = _setting(60.0, "Flush when something has waited in the log for this long.")
+    unflushed_bytes: int = _setting(
+        DEFAULT_LIMITS.unflushed_bytes_max, "Refuse appends when this much waits because the bucket is away."
+    )
     long_poll_seconds: float = _setting(20.0, "How long a long-poll waits for new data.")
     memory_bytes: int = _setting(
         DEFAULT_LIMITS.memory_bytes_max,
@@ -45,15 +69,28 @@ class Settings:
     )
     log_level: str = _setting("info", "Least severe log line to print: debug, info, warning or error.")
     log_format: str = _setting("auto", "Log lines as json or console; auto is console on a terminal.")
+    retention: tuple[RetentionPolicy, ...] = _setting(
+        (), "Which streams are removed when idle, kept or held; see Retention in running.md.", file_only=True
+    )
 
     def limits(self) -> Limits:
         """Return the server's limits with what was set here."""
-        return Limits(memory_bytes_max=self.memory_bytes, connections_max=self.connections)
+        return Limits(
+            memory_bytes_max=self.memory_bytes,
+            connections_max=self.connections,
+            flush_bytes_max=self.flush_bytes,
+            unflushed_bytes_max=self.unflushed_bytes,
+        )
 
 
 def names() -> list[str]:
     """Return every setting's name."""
     return [item.name for item in fields(Settings)]
+
+
+def variable_names() -> list[str]:
+    """Return the names of the settings that have an option and a variable too."""
+    return [item.name for item in fields(Settings) if not item.metadata["file_only"]]
 
 
 def load(options: Mapping[str, object], environment: Mapping[str, str], file: Path | None) -> Settings:
@@ -88,10 +125,10 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
         short = variable.removeprefix(ENVIRONMENT_PREFIX)
-        if short.lower() in names() and short.isupper():
+        if short.lower() in variable_names() and short.isupper():
             found[short.lower()] = value
         elif short not in _OTHER_VARIABLES:
-            known = [ENVIRONMENT_PREFIX + name.upper() for name in names()]
+            known = [ENVIRONMENT_PREFIX + name.upper() for name in variable_names()]
             raise SettingsError(problem=f"The variable {variable} is unknown.{_nearest(variable, known)}")
     return found
 
@@ -162,14 +199,51 @@ def _public_url(value: object) -> str:
     return url
 
 
+def _retention(value: object) -> tuple[RetentionPolicy, ...]:
+    if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
+        raise TypeError("write [[retention]] tables")
+    policies = tuple(_policy(table) for table in value)
+    prefixes = [policy.prefix for policy in policies]
+    for prefix in prefixes:
+        if prefixes.count(prefix) > 1:
+            raise ValueError(f"write one table for the prefix {prefix!r}")
+    return policies
+
+
+def _policy(table: dict[str, object]) -> RetentionPolicy:
+    known = [item.name for item in fields(RetentionPolicy)]
+    for name in table:
+        if name not in known:
+            raise ValueError(f"{name!r} is unknown.{_nearest(name, known)}")
+    prefix = table.get("prefix")
+    if not isinstance(prefix, str) or prefix.startswith("/"):
+        raise ValueError('write prefix = "…", how paths begin, without a slash in front')
+    chosen = [name for name in known if name != "prefix" and name in table]
+    if len(chosen) != 1:
+        raise ValueError(f"write one of idle_days, keep and hold for the prefix {prefix!r}")
+    if chosen == ["idle_days"]:
+        days = table["idle_days"]
+        if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= _IDLE_DAYS_MAX:
+            raise ValueError(f"write idle_days above 0, up to {_IDLE_DAYS_MAX}")
+        return RetentionPolicy(prefix, idle_days=float(days))
+    if table[chosen[0]] is not True:
+        raise ValueError(f"write {chosen[0]} = true, or leave the table out")
+    return RetentionPolicy(prefix, keep="keep" in table, hold="hold" in table)
+
+
 _CHECKS: dict[str, Any] = {
     "host": _text,
     "port": _whole_number(0, 65535),
     "data": lambda value: value if isinstance(value, Path) else Path(_text(value)),
+    "bucket": _text,
+    "flush_bytes": _bytes,
+    "flush_seconds": _number(0.1, 86_400, " seconds"),
+    "unflushed_bytes": _bytes,
     "long_poll_seconds": _number(0.1, 300, " seconds"),
     "memory_bytes": _bytes,
     "connections": _whole_number(1, 1_000_000),
     "public_url": _public_url,
     "log_level": _choice("debug", "info", "warning", "error"),
     "log_format": _choice("auto", "json", "console"),
+    "retention": _retention,
 }

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.errors import SettingsError
-from durable_sessions.settings import Settings, load
+from durable_sessions.settings import RetentionPolicy, Settings, load
 
 
 def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path) -> None:
@@ -75,3 +75,52 @@ def test_wrong_types_in_the_file_are_refused(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(SettingsError):
             load({}, {}, file)
+
+
+def test_retention_policies_come_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "ds.toml"
+    file.write_text(
+        '[[retention]]\nprefix = "agents/"\nidle_days = 30\n'
+        '[[retention]]\nprefix = "tests/"\nidle_days = 0.5\n'
+        '[[retention]]\nprefix = ""\nkeep = true\n'
+        '[[retention]]\nprefix = "legal/"\nhold = true\n'
+    )
+    assert load({}, {}, file).retention == (
+        RetentionPolicy("agents/", idle_days=30.0),
+        RetentionPolicy("tests/", idle_days=0.5),
+        RetentionPolicy("", keep=True),
+        RetentionPolicy("legal/", hold=True),
+    )
+    assert load({}, {}, None).retention == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("retention = 5", r"\[\[retention\]\]"),
+        ("retention = [1]", r"\[\[retention\]\]"),
+        ("[[retention]]\nidle_days = 1", "prefix"),
+        ("[[retention]]\nprefix = 1\nkeep = true", "prefix"),
+        ('[[retention]]\nprefix = "/a"\nkeep = true', "slash"),
+        ('[[retention]]\nprefix = "a"', "one of idle_days, keep and hold"),
+        ('[[retention]]\nprefix = "a"\nkeep = true\nhold = true', "one of idle_days, keep and hold"),
+        ('[[retention]]\nprefix = "a"\nkeep = false', "keep = true"),
+        ('[[retention]]\nprefix = "a"\nhold = "yes"', "hold = true"),
+        ('[[retention]]\nprefix = "a"\nidle_days = 0', "above 0"),
+        ('[[retention]]\nprefix = "a"\nidle_days = nan', "above 0"),
+        ('[[retention]]\nprefix = "a"\nidle_days = 36601', "36600"),
+        ('[[retention]]\nprefix = "a"\nidle_days = "30"', "above 0"),
+        ('[[retention]]\nprefix = "a"\nidle_day = 1', "'idle_days'"),
+        ('[[retention]]\nprefix = "a"\nkeep = true\n[[retention]]\nprefix = "a"\nhold = true', "one table"),
+    ],
+)
+def test_a_bad_retention_policy_is_refused_with_what_to_write(tmp_path: Path, text: str, hint: str) -> None:
+    file = tmp_path / "ds.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=hint):
+        load({}, {}, file)
+
+
+def test_retention_has_no_variable() -> None:
+    with pytest.raises(SettingsError, match="DURABLE_SESSIONS_RETENTION is unknown"):
+        load({}, {"DURABLE_SESSIONS_RETENTION": "[]"}, None)

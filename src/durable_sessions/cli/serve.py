@@ -26,9 +26,11 @@ _SWITCH_SECONDS = 0.0005
 
 
 def _options(command: Any) -> Any:
-    """Give the command one option per setting, so that there is one table of them."""
+    """Give the command one option per setting that fits in one, so that there is one table of them."""
     for item in reversed(fields(Settings)):
         assert item.default is not MISSING
+        if item.metadata["file_only"]:
+            continue
         flag = "--" + item.name.replace("_", "-")
         variable = ENVIRONMENT_PREFIX + item.name.upper()
         text = f"{item.metadata['help']}  [{variable}; default: {item.default or 'none'}]"

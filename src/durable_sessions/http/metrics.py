@@ -10,7 +10,10 @@ from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sse import EventSource
 from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.log.file import FileLog
+from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
+from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -20,10 +23,20 @@ class Metrics(Collector):
     """Reads the counters of the parts it is given."""
 
     def __init__(
-        self, partition: Partition, log: FileLog, events: EventSource, webhooks: WebhookSender
+        self,
+        partition: Partition,
+        log: FileLog,
+        archive: BucketArchive,
+        flusher: Flusher,
+        maintenance: Maintenance,
+        events: EventSource,
+        webhooks: WebhookSender,
     ) -> None:
         self._partition = partition
         self._log = log
+        self._archive = archive
+        self._flusher = flusher
+        self._maintenance = maintenance
         self._events = events
         self._webhooks = webhooks
         self.server: HttpServer | None = None
@@ -43,7 +56,9 @@ class Metrics(Collector):
             "records", "Records made durable: JSON messages, or appends of other types.", counts.records
         )
         yield _counter("append_bytes", "Payload bytes made durable.", counts.bytes)
-        yield _counter("cold_reads", "Reads that had to go to the log on disk.", counts.cold_reads)
+        yield _counter(
+            "log_reads", "Reads that had to go to the log on disk.", self._partition.reader.log_reads
+        )
         yield _counter(
             "streams_expired", "Streams removed because their time was over.", self._partition.streams_expired
         )
@@ -56,9 +71,7 @@ class Metrics(Collector):
         )
         yield _gauge("log_bytes", "Size of the log on disk.", self._log.segment_bytes)
         yield _gauge("log_segments", "Segment files of the log.", self._log.segment_count)
-        yield _gauge(
-            "streams", "Streams that exist, those kept only for forks included.", len(published.by_id)
-        )
+        yield _gauge("streams", "Streams that exist, those kept only for forks included.", published.count)
         yield _gauge("memory_tier_bytes", "Memory taken by recent records.", published.memory_bytes)
         yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", committer.pending_bytes)
         yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", published.waiting)
@@ -69,6 +82,7 @@ class Metrics(Collector):
             "1 after the log has failed and until a restart.",
             committer.failure is not None,
         )
+        yield from self._bucket()
         webhooks = self._webhooks
         yield _labelled(
             "webhooks",
@@ -78,6 +92,26 @@ class Metrics(Collector):
         )
         if self.server is not None:
             yield from _http(self.server)
+
+    def _bucket(self) -> Iterable[Metric]:
+        partition, manifest, cache = self._partition, self._archive.manifest, self._archive.cache
+        segment_bytes = sum(one.bytes for one in manifest.segments)
+        maintenance = self._maintenance
+        yield _counter("flushes", "Flushes to the bucket.", self._flusher.flushes)
+        yield _counter("merges", "Merges of segments.", maintenance.compactor.merges)
+        yield _counter("objects_removed", "Objects removed from the bucket.", maintenance.sweeper.removed)
+        yield _counter("bucket_reads", "Reads that went to the bucket.", partition.reader.bucket_reads)
+        yield _counter("block_cache_hits", "Parts of segments found in memory.", cache.hits)
+        yield _counter("block_cache_misses", "Parts of segments fetched from the bucket.", cache.misses)
+        yield _gauge("block_cache_bytes", "Memory taken by parts of segments.", cache.bytes_used)
+        yield _gauge("unflushed_bytes", "Bytes in the log that wait for a flush.", partition.unflushed_bytes)
+        yield _gauge("segments", "Event segments in the bucket.", len(manifest.segments))
+        yield _gauge("segment_bytes", "Size of the event segments.", segment_bytes)
+        yield _gauge("active_streams", "Streams in memory.", len(partition.state.by_id))
+        failing = self._flusher.failure is not None
+        yield _gauge("bucket_failing", "1 while the bucket takes no flush.", failing)
+        failing = maintenance.failure is not None
+        yield _gauge("maintenance_failing", "1 while merging and removing do not work.", failing)
 
 
 def _http(server: HttpServer) -> Iterable[Metric]:

@@ -10,7 +10,7 @@ from durable_sessions.http.message import Answer, Header, Request, Response, Str
 from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.published import Slice
+from durable_sessions.storage.reading import Slice
 from durable_sessions.streams import offsets
 from durable_sessions.streams.stream import Key
 
@@ -72,13 +72,13 @@ class Reads:
     def _catch_up(
         self, durable: DurableStream, position: int, request: Request
     ) -> Answer | Awaitable[Answer]:
-        found = self._partition.published.read_hot(durable, position, self._limits.read_chunk_bytes_max)
+        found = self._partition.reader.read_hot(durable, position, self._limits.read_chunk_bytes_max)
         if found is not None:
             return _records(durable, found, request)
         return self._catch_up_cold(durable, position, request)
 
     async def _catch_up_cold(self, durable: DurableStream, position: int, request: Request) -> Answer:
-        found = await self._partition.published.read(durable, position, self._limits.read_chunk_bytes_max)
+        found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
         return _records(durable, found, request)
 
     def _follow(self, durable: DurableStream, position: int, cursor: str | None) -> StreamingResponse:
@@ -92,6 +92,23 @@ class Reads:
     ) -> Answer:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._long_poll_seconds
+        durable.pins += 1
+        try:
+            await self._wait(key, durable, position, deadline)
+        finally:
+            durable.pins -= 1
+        stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
+        if position < durable.tail:
+            found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
+            answer = _records(durable, found, request)
+            answer.headers.append(stamp)
+            return answer
+        fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
+        return Response(204, fields)
+
+    async def _wait(self, key: Key, durable: DurableStream, position: int, deadline: float) -> None:
+        """Wait until there is something to read, nothing more can come, or the time is over."""
+        loop = asyncio.get_running_loop()
         while position >= durable.tail and not durable.closed and not self._events.draining:
             if durable.removed:
                 self._partition.find(key)  # says if its records are kept for forks
@@ -104,15 +121,7 @@ class Reads:
                 timer.cancel()
                 waiter.cancel()
             if loop.time() >= deadline:
-                break
-        stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
-        if position < durable.tail:
-            found = await self._partition.published.read(durable, position, self._limits.read_chunk_bytes_max)
-            answer = _records(durable, found, request)
-            answer.headers.append(stamp)
-            return answer
-        fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
-        return Response(204, fields)
+                return
 
 
 def _end(waiter: "asyncio.Future[None]") -> None:

@@ -10,7 +10,7 @@ from durable_sessions.http.cursor import Cursors
 from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.published import Slice
+from durable_sessions.storage.reading import Slice
 from durable_sessions.streams import content, offsets
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -124,6 +124,7 @@ class EventSource:
         """
         fanout = self._fanouts.setdefault(durable, Fanout(self._limits.sse_shared_frames_max))
         fanout.subscribers += 1
+        durable.pins += 1
         pulse = Pulse(self._limits)
         floor = self._cursors.after(sent_cursor)
         try:
@@ -146,6 +147,7 @@ class EventSource:
                     pulse.sent()
         finally:
             pulse.stop()
+            durable.pins -= 1
             fanout.subscribers -= 1
             if not fanout.subscribers:
                 self._fanouts.pop(durable, None)
@@ -157,7 +159,7 @@ class EventSource:
             return None
         cached = fanout.cached(position)
         if cached is None:
-            found = await self._partition.published.read(durable, position, self._limits.read_chunk_bytes_max)
+            found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
             cached = fanout.encode(durable, found)
             if cached is None:
                 return None

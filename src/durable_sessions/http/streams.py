@@ -102,9 +102,10 @@ class StreamsFace:
 
     async def _create(self, request: Request) -> Answer:
         try:
-            created = await self._partition.create(
-                stream_key(request.path), headers.parse_create(request, self._limits)
-            )
+            key, wanted = stream_key(request.path), headers.parse_create(request, self._limits)
+            fork = wanted.fork
+            anchor_end = await self._partition.anchor_end(key, fork) if fork and fork.beyond else None
+            created = await self._partition.create(key, wanted, anchor_end)
         except DurableSessionsError as error:
             return error_response(error)
         fields: list[Header] = [

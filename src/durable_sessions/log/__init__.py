@@ -20,6 +20,11 @@ class Log(Protocol):
     opened and replayed again, because what is durable is no longer known.
     """
 
+    @property
+    def begins_after(self) -> int:
+        """The position after which the log is complete; batches up to it may be gone."""
+        ...
+
     async def append(self, batch: bytes) -> int:
         """Make ``batch`` durable and return its position; on return it survives power loss."""
         ...

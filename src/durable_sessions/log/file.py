@@ -87,6 +87,11 @@ class FileLog:
         return cls(directory, segments, release, segment_bytes_max=segment_bytes_max, disk=disk, salt=salt)
 
     @property
+    def begins_after(self) -> int:
+        """The address before which the log was trimmed."""
+        return self._segments[0].base if self._segments else 0
+
+    @property
     def segment_count(self) -> int:
         """How many segment files hold batches."""
         return len(self._segments)

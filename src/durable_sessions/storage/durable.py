@@ -8,17 +8,23 @@ from durable_sessions.streams.stream import Stream
 
 
 class DurableStream:
-    """The durable part of a stream, with its records and those who wait for more.
+    """The durable part of a stream, with its unflushed records and those who wait for more.
 
     ``removed`` stays true once the stream is deleted, also while its records are kept for its
-    forks. ``stream`` is the tip's object; of it readers use only what never changes (key, content
-    type, expiry configuration) and the time of the last access.
+    forks. Records before ``flushed`` are in the bucket, those after it in the log, the newest of
+    both in memory too. ``changed_at`` is the position in the log of the last effect on the
+    stream; ``pins`` counts those who hold on to this object. ``stream`` is the tip's object; of it
+    readers use only what never changes (key, content type, expiry configuration) and the time of
+    the last access.
     """
 
     __slots__ = (
+        "changed_at",
         "closed",
+        "flushed",
         "hot",
         "index",
+        "pins",
         "removed",
         "stream",
         "tail",
@@ -28,15 +34,27 @@ class DurableStream:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.tail = stream.base
+        self.flushed = stream.base
         self.closed = False
         self.removed = False
+        self.changed_at = 0
+        self.pins = 0
         self.index = RecordIndex()
         self.hot = HotRecords(json=stream.is_json)
-        self.waiters: set[asyncio.Future[None]] = set()
+        self.waiters: set[asyncio.Future[None]] | None = None
+
+    @classmethod
+    def of_flushed(cls, stream: Stream) -> "DurableStream":
+        """Return a stream that was not in memory: all of it is flushed."""
+        durable = cls(stream)
+        durable.tail = durable.flushed = stream.tail
+        durable.closed = stream.closed
+        durable.removed = stream.soft_deleted
+        return durable
 
     def wake(self) -> None:
         """Wake everyone who waits for this stream to change."""
-        for waiter in self.waiters:
+        waiters, self.waiters = self.waiters, None
+        for waiter in waiters or ():
             if not waiter.done():
                 waiter.set_result(None)
-        self.waiters.clear()

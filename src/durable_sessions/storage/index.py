@@ -1,4 +1,4 @@
-"""Where each append of a stream lies in the log: 28 bytes per append."""
+"""Where each append that is not in the bucket yet lies in the log: 28 bytes per append."""
 
 from array import array
 from bisect import bisect_right
@@ -8,34 +8,50 @@ from durable_sessions.log import Extent
 
 
 class RecordIndex:
-    """For each append of a stream, in order: its first position and its place in the log."""
+    """For each unflushed append of a stream, in order: its first position and its place in the log."""
 
-    __slots__ = ("_checksums", "_firsts", "_lengths", "_offsets", "_positions")
+    __slots__ = ("_columns",)
 
     def __init__(self) -> None:
-        self._firsts = array("Q")
-        self._positions = array("Q")
-        self._offsets = array("I")
-        self._lengths = array("I")
-        self._checksums = array("I")
+        # First positions, positions in the log, offsets, lengths, checksums. None while there are none,
+        # because a hundred thousand idle streams must be small.
+        self._columns: tuple[array[int], array[int], array[int], array[int], array[int]] | None = None
 
     def __len__(self) -> int:
-        return len(self._firsts)
+        return 0 if self._columns is None else len(self._columns[0])
 
     def add(self, first: int, extent: Extent, checksum: int) -> None:
         """Note where the append that begins at position ``first`` lies."""
-        self._firsts.append(first)
-        self._positions.append(extent.position)
-        self._offsets.append(extent.offset)
-        self._lengths.append(extent.length)
-        self._checksums.append(checksum)
+        if self._columns is None:
+            self._columns = array("Q"), array("Q"), array("I"), array("I"), array("I")
+        firsts, positions, offsets, lengths, checksums = self._columns
+        firsts.append(first)
+        positions.append(extent.position)
+        offsets.append(extent.offset)
+        lengths.append(extent.length)
+        checksums.append(checksum)
 
     def append_end(self, position: int, tail: int) -> int:
         """Return where the append that holds ``position`` ends."""
-        following = bisect_right(self._firsts, position)
-        return self._firsts[following] if following < len(self._firsts) else tail
+        firsts = () if self._columns is None else self._columns[0]
+        following = bisect_right(firsts, position)
+        return firsts[following] if following < len(firsts) else tail
 
     def extents(self, position: int) -> Iterator[tuple[Extent, int]]:
         """Yield the place and checksum of the append that holds ``position`` and of all after it."""
-        for at in range(max(bisect_right(self._firsts, position) - 1, 0), len(self._firsts)):
-            yield Extent(self._positions[at], self._offsets[at], self._lengths[at]), self._checksums[at]
+        if self._columns is None:
+            return
+        firsts, positions, offsets, lengths, checksums = self._columns
+        for at in range(max(bisect_right(firsts, position) - 1, 0), len(firsts)):
+            yield Extent(positions[at], offsets[at], lengths[at]), checksums[at]
+
+    def forget(self, log_position: int) -> None:
+        """Forget the appends in batches up to a position of the log: they are in the bucket now."""
+        if self._columns is None:
+            return
+        count = bisect_right(self._columns[1], log_position)
+        if count == len(self):
+            self._columns = None
+            return
+        for column in self._columns:
+            del column[:count]

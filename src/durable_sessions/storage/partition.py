@@ -2,15 +2,17 @@
 
 Requests are decided against the tip and get their positions at once. Answers, readers and
 tails see only what is durable (``published``). Everything here runs in the event loop; only
-the log's I/O does not.
+the I/O of the log and of the archive does not.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
+    ArchiveBehindError,
     DurableSessionsError,
     OverloadedError,
     StreamGoneError,
@@ -19,41 +21,74 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
+from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.published import PublishedStreams, StreamListener
+from durable_sessions.storage.reading import Reader
+from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
-from durable_sessions.streams.create import Create, Created
+from durable_sessions.streams.create import Create, Created, Fork
 from durable_sessions.streams.effects import Effect, StreamCreated
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.stream import Key, Stream
 
 T = TypeVar("T")
+
+
+class Unflushed(NamedTuple):
+    """A batch of the log that is not in the bucket yet."""
+
+    position: int
+    size: int
+    at_ms: int
 
 
 class Partition:
     """Streams with durable appends, consistent reads and live tails."""
 
-    def __init__(self, log: Log, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self, log: Log, clock: Clock, limits: Limits, archive: Archive, retention: Retention
+    ) -> None:
+        self._log = log
         self._clock = clock
         self._limits = limits
+        self._archive = archive
         self._loop = asyncio.get_running_loop()
         self._expiry = ExpiryQueue()
-        self.state = State()
-        self.published = PublishedStreams(log, limits)
+        self._unflushed: deque[Unflushed] = deque()
+        self.unflushed_bytes = 0
+        self.state = State(archive.cold, self._warmed, retention.govern)
+        self.published = PublishedStreams(limits, self._warm, archive.stream_count())
+        self.reader = Reader(self.published, log, archive.records)
         self.committer = Committer(log, self._publish, limits)
         self.streams_expired = 0
 
     @classmethod
-    async def open(cls, log: Log, clock: Clock, limits: Limits) -> "Partition":
+    async def open(
+        cls,
+        log: Log,
+        clock: Clock,
+        limits: Limits,
+        archive: Archive | None = None,
+        retention: Retention = NO_RETENTION,
+    ) -> "Partition":
         """Return a partition that has replayed its log and knows all that was acknowledged."""
-        partition = cls(log, clock, limits)
-        async for position, payload in log.replay():
+        archive = archive or NothingArchived()
+        if log.begins_after > archive.flushed_through:
+            raise ArchiveBehindError(begins=log.begins_after, flushed=archive.flushed_through)
+        await archive.govern(retention)
+        partition = cls(log, clock, limits, archive, retention)
+        partition.state.next_id = archive.next_stream
+        for effect in archive.subscriptions():
+            partition.state.apply(effect)
+        async for position, payload in log.replay(archive.flushed_through):
             for effect, offset, encoded in batch.decode(payload):
                 partition.state.apply(effect)
                 partition._show(effect, Extent(position, offset, len(encoded)), encoded)
+            partition._note_unflushed(position, len(payload))
         for stream in partition.state.by_id.values():
             lifetime.grant_lag(stream, limits)
         return partition
@@ -79,14 +114,22 @@ class Partition:
             self.state.apply(effect)
         return self.committer.submit(decided, result)
 
-    def create(self, key: Key, request: Create) -> "asyncio.Future[Created]":
-        """Create a stream durably, or confirm that the same one exists."""
+    def create(self, key: Key, request: Create, anchor_end: int | None = None) -> "asyncio.Future[Created]":
+        """Create a stream durably, or confirm that the same one exists.
+
+        A fork past its anchor needs :meth:`anchor_end`.
+        """
         self._admit(len(request.body))
         return self.commit(
-            lambda state, now: create.decide(
-                state, key, request, now, self._limits, self.published.append_end
-            )
+            lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end)
         )
+
+    async def anchor_end(self, key: Key, fork: Fork) -> int | None:
+        """Return where the append at a fork's anchor ends, None if no durable append holds it."""
+        source = self.published.get(Key(key.workspace, fork.source))
+        if source is None or fork.anchor is None:
+            return None
+        return await self.reader.append_end(source, fork.anchor)
 
     def append(self, key: Key, request: Append) -> "asyncio.Future[AppendResult]":
         """Append durably, all or nothing, exactly once if the request names its producer."""
@@ -95,15 +138,26 @@ class Partition:
 
     def delete(self, key: Key) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""
-        return self.commit(lambda state, now: (lifetime.remove(state, lifetime.find(state, key, now)), None))
+        return self.commit(lambda state, now: (lifetime.delete(state, key, now), None))
 
     def settled(self) -> "asyncio.Future[None]":
         """Return a future that ends when everything decided so far is durable."""
         return self.committer.settled(None)
 
+    @property
+    def refusal(self) -> str | None:
+        """Why appends are refused now, None if they are not."""
+        if self.committer.failure is not None:
+            return self.committer.failure
+        if self.unflushed_bytes >= self._limits.unflushed_bytes_max:
+            return f"{self.unflushed_bytes} bytes wait to be flushed to the bucket"
+        return None
+
     def _admit(self, body_bytes: int) -> None:
         if self.committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
             raise OverloadedError(what="appends not yet durable")
+        if self.unflushed_bytes + body_bytes > self._limits.unflushed_bytes_max:
+            raise OverloadedError(what="appends not yet in the bucket")
 
     def _refuse(self, error: DurableSessionsError) -> "asyncio.Future[T]":
         refused: asyncio.Future[T] = self._loop.create_future()
@@ -120,9 +174,10 @@ class Partition:
 
     def find(self, key: Key) -> DurableStream:
         """Return a durable stream, or refuse; wait for ``settled`` before answering a refusal."""
-        durable = self.published.by_key.get(key)
+        durable = self.published.get(key)
         if durable is None:
             raise StreamNotFoundError(path=key.path)
+        durable.stream.era = self.state.era
         if durable.removed:
             raise StreamGoneError(path=key.path)
         now = self._clock.now_ms()
@@ -133,20 +188,38 @@ class Partition:
         return durable
 
     def touch(self, durable: DurableStream) -> None:
-        """Renew a stream's sliding TTL; the record of it follows within the stated lag."""
+        """Note that a stream is in use; the record of it follows within the stated lag."""
         stream = durable.stream
-        if stream.ttl_seconds is None or stream.soft_deleted or stream.id not in self.state.by_id:
+        if stream.ttl_seconds is None and stream.idle_ms is None:
+            return
+        if stream.soft_deleted or stream.id not in self.state.by_id:
             return
         self._submit_unwatched(lifetime.touch(stream, self._clock.now_ms(), self._limits))
 
     def expire(self) -> None:
-        """Remove the streams whose time is over; they already answer as missing."""
+        """Remove the streams whose time is over, or that were idle for as long as their policy allows.
+
+        The former answer as missing already. Idleness is seen when it has reached the catalog.
+        """
         now = self._clock.now_ms()
         for stream in self._expiry.due(now):
             self._expire(stream.key, now)
+        left = self._limits.removals_per_sweep_max
+        for number, _ in self._archive.due(now):
+            if not left or self.committer.failure is not None:
+                return
+            if number in self.state.removed:
+                continue
+            known = self.state.by_id.get(number)
+            left -= known is None
+            one = known or self.state.get_id(number)
+            assert one is not None, "what is not removed can be loaded"
+            self._remove(lifetime.retire(self.state, one, now, self._limits))
 
     def _expire(self, key: Key, now_ms: int) -> None:
-        removed = lifetime.expire(self.state, key, now_ms)
+        self._remove(lifetime.expire(self.state, key, now_ms))
+
+    def _remove(self, removed: Sequence[Effect]) -> None:
         self.streams_expired += bool(removed)
         self._submit_unwatched(removed)
 
@@ -167,6 +240,7 @@ class Partition:
             for effect, encoded in zip(entry.effects, entry.encoded, strict=True):
                 self._show(effect, Extent(position, offset, len(encoded)), encoded)
                 offset += len(encoded)
+        self._note_unflushed(position, offset)
 
     def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         if type(effect) is not StreamCreated:
@@ -174,8 +248,89 @@ class Partition:
             return
         stream = self.state.by_id.get(effect.stream)
         if stream is not None:  # else it has been removed again at the tip, and nobody will ever see it
-            self.published.create(stream)
+            self.published.create(stream, extent)
             self._expiry.add(stream)
+
+    # Moving to the bucket ---------------------------------------------------------------
+
+    def _note_unflushed(self, position: int, size: int) -> None:
+        self._unflushed.append(Unflushed(position, size, self._clock.now_ms()))
+        self.unflushed_bytes += size
+
+    @property
+    def unflushed_from(self) -> int | None:
+        """The position of the oldest batch that waits to be flushed, None if none does."""
+        return self._unflushed[0].position if self._unflushed else None
+
+    @property
+    def last_position(self) -> int:
+        """The position of the newest durable batch."""
+        return self._unflushed[-1].position if self._unflushed else self._archive.flushed_through
+
+    @property
+    def unflushed_since_ms(self) -> int | None:
+        """Since when the oldest batch waits to be flushed, None if all are."""
+        return self._unflushed[0].at_ms if self._unflushed else None
+
+    async def flush(self) -> bool:
+        """Move what is durable to the bucket and out of the log; say whether there was anything.
+
+        One at a time. A failure leaves everything as it was. At most ``flush_bytes`` are moved.
+        """
+        if not self._unflushed:
+            return False
+        through, size = 0, 0
+        for one in self._unflushed:
+            if size and size + one.size > self._limits.flush_bytes_max:
+                break
+            through, size = one.position, size + one.size
+        batches = []
+        async for position, payload in self._log.replay(self._archive.flushed_through):
+            if position > through:
+                break
+            batches.append(payload)
+        flushed = await self._archive.flush(batches, through)
+        through = flushed.through
+        for number, tail in flushed.tails.items():
+            self.published.flushed(number, tail, through)
+        for number in flushed.removed:
+            self.state.removed.pop(number, None)
+        while self._unflushed and self._unflushed[0].position <= through:
+            self.unflushed_bytes -= self._unflushed.popleft().size
+        await self._log.trim(through)
+        return True
+
+    async def rest(self) -> int:
+        """Take streams out of memory that nobody has used for an era and that are wholly flushed.
+
+        Called once per era. Returns how many left.
+        """
+        idle = [stream for stream in self.state.by_id.values() if stream.era < self.state.era]
+        self.state.era += 1
+        if len(self.state.by_id) <= self._limits.active_streams_max:
+            return 0
+        await self.settled()  # so that an idle stream has nothing pending
+        left = 0
+        for stream in idle:
+            durable = self.published.by_id.get(stream.id)
+            if (
+                durable is not None
+                and durable.stream is stream
+                and stream.era < self.state.era - 1
+                and durable.changed_at <= self._archive.flushed_through
+                and not durable.pins
+                and not durable.waiters
+            ):
+                self.state.evict(stream)
+                self.published.evict(durable)
+                left += 1
+        return left
+
+    def _warm(self, name: Key | int) -> Stream | None:
+        return self.state.get_id(name) if isinstance(name, int) else self.state.get(name)
+
+    def _warmed(self, stream: Stream) -> None:
+        self.published.add(DurableStream.of_flushed(stream))
 
     # What subscriptions need ------------------------------------------------------------
 
@@ -185,8 +340,14 @@ class Partition:
 
     def durable_tail(self, key: Key) -> int | None:
         """Return where a stream ends, None if there is none to read."""
-        return self.published.tail(key)
+        durable = self.published.get(key)
+        return None if durable is None or durable.removed else durable.tail
 
     def stream_paths(self, workspace: str) -> list[str]:
         """Return the paths of a workspace's streams."""
-        return self.published.paths(workspace)
+        hot = self.published.by_key
+        paths = [key.path for key, one in hot.items() if key.workspace == workspace and not one.removed]
+        for stream, path in self._archive.stream_paths(workspace):
+            if stream not in self.published.by_id and stream not in self.state.removed:
+                paths.append(path)
+        return paths

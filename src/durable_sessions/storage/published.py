@@ -1,18 +1,18 @@
-"""What readers see: durable streams, their records, and those who wait for more."""
+"""What readers see: durable streams, their recent records, and those who wait for more."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import google_crc32c
 
-from durable_sessions.errors import ColdReadError, LogError, OverloadedError
+from durable_sessions.errors import OverloadedError
 from durable_sessions.limits import Limits
-from durable_sessions.log import Extent, Log
-from durable_sessions.storage import batch
+from durable_sessions.log import Extent
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.memory import MemoryTier
-from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
+from durable_sessions.streams.effects import Appended, Effect, StreamRemoved, StreamTouched
 from durable_sessions.streams.stream import Key, Stream
 
 
@@ -28,36 +28,32 @@ class StreamListener(Protocol):
         ...
 
 
-class Slice(NamedTuple):
-    """Consecutive records: their wire bytes, and the positions where they begin and end."""
-
-    data: bytes
-    first: int
-    next: int
-
-
 @dataclass(slots=True)
 class Counters:
-    """What has become durable since the partition was opened, and what was read back."""
+    """What has become durable since the partition was opened."""
 
     appends: int = 0
     records: int = 0
     bytes: int = 0
-    cold_reads: int = 0
 
 
 class PublishedStreams:
-    """The durable side of a partition: changed only by effects whose sync has returned."""
+    """The durable side of a partition: changed only by effects whose sync has returned.
 
-    def __init__(self, log: Log, limits: Limits) -> None:
-        self._log = log
+    ``by_key`` and ``by_id`` are the streams in memory; :meth:`get` and :meth:`get_id` find the others too.
+    ``count`` is how many exist in all, those kept only for forks included.
+    """
+
+    def __init__(self, limits: Limits, warm: Callable[[Key | int], object], count: int) -> None:
         self._waiters_max = limits.waiters_max
+        self._warm = warm
         self._loop = asyncio.get_running_loop()
         self._memory = MemoryTier(limits.memory_bytes_max)
         self._listeners: list[StreamListener] = []
         self.by_key: dict[Key, DurableStream] = {}
         self.by_id: dict[int, DurableStream] = {}
         self.counters = Counters()
+        self.count = count
         self.waiting = 0
 
     @property
@@ -69,22 +65,45 @@ class PublishedStreams:
         """Tell a listener of every durable change from now on."""
         self._listeners.append(listener)
 
+    def get(self, key: Key) -> DurableStream | None:
+        """Return the durable stream at a path, None if there is none."""
+        if key not in self.by_key:
+            self._warm(key)
+        return self.by_key.get(key)
+
+    def get_id(self, number: int) -> DurableStream | None:
+        """Return a durable stream by its number, None if there is none."""
+        if number not in self.by_id:
+            self._warm(number)
+        return self.by_id.get(number)
+
     # Publishing -------------------------------------------------------------------------
 
-    def create(self, stream: Stream) -> None:
+    def add(self, durable: DurableStream) -> None:
+        """Show a stream that has become durable, or that was not in memory."""
+        self.by_key[durable.stream.key] = self.by_id[durable.stream.id] = durable
+
+    def create(self, stream: Stream, extent: Extent) -> None:
         """Show a stream that has become durable."""
-        self.by_key[stream.key] = self.by_id[stream.id] = DurableStream(stream)
+        durable = DurableStream(stream)
+        durable.changed_at = extent.position
+        self.add(durable)
+        self.count += 1
+        if stream.parent is not None:
+            self._note_change(stream.parent, extent)
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         """Show an append or a removal that has become durable; other effects have nothing to show."""
-        if type(effect) is Appended:
-            durable = self.by_id.get(effect.stream)
-            if durable is not None:
-                self._append(durable, effect, extent, encoded)
-        elif type(effect) is StreamRemoved:
-            durable = self.by_id.get(effect.stream)
-            if durable is not None:
-                self._remove(durable, soft=effect.soft)
+        if not isinstance(effect, Appended | StreamRemoved | StreamTouched):
+            return
+        durable = self.by_id.get(effect.stream)
+        if durable is None:  # it was created and removed again before anyone could see it
+            return
+        durable.changed_at = extent.position
+        if isinstance(effect, Appended):
+            self._append(durable, effect, extent, encoded)
+        elif isinstance(effect, StreamRemoved):
+            self._remove(durable, extent, soft=effect.soft)
 
     def _append(self, durable: DurableStream, effect: Appended, extent: Extent, encoded: bytes) -> None:
         if effect.data:
@@ -101,86 +120,43 @@ class PublishedStreams:
         for listener in self._listeners:
             listener.stream_appended(durable.stream.key, durable.tail)
 
-    def _remove(self, durable: DurableStream, *, soft: bool) -> None:
-        key = durable.stream.key
+    def _remove(self, durable: DurableStream, extent: Extent, *, soft: bool) -> None:
         durable.removed = True
         if not soft:
-            del self.by_id[durable.stream.id]
-            if self.by_key.get(key) is durable:
-                del self.by_key[key]
-            self._memory.forget(durable.stream.id)
+            self._drop(durable)
+            self.count -= 1
+            if durable.stream.parent is not None:
+                self._note_change(durable.stream.parent, extent)
         durable.wake()
         for listener in self._listeners:
-            listener.stream_removed(key)
+            listener.stream_removed(durable.stream.key)
 
-    # Reading ----------------------------------------------------------------------------
+    def _note_change(self, number: int, extent: Extent) -> None:
+        """Note that the count of a stream's forks has changed: that, too, has to be flushed."""
+        durable = self.by_id.get(number)
+        if durable is not None:
+            durable.changed_at = extent.position
 
-    def owner(self, durable: DurableStream, position: int) -> tuple[DurableStream, int]:
-        """Return the stream of the fork chain that holds a position, and where its part ends."""
-        holder, stop = durable, durable.tail
-        while position < holder.stream.base:
-            assert holder.stream.parent is not None
-            stop = min(stop, holder.stream.base)
-            holder = self.by_id[holder.stream.parent]
-        return holder, stop
+    # Leaving memory ---------------------------------------------------------------------
 
-    def read_hot(self, durable: DurableStream, start: int, bytes_max: int) -> Slice | None:
-        """Return records from ``start`` if the first of them is in memory, else None."""
-        if start >= durable.tail:
-            return Slice(b"", start, start)
-        pieces: list[memoryview] = []
-        position = start
-        while position < durable.tail and (bytes_max > 0 or not pieces):
-            owner, stop = self.owner(durable, position)
-            if not owner.hot.holds(position):
-                break
-            found, position = owner.hot.cut(position, stop, bytes_max)
-            pieces += found
-            bytes_max -= sum(map(len, found))
-            if position < stop:
-                break
-        return Slice(b"".join(pieces), start, position) if pieces else None
+    def flushed(self, number: int, tail: int, through: int) -> None:
+        """Note that a stream's records before ``tail`` are in the bucket, the log's up to ``through``."""
+        durable = self.by_id.get(number)
+        if durable is not None:
+            durable.flushed = max(durable.flushed, tail)
+            durable.index.forget(through)
 
-    async def read(self, durable: DurableStream, start: int, bytes_max: int) -> Slice:
-        """Return records from ``start``, at least one if there are any, from memory or from the log."""
-        return self.read_hot(durable, start, bytes_max) or await self._read_cold(durable, start, bytes_max)
+    def evict(self, durable: DurableStream) -> None:
+        """Take a stream out of memory; nobody may hold on to it, and all of it must be flushed."""
+        assert not durable.pins
+        assert not durable.waiters
+        self._drop(durable)
 
-    async def _read_cold(self, durable: DurableStream, start: int, bytes_max: int) -> Slice:
-        owner, stop = self.owner(durable, start)
-        extents: list[Extent] = []
-        checksums: list[int] = []
-        size = 0
-        for extent, checksum in owner.index.extents(start):
-            extents.append(extent)
-            checksums.append(checksum)
-            size += extent.length
-            if size >= bytes_max:
-                break
-        self.counters.cold_reads += 1
-        try:
-            found = await self._log.read(extents)
-        except LogError as error:
-            raise ColdReadError(reason=str(error)) from error
-        return _slice_of(found, checksums, start, stop, bytes_max)
-
-    def append_end(self, stream: Stream, position: int) -> int | None:
-        """Return where the append that holds a position ends; None if no durable append holds it."""
-        durable = self.by_id.get(stream.id)
-        if durable is None or position >= durable.tail:
-            return None
-        owner, stop = self.owner(durable, position)
-        return min(owner.index.append_end(position, owner.tail), stop)
-
-    def tail(self, key: Key) -> int | None:
-        """Return where a stream ends, None if there is none to read."""
-        durable = self.by_key.get(key)
-        return None if durable is None or durable.removed else durable.tail
-
-    def paths(self, workspace: str) -> list[str]:
-        """Return the paths of a workspace's streams."""
-        return [
-            k.path for k, durable in self.by_key.items() if k.workspace == workspace and not durable.removed
-        ]
+    def _drop(self, durable: DurableStream) -> None:
+        del self.by_id[durable.stream.id]
+        if self.by_key.get(durable.stream.key) is durable:
+            del self.by_key[durable.stream.key]
+        self._memory.forget(durable.stream.id)
 
     # Waiting ----------------------------------------------------------------------------
 
@@ -190,11 +166,15 @@ class PublishedStreams:
             raise OverloadedError(what="waiting readers")
         self.waiting += 1
         waiter: asyncio.Future[None] = self._loop.create_future()
+        if durable.waiters is None:
+            durable.waiters = set()
         durable.waiters.add(waiter)
 
         def done(_: "asyncio.Future[None]") -> None:
             self.waiting -= 1
-            durable.waiters.discard(waiter)
+            if durable.waiters is not None:
+                durable.waiters.discard(waiter)
+                durable.waiters = durable.waiters or None
 
         waiter.add_done_callback(done)
         return waiter
@@ -203,27 +183,3 @@ class PublishedStreams:
         """Wake every waiting reader, so that it can end."""
         for durable in self.by_id.values():
             durable.wake()
-
-
-def _slice_of(found: list[bytes], checksums: list[int], start: int, stop: int, bytes_max: int) -> Slice:
-    """Return the records from ``start`` before ``stop`` out of appends read back from the log."""
-    pieces: list[bytes] = []
-    position = start
-    for encoded, checksum in zip(found, checksums, strict=True):
-        if google_crc32c.value(encoded) != checksum:
-            raise ColdReadError(reason="the bytes in the log have changed since they were written")
-        effect = batch.decode_one(encoded)
-        assert type(effect) is Appended
-        skip, take = position - effect.first, min(effect.next, stop) - effect.first
-        if effect.lengths:
-            begin = sum(effect.lengths[:skip])
-            piece = effect.data[begin : begin + sum(effect.lengths[skip:take])]
-        else:
-            take = min(take, skip + max(bytes_max, 1))
-            piece = effect.data[skip:take]
-        pieces.append(piece)
-        bytes_max -= len(piece)
-        position = effect.first + take
-        if position >= stop or bytes_max <= 0:
-            break
-    return Slice(b"".join(pieces), start, position)

@@ -17,9 +17,6 @@ from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 
-AppendEnd = Callable[[Stream, int], int | None]
-"""Where the append that holds a position ends; None if no append holds it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fork:
@@ -53,9 +50,12 @@ class Created:
 
 
 def decide(
-    state: State, key: Key, request: Create, now_ms: int, limits: Limits, append_end: AppendEnd
+    state: State, key: Key, request: Create, now_ms: int, limits: Limits, anchor_end: int | None
 ) -> tuple[list[Effect], Created]:
-    """Return the effects and the answer of a create, or refuse it."""
+    """Return the effects and the answer of a create, or refuse it.
+
+    ``anchor_end`` is where the append at the anchor of a fork ends, None if no append holds it.
+    """
     effects: list[Effect] = list(lifetime.expire(state, key, now_ms))
     existing = state.get(key)
     if existing is not None and not (effects and not existing.forks):
@@ -64,7 +64,7 @@ def decide(
         _require_same(state, existing, request)
         touched = lifetime.touch(existing, now_ms, limits)
         return list(touched), Created(False, existing.content_type, existing.tail, existing.closed)
-    created = _created(state, key, request, now_ms, limits, append_end)
+    created = _created(state, key, request, now_ms, limits, anchor_end)
     payload = messages.EMPTY
     if request.body:
         payload = messages.parse(request.body, json=content.is_json(created.content_type), limits=limits)
@@ -87,7 +87,7 @@ def decide(
 
 
 def _created(
-    state: State, key: Key, request: Create, now_ms: int, limits: Limits, append_end: AppendEnd
+    state: State, key: Key, request: Create, now_ms: int, limits: Limits, anchor_end: int | None
 ) -> StreamCreated:
     if request.fork is None:
         return StreamCreated(
@@ -112,7 +112,7 @@ def _created(
         source.ttl_seconds if inherits else request.ttl_seconds,
         source.expires_at_ms if inherits else request.expires_at_ms,
         source.id,
-        _fork_position(source, request.fork, append_end),
+        _fork_position(source, request.fork, anchor_end),
         request.fork.anchor is None,
     )
 
@@ -124,7 +124,7 @@ def _source(state: State, key: Key, fork: Fork, now_ms: int) -> Stream:
         raise PathBlockedError(path=fork.source) from None
 
 
-def _fork_position(source: Stream, fork: Fork, append_end: AppendEnd) -> int:
+def _fork_position(source: Stream, fork: Fork, anchor_end: int | None) -> int:
     if fork.anchor is None:
         if fork.beyond:
             raise InvalidForkError(problem="a Stream-Fork-Sub-Offset above 0 needs a Stream-Fork-Offset")
@@ -133,12 +133,8 @@ def _fork_position(source: Stream, fork: Fork, append_end: AppendEnd) -> int:
         raise InvalidForkError(
             problem=f"Stream-Fork-Offset lies beyond the source's end, {offsets.encode(source.tail)}"
         )
-    if fork.beyond:
-        end = append_end(source, fork.anchor)
-        if end is None or fork.anchor + fork.beyond > end:
-            raise InvalidForkError(
-                problem="Stream-Fork-Sub-Offset reaches past the append at Stream-Fork-Offset"
-            )
+    if fork.beyond and (anchor_end is None or fork.anchor + fork.beyond > anchor_end):
+        raise InvalidForkError(problem="Stream-Fork-Sub-Offset reaches past the append at Stream-Fork-Offset")
     return fork.anchor + fork.beyond
 
 

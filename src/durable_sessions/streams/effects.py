@@ -48,7 +48,7 @@ class StreamRemoved(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class StreamTouched(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """A stream with a TTL was used at this time."""
+    """A stream that is removed if nobody uses it was used at this time."""
 
     stream: int
     at_ms: int

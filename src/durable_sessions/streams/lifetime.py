@@ -1,6 +1,6 @@
 """Finding, deleting and expiring streams."""
 
-from durable_sessions.errors import StreamGoneError, StreamNotFoundError
+from durable_sessions.errors import LegalHoldError, StreamGoneError, StreamNotFoundError
 from durable_sessions.limits import Limits
 from durable_sessions.streams.effects import StreamRemoved, StreamTouched
 from durable_sessions.streams.state import State
@@ -19,13 +19,21 @@ def find(state: State, key: Key, now_ms: int) -> Stream:
     return stream
 
 
+def delete(state: State, key: Key, now_ms: int) -> list[StreamRemoved]:
+    """Return the effects of deleting a stream, or refuse: it is missing, gone, or under a legal hold."""
+    stream = find(state, key, now_ms)
+    if stream.held:
+        raise LegalHoldError(path=key.path)
+    return remove(state, stream)
+
+
 def remove(state: State, stream: Stream) -> list[StreamRemoved]:
-    """Return the effects of deleting a stream: soft while it has forks, else up its ancestry too."""
+    """Return the effects of removing a stream: soft while it has forks, else up its ancestry too."""
     if stream.forks:
         return [StreamRemoved(stream.id, soft=True)]
     effects = [StreamRemoved(stream.id)]
     ancestor = state.parent(stream)
-    while ancestor is not None and ancestor.soft_deleted and ancestor.forks == 1:
+    while ancestor is not None and ancestor.soft_deleted and ancestor.forks == 1 and not ancestor.held:
         effects.append(StreamRemoved(ancestor.id))
         ancestor = state.parent(ancestor)
     return effects
@@ -39,6 +47,29 @@ def expire(state: State, key: Key, now_ms: int) -> list[StreamRemoved]:
     return remove(state, stream)
 
 
+def removal_ms(stream: Stream, limits: Limits) -> int | None:
+    """Return when a sweep removes a stream if nobody uses it until then, None if it does not."""
+    if stream.held or (stream.soft_deleted and stream.forks):
+        return None
+    if stream.soft_deleted:
+        return 0  # it had lost its last fork while a legal hold kept it
+    ends = [stream.deadline_ms()]
+    if stream.idle_ms is not None:
+        ends.append(stream.recorded_at_ms + stream.idle_ms + idle_lag_ms(stream.idle_ms, limits))
+    return min((end for end in ends if end is not None), default=None)
+
+
+def retire(state: State, stream: Stream, now_ms: int, limits: Limits) -> list[StreamRemoved]:
+    """Return the effects of a sweep on a stream: those of its removal if that is due, else none."""
+    end = removal_ms(stream, limits)
+    return [] if end is None or now_ms < end else remove(state, stream)
+
+
+def idle_lag_ms(idle_ms: int, limits: Limits) -> int:
+    """Return how far the recorded access of a stream that idleness removes may lag behind the real one."""
+    return min(int(limits.idle_touch_lag_seconds_max * 1000), idle_ms // 10)
+
+
 def touch_lag_ms(stream: Stream, limits: Limits) -> int:
     """Return how far the recorded access of a stream with a TTL may lag behind the real one."""
     assert stream.ttl_seconds is not None
@@ -46,11 +77,14 @@ def touch_lag_ms(stream: Stream, limits: Limits) -> int:
 
 
 def touch(stream: Stream, now_ms: int, limits: Limits) -> list[StreamTouched]:
-    """Renew a sliding TTL in memory; return an effect when the record of it has become too old."""
-    if stream.ttl_seconds is None:
-        return []
-    stream.accessed_at_ms = max(stream.accessed_at_ms, now_ms)
-    if now_ms - stream.recorded_at_ms < touch_lag_ms(stream, limits):
+    """Renew a sliding TTL in memory; return an effect when the record of the access has become too old."""
+    lags = []
+    if stream.ttl_seconds is not None:
+        stream.accessed_at_ms = max(stream.accessed_at_ms, now_ms)
+        lags.append(touch_lag_ms(stream, limits))
+    if stream.idle_ms is not None:
+        lags.append(idle_lag_ms(stream.idle_ms, limits))
+    if not lags or now_ms - stream.recorded_at_ms < min(lags):
         return []
     return [StreamTouched(stream.id, now_ms)]
 

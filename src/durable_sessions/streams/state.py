@@ -1,5 +1,6 @@
 """All streams and subscriptions of one partition, changed by effects and by nothing else."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamRemoved, StreamTouched
@@ -33,25 +34,42 @@ class State:
     """The tip of a partition; the same effects in the same order give the same state.
 
     ``streams`` and ``by_id`` are those in memory; :meth:`get` and :meth:`get_id` find the others too.
+    ``removed`` are those that the cold ones may still have. ``era`` is moved on from outside; a stream
+    remembers in which one it was last looked up. ``govern`` is told of each stream that comes into
+    memory, to say what the retention policies mean for it.
     """
 
-    def __init__(self, cold: ColdStreams | None = None) -> None:
+    def __init__(
+        self,
+        cold: ColdStreams | None = None,
+        warmed: Callable[[Stream], None] | None = None,
+        govern: Callable[[Stream], None] | None = None,
+    ) -> None:
         self._cold = cold or NothingCold()
+        self._warmed = warmed
+        self._govern = govern
         self.streams: dict[Key, Stream] = {}
         self.by_id: dict[int, Stream] = {}
-        self.removed: set[int] = set()
+        self.removed: dict[int, Key] = {}
         self.next_id = 1
+        self.era = 0
         self.subscriptions = Subscriptions()
 
     def get(self, key: Key) -> Stream | None:
         """Return the stream at a path, None if there is none."""
         stream = self.streams.get(key)
-        return stream if stream is not None else self._warm(self._cold.load(key))
+        if stream is None:
+            return self._warm(self._cold.load(key))
+        stream.era = self.era
+        return stream
 
     def get_id(self, number: int) -> Stream | None:
         """Return a stream by its number, None if there is none."""
         stream = self.by_id.get(number)
-        return stream if stream is not None else self._warm(self._cold.load_id(number))
+        if stream is None:
+            return self._warm(self._cold.load_id(number))
+        stream.era = self.era
+        return stream
 
     def parent(self, stream: Stream) -> Stream | None:
         """Return the stream that this one is a fork of; it is kept as long as it has forks."""
@@ -79,8 +97,16 @@ class State:
     def _warm(self, stream: Stream | None) -> Stream | None:
         if stream is None or stream.id in self.removed:
             return None
-        self.streams[stream.key] = self.by_id[stream.id] = stream
+        self._enter(stream)
+        if self._warmed is not None:
+            self._warmed(stream)
         return stream
+
+    def _enter(self, stream: Stream) -> None:
+        self.streams[stream.key] = self.by_id[stream.id] = stream
+        stream.era = self.era
+        if self._govern is not None:
+            self._govern(stream)
 
     def _existing(self, number: int) -> Stream:
         stream = self.get_id(number)
@@ -123,7 +149,7 @@ class State:
         if parent is not None:
             parent.forks += 1
         assert key not in self.streams, "a path is created only when it is free"
-        self.streams[key] = self.by_id[stream.id] = stream
+        self._enter(stream)
         self.next_id = max(self.next_id, stream.id + 1)
 
     def _remove(self, effect: StreamRemoved) -> None:
@@ -136,4 +162,4 @@ class State:
         if parent is not None:
             parent.forks -= 1
         del self.streams[stream.key], self.by_id[stream.id]
-        self.removed.add(stream.id)
+        self.removed[stream.id] = stream.key

@@ -23,7 +23,10 @@ class Producer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """Everything that decisions about one stream depend on."""
+    """Everything that decisions about one stream depend on.
+
+    ``held`` and ``idle_ms`` are what the server's retention policies say of it, not state.
+    """
 
     id: int
     key: Key
@@ -44,13 +47,18 @@ class Stream:
     last_seq: str | None = None
     soft_deleted: bool = False
     is_json: bool = False
+    era: int = 0
+    held: bool = False
+    idle_ms: int | None = None
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.is_json = content.is_json(self.content_type)
 
     def deadline_ms(self) -> int | None:
-        """Return when the stream expires if nobody uses it until then."""
+        """Return when the stream expires if nobody uses it until then; a legal hold suspends that."""
+        if self.held:
+            return None
         if self.ttl_seconds is not None:
             return self.accessed_at_ms + self.ttl_seconds * 1000
         return self.expires_at_ms

@@ -135,6 +135,10 @@ class Subscriptions:
         """Say whether wake events of any subscription are appended to this stream."""
         return stream in self._wake_streams
 
+    def snapshot(self) -> list[SubscriptionEffect]:
+        """Return effects that give the same subscriptions when they are applied to none."""
+        return [effect for subscription in self for effect in _effects(subscription)]
+
     def apply(self, effect: Effect) -> None:
         """Carry out one effect of a subscription."""
         assert isinstance(effect, SubscriptionEffect)
@@ -190,6 +194,27 @@ class Subscriptions:
         del self._watchers[stream][subscription.key]
         if not self._watchers[stream]:
             del self._watchers[stream]
+
+
+def _effects(subscription: Subscription) -> Iterator[SubscriptionEffect]:
+    key = subscription.key
+    config = msgspec.json.encode(subscription.config)
+    yield SubscriptionCreated(*key, config, subscription.base_url, subscription.created_at_ms)
+    if subscription.links:
+        yield Linked(*key, tuple([(path, *link) for path, link in subscription.links.items()]))
+    wake = subscription.wake
+    if wake is None:
+        if subscription.generation:
+            yield Woken(*key, subscription.generation, "", {})
+            yield WakeEnded(*key)
+        return
+    yield Woken(*key, subscription.generation, wake.id, wake.snapshot)
+    if wake.holder is not None and wake.lease_until_ms is not None:
+        yield Claimed(*key, wake.holder, wake.lease_until_ms)
+    if wake.delivered and wake.lease_until_ms is not None:
+        yield Delivered(*key, wake.lease_until_ms)
+    if wake.next_attempt_at_ms is not None:
+        yield DeliveryFailed(*key, wake.retries, wake.next_attempt_at_ms)
 
 
 def _forget_in_snapshot(subscription: Subscription, path: str) -> None:

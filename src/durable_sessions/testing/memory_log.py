@@ -16,6 +16,11 @@ class MemoryLog:
         self._gate.set()
         self._failure: str | None = None
 
+    @property
+    def begins_after(self) -> int:
+        """Nothing is ever dropped."""
+        return 0
+
     def hold(self) -> None:
         """Let no append return until :meth:`release`."""
         self._gate.clear()

@@ -23,6 +23,11 @@ class LocalServer:
         self.service: Service
 
     @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self._settings.data
+
+    @property
     def url(self) -> str:
         """Where the server is reached, without a slash at the end."""
         return f"http://127.0.0.1:{self._settings.port}"
@@ -53,9 +58,10 @@ async def local_server(
     limits: Limits | None = None,
     clock: Clock | None = None,
     disk: Disk = REAL_DISK,
+    bucket: str = "",
 ) -> AsyncIterator[LocalServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block."""
-    settings = Settings(port=0, data=data, long_poll_seconds=long_poll_seconds)
+    settings = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds)
     server = LocalServer(settings, limits, clock, disk)
     await server.start()
     try:

@@ -32,6 +32,7 @@ class Model:
 
     def __init__(self) -> None:
         self.streams: dict[str, ModelStream] = {}
+        self.held: set[str] = set()
 
     def copy(self) -> "Model":
         return deepcopy(self)
@@ -152,6 +153,8 @@ class Model:
             return ("stream_not_found",)
         if stream.soft_deleted:
             return ("stream_gone",)
+        if path in self.held:
+            return ("legal_hold",)
         if stream.forks:
             stream.soft_deleted = True
             return ("deleted",)

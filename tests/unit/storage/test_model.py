@@ -1,6 +1,7 @@
 """The real partition on a disk that loses what it may, beside a simple model: every answer is compared."""
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,19 +10,31 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from durable_sessions.bucket.errors import BucketError
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import DurableSessionsError
+from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.file import FileLog
+from durable_sessions.settings import RetentionPolicy
+from durable_sessions.storage.bucket_archive import BucketArchive
+from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.retention import NO_RETENTION, Retention
+from durable_sessions.storage.succession import referred
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.stream import Key, Producer
 from durable_sessions.testing.disk import FaultyDisk
 from tests.unit.storage.model import Answer, Model
+from tests.unit.storage.store import MemoryStore
 
 DIRECTORY = Path("/log")
+
+
 PATHS = ["a", "b", "c"]
+IDLE_DAYS = 10
+RETENTION = Retention([RetentionPolicy("b", idle_days=IDLE_DAYS), RetentionPolicy("c", hold=True)])
 Operation = Callable[[], Awaitable[Answer]]
 Step = tuple[Operation, Callable[[Model], Answer]]
 
@@ -37,25 +50,54 @@ class PartitionBesideModel(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.model = Model()
         self.clock = ManualClock()
+        self.folder = tempfile.TemporaryDirectory()
+        self.catalog = Path(self.folder.name) / "catalog.sqlite"
+        self.store = MemoryStore(self.clock)
 
-    @initialize(seed=st.integers(0, 2**32), memory=st.sampled_from([0, 500, 1 << 20]))
-    def begin(self, seed: int, memory: int) -> None:
+    @initialize(
+        seed=st.integers(0, 2**32),
+        memory=st.sampled_from([0, 500, 1 << 20]),
+        flush=st.sampled_from([1, 300]),
+        retention=st.sampled_from([NO_RETENTION, RETENTION]),
+    )
+    def begin(self, seed: int, memory: int, flush: int, retention: Retention) -> None:
         self.disk = FaultyDisk(seed)
-        self.limits = replace(DEFAULT_LIMITS, memory_bytes_max=memory)
+        self.retention = retention
+        self.model.held = {"c"} if retention is RETENTION else set()
+        self.limits = replace(
+            DEFAULT_LIMITS,
+            memory_bytes_max=memory,
+            flush_bytes_max=flush,
+            active_streams_max=0,
+            compaction_segments_min=3,
+            checkpoints_max=3,
+            checkpoint_rows_max=2,
+            manifests_kept_max=3,
+            delete_within_seconds=1_000,
+            garbage_grace_seconds=100,
+            orphan_grace_seconds=300,
+            sweep_seconds=300,
+        )
         self.loop.run_until_complete(self.open())
 
     async def open(self) -> None:
         self.log = await FileLog.open(DIRECTORY, segment_bytes_max=400, disk=self.disk)
-        self.partition = await Partition.open(self.log, self.clock, self.limits)
+        self.archive = await BucketArchive.open(
+            self.store, self.catalog, self.clock, RandomIds(), self.limits
+        )
+        self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
+        self.maintenance = Maintenance(self.archive, self.clock, self.limits)
 
     async def shut(self) -> None:
         await self.partition.close()
+        await self.archive.close()
         await self.log.close()
 
     def teardown(self) -> None:
         if hasattr(self, "partition"):
             self.loop.run_until_complete(self.shut())
         self.loop.close()
+        self.folder.cleanup()
 
     # Operations: each is the real call and what the model says of it -------------------------
 
@@ -179,10 +221,82 @@ class PartitionBesideModel(RuleBasedStateMachine):
         self.loop.run_until_complete(self.open())
         self.model = next((one for one in possible if self.agrees(one)), possible[0])
 
-    @rule()
-    def restart(self) -> None:
+    @rule(forget_derived=st.booleans())
+    def restart(self, forget_derived: bool) -> None:
         self.loop.run_until_complete(self.shut())
+        if forget_derived:
+            self.catalog.unlink()
         self.loop.run_until_complete(self.open())
+
+    @rule()
+    def flush(self) -> None:
+        self.loop.run_until_complete(self.partition.flush())
+
+    @rule(after=st.integers(0, 6), lose_power=st.booleans())
+    def flush_while_the_bucket_fails(self, after: int, lose_power: bool) -> None:
+        """The bucket stops answering after some calls: nothing is lost, and a later flush goes through."""
+        self.store.fail_after(after)
+        try:
+            self.loop.run_until_complete(self.partition.flush())
+        except BucketError:
+            pass
+        self.store.fail_after(None)
+        if lose_power:
+            self.lose_power([], 0, quiet=True)
+
+    async def maintain(self) -> None:
+        while await self.maintenance.step():
+            pass
+
+    async def flush_all(self) -> None:
+        while await self.partition.flush():
+            pass
+
+    @rule(seconds=st.sampled_from([0, 100, 500, 100_000]))
+    def merge_and_sweep(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.loop.run_until_complete(self.maintain())
+
+    @rule(seconds=st.sampled_from([0, 500]), after=st.integers(0, 12), lose_power=st.booleans())
+    def merge_and_sweep_while_the_bucket_fails(self, seconds: float, after: int, lose_power: bool) -> None:
+        """The bucket stops answering after some calls: every answer stays the same, before and after."""
+        self.clock.advance(seconds)
+        self.store.fail_after(after)
+        try:
+            self.loop.run_until_complete(self.maintain())
+        except BucketError:
+            pass
+        self.store.fail_after(None)
+        if lose_power:
+            self.lose_power([], 0, quiet=True)
+
+    @rule()
+    def wait_until_the_bucket_is_tidy(self) -> None:
+        """In the end nothing is left but what the manifest refers to, and the last few manifests."""
+        self.loop.run_until_complete(self.flush_all())
+        for _ in range(5):
+            self.clock.advance(600)
+            self.loop.run_until_complete(self.maintain())
+        manifests = [path for path in self.store.objects if "manifest" in path]
+        assert len(manifests) <= self.limits.manifests_kept_max + 1
+        assert self.store.objects.keys() - manifests == referred(self.archive.manifest)
+        assert not self.archive.catalog.reader.dirty()
+        assert self.archive.manifest.garbage == ()
+
+    @rule()
+    def let_idle_streams_go(self) -> None:
+        """So much time passes that every stream whose policy allows it is removed."""
+        self.loop.run_until_complete(self.flush_all())
+        self.clock.advance(2 * IDLE_DAYS * 24 * 3600)
+        self.partition.expire()
+        self.loop.run_until_complete(self.partition.settled())
+        if self.retention is RETENTION:
+            self.model.delete("b")
+
+    @rule()
+    def let_idle_streams_leave_memory(self) -> None:
+        for _ in range(3):
+            self.loop.run_until_complete(self.partition.rest())
 
     def agrees(self, model: Model) -> bool:
         return all(self.loop.run_until_complete(self.read(path)) == model.read(path) for path in PATHS)
@@ -198,7 +312,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
             durable = self.partition.find(key(path))
             data, position = b"", 0
             while position < durable.tail:
-                found = await self.partition.published.read(durable, position, 40)
+                found = await self.partition.reader.read(durable, position, 40)
                 assert found.next > position
                 data, position = data + found.data, found.next
             return ("read", data, durable.tail, durable.closed)

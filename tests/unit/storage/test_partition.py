@@ -40,7 +40,9 @@ class Bench:
         return cls(log, clock, await Partition.open(log, clock, limits))
 
     async def create(self, path: str = "s", **options: object) -> None:
-        await self.partition.create(Key("default", path), Create(content_type="text/plain", **options))  # type: ignore[arg-type]
+        key, request = Key("default", path), Create(content_type="text/plain", **options)  # type: ignore[arg-type]
+        end = None if request.fork is None else await self.partition.anchor_end(key, request.fork)
+        await self.partition.create(key, request, end)
 
     def append(self, body: bytes, **options: object) -> "asyncio.Future[object]":
         return self.partition.append(S, Append(body, "text/plain", **options))  # type: ignore[arg-type,return-value]
@@ -49,7 +51,7 @@ class Bench:
         durable = self.partition.find(Key("default", path))
         pieces = []
         while start < durable.tail:
-            found = await self.partition.published.read(durable, start, 1 << 20)
+            found = await self.partition.reader.read(durable, start, 1 << 20)
             assert found.next > start
             pieces.append(found.data)
             start = found.next
@@ -226,11 +228,11 @@ async def test_cold_records_are_read_back_from_the_log() -> None:
         await bench.partition.append(S, Append(body, "application/json"))
     durable = bench.partition.find(S)
     assert bench.partition.published.memory_bytes == 0
-    assert bench.partition.published.read_hot(durable, 3, 100) is None
-    found = await bench.partition.published.read(durable, 3, 1 << 20)
+    assert bench.partition.reader.read_hot(durable, 3, 100) is None
+    found = await bench.partition.reader.read(durable, 3, 1 << 20)
     assert found.data.startswith(b'{"m":1},{"n":2},')
     assert found.next == 40
-    short = await bench.partition.published.read(durable, 3, 10)
+    short = await bench.partition.reader.read(durable, 3, 10)
     assert 3 < short.next < 40
 
 
@@ -302,11 +304,11 @@ async def test_the_sweep_removes_what_nobody_asks_for(bench: Bench) -> None:
     bench.clock.advance(2)
     bench.partition.expire()
     await bench.partition.settled()
-    assert set(bench.partition.published.paths("default")) == {"s", "used"}
+    assert set(bench.partition.stream_paths("default")) == {"s", "used"}
     bench.clock.advance(5)
     bench.partition.expire()
     await bench.partition.settled()
-    assert bench.partition.published.paths("default") == ["s"]
+    assert bench.partition.stream_paths("default") == ["s"]
 
 
 async def test_create_and_delete_before_either_is_durable(bench: Bench) -> None:
@@ -319,7 +321,7 @@ async def test_create_and_delete_before_either_is_durable(bench: Bench) -> None:
     steps += [bench.partition.delete(Key("default", "f")), bench.partition.delete(new)]  # type: ignore[list-item]
     bench.log.release()
     await asyncio.gather(*steps)
-    assert bench.partition.published.paths("default") == ["s"]
+    assert bench.partition.stream_paths("default") == ["s"]
 
 
 async def test_after_close_writes_are_refused_and_what_was_accepted_is_durable(bench: Bench) -> None:

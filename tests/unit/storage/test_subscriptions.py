@@ -211,7 +211,7 @@ class World:
         request = create.Create("application/json", body=body)
         key = Key("w", path)
         await self.partition.commit(
-            lambda state, now: create.decide(state, key, request, now, self.limits, lambda *_: None)
+            lambda state, now: create.decide(state, key, request, now, self.limits, None)
         )
         await self.settle()
 

@@ -22,8 +22,9 @@ class Machine:
     effects: list[Effect] = field(default_factory=list)
 
     def create(self, path: str, **options: Any) -> Created:
+        request = Create(**options)
         decided, result = create.decide(
-            self.state, key(path), Create(**options), self.now_ms, self.limits, self.append_end
+            self.state, key(path), request, self.now_ms, self.limits, self.anchor_end(request)
         )
         self.apply(decided)
         return result
@@ -59,6 +60,12 @@ class Machine:
         for effect in decided:
             self.state.apply(effect)
             self.effects.append(effect)
+
+    def anchor_end(self, request: Create) -> int | None:
+        source = None if request.fork is None else self.state.get(key(request.fork.source))
+        if request.fork is None or request.fork.anchor is None or source is None:
+            return None
+        return self.append_end(source, request.fork.anchor)
 
     def append_end(self, stream: Stream, position: int) -> int | None:
         owner, stop = stream, stream.tail

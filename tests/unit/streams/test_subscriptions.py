@@ -823,6 +823,14 @@ class Replay(RuleBasedStateMachine):
         assert again.__dict__ == self.world.state.subscriptions.__dict__
 
     @invariant()
+    def a_snapshot_gives_the_same(self) -> None:
+        again = State()
+        for effect in self.world.state.subscriptions.snapshot():
+            again.apply(effects.decode(effects.encode(effect)))
+        assert list(again.subscriptions) == list(self.world.state.subscriptions)
+        assert again.subscriptions.__dict__ == self.world.state.subscriptions.__dict__
+
+    @invariant()
     def work_is_never_left_lying(self) -> None:
         found = self.world.state.subscriptions.get(SUB)
         if found is not None and found.wake is None:

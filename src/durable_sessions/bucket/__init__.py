@@ -1,0 +1,1 @@
+"""The bucket: immutable objects in a directory or an object store, and the formats kept in it."""

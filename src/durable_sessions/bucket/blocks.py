@@ -1,0 +1,197 @@
+"""Decoded row groups and footers: verified bytes turned into what reads are cut from."""
+
+import io
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from durable_sessions.bucket.directory import Directory, GroupInfo, Piece, decode_groups
+from durable_sessions.bucket.records import AppendRun
+from durable_sessions.bucket.segment import DIRECTORY_KEY, GROUPS_KEY, VERSION, VERSION_KEY
+
+_COLUMNS = ["body", "data", "append", "created_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the end of a segment says: its schema and pages, its row groups and its directory."""
+
+    metadata: pq.FileMetaData
+    groups: list[GroupInfo]
+    directory: Directory
+
+    @property
+    def cost(self) -> int:
+        """The memory that the footer takes, near enough."""
+        return 3 * int(self.metadata.serialized_size) + 200 * len(self.groups) + self.directory.cost
+
+
+def decode_footer(region: bytes) -> Footer:
+    """Return the footer in the bytes behind the last row group; ValueError if it is not one of ours."""
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(region))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from error
+    entries = metadata.metadata or {}
+    version = entries.get(VERSION_KEY.encode(), b"").decode()
+    if version != str(VERSION):
+        raise ValueError(f"segment version {version or 'none'}, this program reads version {VERSION}")
+    return Footer(
+        metadata,
+        decode_groups(entries.get(GROUPS_KEY.encode(), b"")),
+        Directory.decode(entries.get(DIRECTORY_KEY.encode(), b"")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A decoded row group.
+
+    ``wire`` has every row's JSON with a comma behind it (for other rows only the comma), so that
+    row r begins at ``body_ends[r] + r``. ``data`` has the bytes of the other rows.
+    """
+
+    wire: bytes
+    body_ends: Sequence[int]
+    data: memoryview
+    data_ends: Sequence[int]
+    starts: Sequence[int]
+    times: Sequence[int]
+
+    @property
+    def cost(self) -> int:
+        """The memory that the block takes, near enough."""
+        return len(self.wire) + len(self.data) + 24 * len(self.starts) + 1_000
+
+    def cut(self, piece: Piece, start: int, stop: int, bytes_max: int) -> tuple[memoryview, int]:
+        """Return records of a piece from ``start``, before ``stop``, at least one, and the position after."""
+        stop = min(stop, piece.next)
+        if not piece.json:
+            stop = min(stop, start + max(bytes_max, 1))
+            base = self.data_ends[piece.row] - piece.first
+            return self.data[base + start : base + stop], stop
+        row = piece.row + start - piece.first
+        last = piece.row + stop - piece.first
+        begin = self.body_ends[row] + row
+        end = bisect_right(range(last + 1), begin + bytes_max, row + 1, key=self._wire_begin) - 1
+        end = max(end, row + 1)
+        return memoryview(self.wire)[begin : self._wire_begin(end)], piece.first + end - piece.row
+
+    def _wire_begin(self, row: int) -> int:
+        return self.body_ends[row] + row
+
+    def append_end(self, piece: Piece, position: int) -> int:
+        """Return where the append that holds ``position`` ends, as far as this piece knows."""
+        last = piece.row + piece.rows
+        if piece.json:
+            row = piece.row + position - piece.first
+            return piece.first + bisect_right(self.starts, self.starts[row], row, last) - piece.row
+        base = self.data_ends[piece.row] - piece.first
+        row = bisect_right(self.data_ends, base + position, piece.row, last)
+        return self.data_ends[row] - base
+
+    def appends(self, piece: Piece, start: int, stop: int) -> list[tuple[int, AppendRun]]:
+        """Return the appends of a piece, clipped to the positions given, each after where it begins."""
+        start, stop = max(start, piece.first), min(stop, piece.next)
+        return (self._json_appends if piece.json else self._raw_appends)(piece, start, stop)
+
+    def _json_appends(self, piece: Piece, start: int, stop: int) -> list[tuple[int, AppendRun]]:
+        begin, end = piece.row + start - piece.first, piece.row + stop - piece.first
+        starts = list(self.starts[begin:end])
+        ends = [offset + row for row, offset in enumerate(self.body_ends[begin : end + 1], begin)]
+        times, wire = self.times[begin:end], self.wire
+        lengths = [b - a for a, b in pairwise(ends)]
+        cuts = [0, *(row for row, (a, b) in enumerate(pairwise(starts), 1) if a != b), len(starts)]
+        return [
+            (starts[a], AppendRun(start + a, times[a], tuple(lengths[a:b]), wire[ends[a] : ends[b]]))
+            for a, b in pairwise(cuts)
+        ]
+
+    def _raw_appends(self, piece: Piece, start: int, stop: int) -> list[tuple[int, AppendRun]]:
+        base = self.data_ends[piece.row] - piece.first
+        found = []
+        for row in range(piece.row, piece.row + piece.rows):
+            first = max(self.data_ends[row] - base, start)
+            data = self.data[base + first : min(self.data_ends[row + 1], base + stop)]
+            if data:
+                found.append((self.starts[row], AppendRun(first, self.times[row], (), bytes(data))))
+        return found
+
+
+def decode_block(footer: Footer, group: int, data: bytes) -> Block:
+    """Return the row group in ``data``, whose digest has been checked; ValueError if it is malformed."""
+    try:
+        file = pq.ParquetFile(
+            pa.PythonFile(_Window(data, footer.groups[group].offset), mode="r"),
+            metadata=footer.metadata,
+            pre_buffer=False,
+        )
+        table = file.read_row_group(group, columns=_COLUMNS, use_threads=False)
+        body, raw, starts, times = (table.column(name).combine_chunks() for name in _COLUMNS)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from error
+    body_ends, _ = _binary_parts(body)
+    data_ends, raw_bytes = _binary_parts(raw)
+    return Block(
+        wire=_joined(body),
+        body_ends=body_ends,
+        data=raw_bytes,
+        data_ends=data_ends,
+        starts=_numbers(starts),
+        times=_numbers(times),
+    )
+
+
+def _joined(body: pa.Array) -> bytes:
+    if body.null_count == len(body):
+        return b"," * len(body)
+    if body.null_count:
+        body = body.fill_null("")
+    one_list = pa.ListArray.from_arrays(pa.array([0, len(body)], pa.int32()), body)
+    return b"".join((memoryview(pc.binary_join(one_list, ",")[0].as_buffer()), b","))
+
+
+def _binary_parts(values: pa.Array) -> tuple[Sequence[int], memoryview]:
+    _, offsets, content = values.buffers()
+    ends = memoryview(offsets).cast("i")[values.offset : values.offset + len(values) + 1]
+    return ends, memoryview(content or b"")
+
+
+def _numbers(values: pa.Array) -> Sequence[int]:
+    return memoryview(values.buffers()[1]).cast("q")[values.offset : values.offset + len(values)]
+
+
+class _Window(io.RawIOBase):
+    """A file of which only some bytes are there: those of one row group, at their place."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        self._data = memoryview(data)
+        self._offset = offset
+        self._at = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset if whence == io.SEEK_SET else self._offset + len(self._data) + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        begin = self._at - self._offset
+        if begin < 0:
+            raise OSError("this part of the object was not fetched")
+        end = len(self._data) if size < 0 else begin + size
+        found = bytes(self._data[begin:end])
+        self._at += len(found)
+        return found

@@ -1,0 +1,89 @@
+"""The few members of an event that get columns of their own."""
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    """The members that are looked for, all strings as they nearly always are."""
+
+    id: str | None = None
+    type: str | None = None
+    name: str | None = None
+    actor: str | None = None
+
+
+class _OddEnvelope(msgspec.Struct):
+    """The same members, of any type."""
+
+    id: object = None
+    type: object = None
+    name: object = None
+    actor: object = None
+
+
+class EnvelopeColumns(NamedTuple):
+    """One value per message, None where it has no such member or one that is no string."""
+
+    id: list[str | None]
+    type: list[str | None]
+    name: list[str | None]
+    actor: list[str | None]
+
+
+_decode_list = msgspec.json.Decoder(list[_Envelope]).decode
+_decode_odd = msgspec.json.Decoder(_OddEnvelope).decode
+
+
+def envelope_columns(wire: bytes, lengths: Iterable[int]) -> EnvelopeColumns:
+    """Return the columns of the messages in ``value,value,``; never fails, whatever they are."""
+    try:
+        found = _decode_list(b"[%b]" % wire[:-1])
+    except (msgspec.MsgspecError, RecursionError):
+        found = []
+        begin = 0
+        for length in lengths:
+            found.append(_envelope(wire[begin : begin + length - 1]))
+            begin += length
+    return EnvelopeColumns(
+        [e.id for e in found], [e.type for e in found], [e.name for e in found], [e.actor for e in found]
+    )
+
+
+def _envelope(message: bytes) -> _Envelope:
+    r"""Look at one message of which something is odd.
+
+    An escape such as ``\ud800`` without its partner is allowed in JSON, but the fast decoder refuses
+    it, so that such a message is given to one that does not. A member with such text cannot be
+    stored and counts as absent.
+    """
+    try:
+        odd = _decode_odd(message)
+    except (msgspec.ValidationError, RecursionError):
+        return _Envelope()
+    except msgspec.DecodeError:
+        odd = _decode_slowly(message)
+    return _Envelope(*map(_text, (odd.id, odd.type, odd.name, odd.actor)))
+
+
+def _decode_slowly(message: bytes) -> _OddEnvelope:
+    try:
+        found = json.loads(message)
+    except (ValueError, RecursionError):
+        return _OddEnvelope()
+    if not isinstance(found, dict):
+        return _OddEnvelope()
+    return _OddEnvelope(found.get("id"), found.get("type"), found.get("name"), found.get("actor"))
+
+
+def _text(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return None
+    return value

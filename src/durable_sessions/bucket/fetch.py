@@ -1,0 +1,38 @@
+"""Reading with the digest checked: what does not match is fetched once more, then refused."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+
+from durable_sessions.bucket.errors import ObjectDamagedError, ObjectNotFoundError
+from durable_sessions.bucket.objects import ObjectStore
+
+FETCHES_MAX = 2
+
+
+async def fetch_object(bucket: ObjectStore, path: str, size: int, sha256: str) -> bytes:
+    """Return a whole object of which size and digest are known."""
+    return await _fetch(lambda: bucket.get(path), path, "its bytes", size, sha256)
+
+
+async def fetch_range(bucket: ObjectStore, path: str, start: int, length: int, sha256: str) -> bytes:
+    """Return a range of an object whose digest is known."""
+    what = f"bytes {start} to {start + length}"
+    return await _fetch(lambda: bucket.get_range(path, start, length), path, what, length, sha256)
+
+
+async def _fetch(get: Callable[[], Awaitable[bytes]], path: str, what: str, size: int, sha256: str) -> bytes:
+    for _ in range(FETCHES_MAX):
+        try:
+            data = await get()
+        except ObjectNotFoundError as error:
+            raise ObjectDamagedError(path=path, problem="it is missing") from error
+        if len(data) == size and await asyncio.to_thread(digest, data) == sha256:
+            return data
+    problem = f"{what} came as {len(data)} bytes, not {size}" if len(data) != size else f"{what} have changed"
+    raise ObjectDamagedError(path=path, problem=problem)
+
+
+def digest(data: bytes | memoryview) -> str:
+    """Return the SHA-256 of ``data`` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()

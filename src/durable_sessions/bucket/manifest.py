@@ -1,0 +1,132 @@
+"""Manifests: which objects hold a partition's flushed state, each checked by digest.
+
+The JSON of a version only ever gains fields, with defaults; readers pass over those that
+they do not know. ``docs/formats/bucket.md`` describes it.
+"""
+
+import hashlib
+
+import msgspec
+
+from durable_sessions.bucket.errors import BucketRefusedError, ObjectDamagedError
+from durable_sessions.bucket.layout import manifests_prefix
+from durable_sessions.bucket.numbered import NumberedObjects
+from durable_sessions.bucket.objects import ObjectStore
+
+VERSION = 1
+_DIGEST_KEY = b',"sha256":"'
+
+
+class SegmentInfo(msgspec.Struct, frozen=True):
+    """An event segment: what it holds, and the digests of the whole and of its footer region."""
+
+    path: str
+    bytes: int
+    rows: int
+    sha256: str
+    footer_offset: int
+    footer_sha256: str
+    first_at_ms: int
+    last_at_ms: int
+    streams: int
+    stream_min: int
+    stream_max: int
+
+
+class CheckpointInfo(msgspec.Struct, frozen=True):
+    """A part of the session metadata."""
+
+    path: str
+    bytes: int
+    rows: int
+    sha256: str
+
+
+class GarbageInfo(msgspec.Struct, frozen=True):
+    """An object that nothing refers to since this time; it is removed after a grace time."""
+
+    path: str
+    since_ms: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a partition has flushed: everything in the log up to ``flushed_through``.
+
+    ``writer`` is random for each process, so that two writers never send the same bytes.
+    ``checkpoints`` are oldest first: a later row of a stream replaces an earlier one.
+    """
+
+    number: int
+    writer: str
+    flushed_through: int
+    next_stream: int
+    created_at_ms: int
+    version: int = VERSION
+    segments: tuple[SegmentInfo, ...] = ()
+    checkpoints: tuple[CheckpointInfo, ...] = ()
+    garbage: tuple[GarbageInfo, ...] = ()
+    extra: dict[str, msgspec.Raw] = {}
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Manifest).decode
+_decode_version = msgspec.json.Decoder(_Version).decode
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return the JSON object of a manifest, whose last member is the digest of what precedes it."""
+    body = _encode(manifest)
+    return body[:-1] + _DIGEST_KEY + hashlib.sha256(body).hexdigest().encode() + b'"}'
+
+
+def decode_manifest(data: bytes, path: str) -> Manifest:
+    """Return the manifest in ``data``, verified."""
+    content, _, digest = data.rpartition(_DIGEST_KEY)
+    body = content + b"}"
+    if digest != hashlib.sha256(body).hexdigest().encode() + b'"}':
+        raise ObjectDamagedError(path=path, problem="its digest is not that of its content")
+    try:
+        version = _decode_version(body).version
+        if version != VERSION:
+            raise BucketRefusedError(
+                problem=f"{path} has version {version}, this program reads version {VERSION}",
+                remedy="Use the program that wrote it, or a newer one.",
+            )
+        return _decode(body)
+    except msgspec.MsgspecError as error:
+        raise ObjectDamagedError(path=path, problem=f"it is not a manifest: {error}") from error
+
+
+class Manifests:
+    """The manifests of one partition; the newest one is what holds."""
+
+    def __init__(self, bucket: ObjectStore, partition: int = 0) -> None:
+        self._objects = NumberedObjects(bucket, manifests_prefix(partition), ".json")
+
+    async def newest(self) -> Manifest | None:
+        """Return the manifest that holds, verified; None before the first flush."""
+        found = await self._objects.newest()
+        if found is None:
+            return None
+        number, data = found
+        path = self._objects.path(number)
+        manifest = decode_manifest(data, path)
+        if manifest.number != number:
+            raise ObjectDamagedError(path=path, problem=f"it says that it is number {manifest.number}")
+        return manifest
+
+    async def create_next(self, manifest: Manifest) -> None:
+        """Make ``manifest`` the one that holds, durably; its number is one past the one it replaces.
+
+        ObjectExistsError means that another writer was first: this one must step down. After a
+        BucketError it may or may not hold; :meth:`newest` tells.
+        """
+        await self._objects.create_newest(manifest.number, encode_manifest(manifest))
+
+    async def delete_before(self, number: int) -> None:
+        """Remove older manifests; nobody needs them once a newer one holds."""
+        await self._objects.delete_before(number)

@@ -1,0 +1,85 @@
+"""Numbered objects: create the next number if nobody has."""
+
+import re
+from pathlib import PurePosixPath
+
+from durable_sessions.bucket.errors import BucketError, ObjectExistsError, ObjectNotFoundError
+from durable_sessions.bucket.objects import ObjectStore
+
+NUMBER_MAX = 10**12 - 1
+LOOKS_MAX = 10
+"""How often the newest object is looked for while others are removing old ones."""
+NAMES_MAX = 1_000
+"""How many names are tried for an object whose own name is taken."""
+
+
+class NumberedObjects:
+    """Objects ``<prefix><12 digits><suffix>``; among rivals for a number exactly one succeeds."""
+
+    def __init__(self, bucket: ObjectStore, prefix: str, suffix: str) -> None:
+        assert prefix.endswith("/")
+        self._bucket = bucket
+        self._prefix = prefix
+        self._suffix = suffix
+        self._name = re.compile(re.escape(prefix) + r"(\d{12})" + re.escape(suffix))
+
+    def path(self, number: int) -> str:
+        """Return the path of the object with this number."""
+        assert 0 <= number <= NUMBER_MAX
+        return f"{self._prefix}{number:012d}{self._suffix}"
+
+    async def numbers(self) -> list[int]:
+        """Return every number that exists, in order."""
+        found = (self._name.fullmatch(info.path) for info in await self._bucket.list(self._prefix))
+        return sorted(int(match[1]) for match in found if match)
+
+    async def get(self, number: int) -> bytes:
+        """Return the object with this number, or raise ObjectNotFoundError."""
+        return await self._bucket.get(self.path(number))
+
+    async def newest(self) -> tuple[int, bytes] | None:
+        """Return the highest number and its object, None if there is none."""
+        for _ in range(LOOKS_MAX):
+            numbers = await self.numbers()
+            if not numbers:
+                return None
+            try:
+                return numbers[-1], await self.get(numbers[-1])
+            except ObjectNotFoundError:
+                continue  # it was replaced by a newer one and removed in between
+        raise BucketError(reason=f"the newest object under {self._prefix} keeps vanishing")
+
+    async def create(self, number: int, data: bytes) -> None:
+        """Create the object with this number durably, or raise ObjectExistsError if a rival has."""
+        await self._bucket.create(self.path(number), data)
+
+    async def create_newest(self, number: int, data: bytes) -> None:
+        """Create the object with this number durably, or raise ObjectExistsError if a rival is ahead.
+
+        The condition of the store alone does not see a rival who is so far ahead that this
+        number has been removed again; so the numbers are looked at afterwards.
+        """
+        await self.create(number, data)
+        if max(await self.numbers(), default=number) > number:
+            raise ObjectExistsError(path=self.path(number))
+
+    async def delete_before(self, number: int) -> None:
+        """Remove every object with a lower number, oldest first."""
+        await self._bucket.delete([self.path(old) for old in await self.numbers() if old < number])
+
+
+async def create_beside(bucket: ObjectStore, path: str, data: bytes) -> str:
+    """Create an object durably under ``path``, or where that is taken, beside it; return its path.
+
+    A crash may have left an object with the same name and other content; nothing refers to it
+    and it is never overwritten, because its writer may be alive after all.
+    """
+    name = PurePosixPath(path)
+    for again in range(NAMES_MAX):
+        tried = path if not again else str(name.with_stem(f"{name.stem}-{again}"))
+        try:
+            await bucket.create(tried, data)
+        except ObjectExistsError:
+            continue
+        return tried
+    raise ObjectExistsError(path=path)

@@ -1,0 +1,47 @@
+"""The object store seam: immutable objects by path."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class ObjectInfo(NamedTuple):
+    """What a listing tells of one object."""
+
+    path: str
+    size: int
+    modified_at_ms: int
+
+
+Listing = list[ObjectInfo]
+
+
+class ObjectStore(Protocol):
+    """Objects by path. A path is segments joined by single slashes; none begins with a dot.
+
+    After a :class:`BucketError` from a method that writes, it is not known whether it took
+    effect. Nobody ever sees a part of an object.
+    """
+
+    async def create(self, path: str, data: bytes) -> None:
+        """Create an object durably, or raise ObjectExistsError; of any number of rivals one succeeds."""
+        ...
+
+    async def put(self, path: str, data: bytes) -> None:
+        """Write an object durably, whether it exists or not."""
+        ...
+
+    async def get(self, path: str) -> bytes:
+        """Return an object's content, or raise ObjectNotFoundError."""
+        ...
+
+    async def get_range(self, path: str, start: int, length: int) -> bytes:
+        """Return exactly ``length`` bytes from ``start``, or raise."""
+        ...
+
+    async def delete(self, paths: Sequence[str]) -> None:
+        """Remove objects; those that do not exist are passed over."""
+        ...
+
+    async def list(self, prefix: str) -> Listing:
+        """Return all objects under the path ``prefix`` (whole segments; "" for all), sorted by path."""
+        ...

@@ -1,0 +1,162 @@
+"""Reading event segments: only the row groups that are needed, every byte of them verified."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import NamedTuple, TypeVar
+
+from durable_sessions.bucket.blocks import Block, Footer, decode_block, decode_footer
+from durable_sessions.bucket.cache import BlockCache, BlockKey
+from durable_sessions.bucket.directory import Directory, Piece
+from durable_sessions.bucket.errors import ObjectDamagedError
+from durable_sessions.bucket.fetch import fetch_range
+from durable_sessions.bucket.manifest import SegmentInfo
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.records import AppendRun
+
+_FOOTER = -1
+_Decoded = TypeVar("_Decoded")
+
+
+class SegmentSlice(NamedTuple):
+    """Consecutive records as wire bytes, and the position after them."""
+
+    data: bytes
+    next: int
+
+
+class SegmentReader:
+    """Reads one segment. The manifest's entry vouches for the footer, the footer for each row group."""
+
+    def __init__(self, bucket: ObjectStore, info: SegmentInfo, cache: BlockCache) -> None:
+        self.info = info
+        self._bucket = bucket
+        self._cache = cache
+
+    async def directory(self) -> Directory:
+        """Return which streams and positions the segment holds."""
+        return (await self._footer()).directory
+
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> SegmentSlice:
+        """Return records of a stream from ``start``, before ``stop``: at least one, and what fits.
+
+        The segment must hold ``start``. Fewer than fit come only where the segment leaves a gap or ends.
+        """
+        footer = await self._footer()
+        pieces = self._pieces(footer, stream, start, stop, 2 * bytes_max)
+        self._expect(footer, pieces, start, bytes_max)
+        found: list[memoryview] = []
+        position, left = start, bytes_max
+        for piece in pieces:
+            block = await self._block(footer, piece.group)
+            data, following = block.cut(piece, position, stop, left)
+            if found and len(data) > left:
+                break
+            found.append(data)
+            position, left = following, left - len(data)
+            if position < piece.next or left <= 0:
+                break
+        # Who reads on will want what follows; it arrives while this answer is being sent.
+        self._expect(footer, pieces, position, bytes_max)
+        return SegmentSlice(b"".join(found), position)
+
+    def _expect(self, footer: Footer, pieces: list[Piece], position: int, bytes_max: int) -> None:
+        """Begin to load what a read of this size from ``position`` will need, as far as can be told."""
+        expected = 0
+        for piece in pieces:
+            if piece.next <= position:
+                continue
+            if expected >= bytes_max:
+                break
+            self._cache.prefetch(self._key(piece.group), self._loader(footer, piece.group))
+            expected += piece.size * (piece.next - max(position, piece.first)) // (piece.next - piece.first)
+
+    async def append_end(self, stream: int, position: int) -> int:
+        """Return where the append that holds ``position`` ends; the segment must hold it."""
+        footer = await self._footer()
+        end = start = -1
+        for piece in self._pieces(footer, stream, position):
+            block = await self._block(footer, piece.group)
+            if end < 0:
+                end = block.append_end(piece, position)
+                start = block.starts[piece.row + position - piece.first] if piece.json else -1
+            elif piece.json and block.starts[piece.row] == start:
+                end = block.append_end(piece, piece.first)
+            else:
+                break
+            if end < piece.next:
+                break
+        return end
+
+    async def appends(self, stream: int, start: int, stop: int) -> AsyncIterator[AppendRun]:
+        """Yield the appends of a stream as they were made, in order, without what lies outside the range.
+
+        The segment need not hold all of the range: what it has of it is given, also across gaps.
+        """
+        footer = await self._footer()
+        begins = -1
+        parts: list[AppendRun] = []
+        for piece in footer.directory.pieces(stream):
+            if piece.next <= start or piece.first >= stop:
+                continue
+            block = await self._block(footer, piece.group)
+            for append_start, run in await asyncio.to_thread(block.appends, piece, start, stop):
+                if parts and append_start != begins:
+                    yield _joined(parts)
+                    parts = []
+                begins = append_start
+                parts.append(run)
+        if parts:
+            yield _joined(parts)
+
+    def _key(self, group: int) -> BlockKey:
+        return self.info.sha256, group
+
+    def _pieces(
+        self, footer: Footer, stream: int, start: int, stop: int | None = None, bytes_max: int | None = None
+    ) -> list[Piece]:
+        """Return the piece that holds ``start`` and those that follow it, up to the bounds given."""
+        pieces: list[Piece] = []
+        size = 0
+        for piece in footer.directory.pieces_from(stream, start):
+            if (stop is not None and piece.first >= stop) or (bytes_max is not None and size > bytes_max):
+                break
+            size += piece.size if pieces else 0
+            pieces.append(piece)
+        if not pieces:
+            raise ObjectDamagedError(
+                path=self.info.path, problem=f"it does not hold position {start} of stream {stream}"
+            )
+        return pieces
+
+    async def _footer(self) -> Footer:
+        return await self._cache.get(self._key(_FOOTER), self._load_footer)
+
+    async def _load_footer(self) -> Footer:
+        info = self.info
+        length = info.bytes - info.footer_offset
+        region = await fetch_range(self._bucket, info.path, info.footer_offset, length, info.footer_sha256)
+        return await self._decoded(lambda: decode_footer(region))
+
+    async def _block(self, footer: Footer, group: int) -> Block:
+        return await self._cache.get(self._key(group), self._loader(footer, group))
+
+    def _loader(self, footer: Footer, group: int) -> Callable[[], Coroutine[None, None, Block]]:
+        async def load() -> Block:
+            place = footer.groups[group]
+            data = await fetch_range(self._bucket, self.info.path, place.offset, place.bytes, place.sha256)
+            return await self._decoded(lambda: decode_block(footer, group, data))
+
+        return load
+
+    async def _decoded(self, decode: Callable[[], _Decoded]) -> _Decoded:
+        try:
+            return await asyncio.to_thread(decode)
+        except (ValueError, IndexError) as error:
+            raise ObjectDamagedError(path=self.info.path, problem=str(error)) from error
+
+
+def _joined(parts: list[AppendRun]) -> AppendRun:
+    if len(parts) == 1:
+        return parts[0]
+    lengths = tuple([length for part in parts for length in part.lengths])
+    return parts[0]._replace(lengths=lengths, data=b"".join([part.data for part in parts]))

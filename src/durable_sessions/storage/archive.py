@@ -1,0 +1,108 @@
+"""What a partition needs of its archive: streams and records as of the last flush."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from durable_sessions.storage.reading import FlushedRecords
+from durable_sessions.storage.retention import Retention
+from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.state import ColdStreams, NothingCold
+from durable_sessions.streams.stream import Key
+
+
+class Flushed(NamedTuple):
+    """What a flush has taken over: where each changed stream ended, which were removed, up to where."""
+
+    tails: dict[int, int]
+    removed: list[int]
+    through: int
+
+
+class Archive(Protocol):
+    """Everything up to ``flushed_through`` in the log, in a form that outlives the log."""
+
+    @property
+    def cold(self) -> ColdStreams:
+        """The streams as of the last flush."""
+        ...
+
+    @property
+    def records(self) -> FlushedRecords:
+        """The records as of the last flush."""
+        ...
+
+    @property
+    def flushed_through(self) -> int:
+        """The position of the log up to which everything is archived."""
+        ...
+
+    @property
+    def next_stream(self) -> int:
+        """A number that no stream has had."""
+        ...
+
+    def subscriptions(self) -> Sequence[Effect]:
+        """Return effects that give the subscriptions as of the last flush."""
+        ...
+
+    async def govern(self, retention: Retention) -> None:
+        """Tell by these policies from now on which streams are due."""
+        ...
+
+    def due(self, now_ms: int) -> Iterable[tuple[int, Key]]:
+        """Return number and path of the streams to be removed by now, as far as the last flush knows."""
+        ...
+
+    def stream_paths(self, workspace: str) -> Iterable[tuple[int, str]]:
+        """Return number and path of a workspace's streams as of the last flush."""
+        ...
+
+    def stream_count(self) -> int:
+        """Return how many streams there were at the last flush."""
+        ...
+
+    async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
+        """Archive the batches that follow the last flush, up to ``through``; all or nothing."""
+        ...
+
+
+class NothingArchived:
+    """For a partition that keeps everything in its log."""
+
+    flushed_through = 0
+    next_stream = 1
+
+    def __init__(self) -> None:
+        self.cold: ColdStreams = NothingCold()
+        self.records: FlushedRecords = self
+
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
+        """Refuse: nothing is archived."""
+        raise AssertionError
+
+    async def append_end(self, stream: int, position: int) -> int:
+        """Refuse: nothing is archived."""
+        raise AssertionError
+
+    def subscriptions(self) -> Sequence[Effect]:
+        """Return nothing."""
+        return ()
+
+    async def govern(self, retention: Retention) -> None:
+        """Do nothing: no stream is ever due."""
+
+    def due(self, now_ms: int) -> Iterable[tuple[int, Key]]:
+        """Return nothing."""
+        return ()
+
+    def stream_paths(self, workspace: str) -> Iterable[tuple[int, str]]:
+        """Return nothing."""
+        return ()
+
+    def stream_count(self) -> int:
+        """Return 0."""
+        return 0
+
+    async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
+        """Refuse: there is nowhere to flush to."""
+        raise AssertionError

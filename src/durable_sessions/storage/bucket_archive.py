@@ -1,0 +1,245 @@
+"""The archive in a bucket: segments, checkpoints and manifests, with the local catalog over them.
+
+A flush writes segments, then a checkpoint of what changed, then the next manifest, and only then
+changes the catalog. Until the manifest is there, nothing refers to what was written, and a
+crash leaves at worst objects that a sweep removes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from durable_sessions.bucket.cache import BlockCache
+from durable_sessions.bucket.errors import BucketError, ObjectDamagedError
+from durable_sessions.bucket.fetch import digest, fetch_object
+from durable_sessions.bucket.layout import events_path, sessions_path
+from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests, SegmentInfo
+from durable_sessions.bucket.numbered import create_beside
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.records import split_by_date
+from durable_sessions.bucket.segment import EncodedSegment, encode_segment
+from durable_sessions.bucket.segment_reader import SegmentReader
+from durable_sessions.clock import Clock
+from durable_sessions.errors import ColdReadError
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.storage import batch, placing
+from durable_sessions.storage.archive import Flushed
+from durable_sessions.storage.catalog import Catalog, Change
+from durable_sessions.storage.checkpoints import encode_changes
+from durable_sessions.storage.fold import Folded, fold
+from durable_sessions.storage.rebuild import rebuild
+from durable_sessions.storage.retention import Retention
+from durable_sessions.storage.succession import (
+    SUBSCRIPTIONS,
+    Next,
+    Succession,
+    about,
+    subscriptions_info,
+    successor,
+)
+from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.state import ColdStreams
+from durable_sessions.streams.stream import Key
+
+T = TypeVar("T")
+
+
+class BucketArchive:
+    """Everything up to the newest manifest; the manifest changes in ``succession``."""
+
+    def __init__(
+        self, bucket: ObjectStore, catalog: Catalog, manifest: Manifest, clock: Clock, limits: Limits
+    ) -> None:
+        self.bucket = bucket
+        self.catalog = catalog
+        self.succession = Succession(bucket, manifest, clock, self._carry_out)
+        self.cache = BlockCache(limits.block_cache_bytes_max)
+        self.records = self
+        self._clock = clock
+        self._subscriptions: Sequence[Effect] = ()
+        self._segments: dict[str, SegmentReader] = {}
+
+    @classmethod
+    async def open(
+        cls, bucket: ObjectStore, catalog_path: Path, clock: Clock, ids: Ids, limits: Limits
+    ) -> "BucketArchive":
+        """Open the archive; a catalog that is not of the newest manifest is made anew from the bucket."""
+        writer = ids.token("writer_")
+        newest = await Manifests(bucket).newest()
+        manifest = (
+            Manifest(number=0, writer=writer, flushed_through=0, next_stream=1, created_at_ms=clock.now_ms())
+            if newest is None
+            else msgspec.structs.replace(newest, writer=writer)
+        )
+        catalog = Catalog.open(catalog_path, limits)
+        archive = cls(bucket, catalog, manifest, clock, limits)
+        archive._add_segments(manifest)
+        await archive._load_subscriptions()
+        if catalog.reader.about() != about(manifest):
+            catalog.close()
+            archive.catalog = Catalog.create(catalog_path, limits)
+            await rebuild(archive.catalog, bucket, manifest, archive.cache)
+        return archive
+
+    async def close(self) -> None:
+        """Let the catalog and what is being read go."""
+        await self.cache.close()
+        self.catalog.close()
+
+    # What the partition asks ------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest that holds."""
+        return self.succession.manifest
+
+    @property
+    def cold(self) -> ColdStreams:
+        """The streams as of the last flush."""
+        return self.catalog.reader
+
+    @property
+    def flushed_through(self) -> int:
+        """The position of the log up to which everything is archived."""
+        return self.manifest.flushed_through
+
+    @property
+    def next_stream(self) -> int:
+        """A number that no stream has had."""
+        return self.manifest.next_stream
+
+    def subscriptions(self) -> Sequence[Effect]:
+        """Return effects that give the subscriptions as of the last flush."""
+        return self._subscriptions
+
+    async def govern(self, retention: Retention) -> None:
+        """Tell by these policies from now on which streams are due."""
+        await self.catalog.govern(retention)
+
+    def due(self, now_ms: int) -> Iterable[tuple[int, Key]]:
+        """Return number and path of the streams to be removed by now, as far as the last flush knows."""
+        return self.catalog.reader.due(now_ms)
+
+    def stream_paths(self, workspace: str) -> Iterable[tuple[int, str]]:
+        """Return number and path of a workspace's streams as of the last flush."""
+        return self.catalog.reader.paths(workspace)
+
+    def stream_count(self) -> int:
+        """Return how many streams there were at the last flush."""
+        return self.catalog.reader.count()
+
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
+        """Return records from ``start``, before ``stop``, at least one, and the position after them."""
+        return await self._read(stream, start, lambda reader: reader.read(stream, start, stop, bytes_max))
+
+    async def append_end(self, stream: int, position: int) -> int:
+        """Return where the append that holds a position ends."""
+        return await self._read(stream, position, lambda reader: reader.append_end(stream, position))
+
+    async def _read(self, stream: int, position: int, read: Callable[[SegmentReader], Awaitable[T]]) -> T:
+        while True:
+            reader = self._reader(stream, position)
+            try:
+                return await read(reader)
+            except (BucketError, ObjectDamagedError) as error:
+                if self._reader(stream, position) is reader:  # else a merge has replaced the segment
+                    raise ColdReadError(reason=str(error)) from error
+
+    def _reader(self, stream: int, position: int) -> SegmentReader:
+        place = self.catalog.reader.place(stream, position)
+        if place is None:
+            raise ColdReadError(reason=f"no segment holds position {position} of stream {stream}")
+        return self._segments[place.segment]
+
+    # Flushing ---------------------------------------------------------------------------
+
+    async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
+        """Archive the batches that follow the last flush, up to ``through``; all or nothing.
+
+        If the outcome of the last try is unknown, that one is completed instead; ``through`` of
+        the answer says what was archived.
+        """
+        return await self.succession.flush(lambda manifest: self._prepare(manifest, batches, through))
+
+    async def _prepare(self, manifest: Manifest, batches: Sequence[bytes], through: int) -> Next:
+        number = manifest.number + 1
+        folded, encoded = await self.catalog.run(self._fold, batches)
+        state, now_ms = folded.state, self._clock.now_ms()
+        segments: list[SegmentInfo] = []
+        held: list[placing.Contents] = []
+        for day, segment in encoded.items():
+            path = await create_beside(self.bucket, events_path(day, 0, number), segment.data)
+            segments.append(segment.info(path))
+            held.append(await self.catalog.run(placing.contents, path, segment.directory))
+        checkpoint = await asyncio.to_thread(encode_changes, state)
+        sessions = await create_beside(self.bucket, sessions_path(0, number), checkpoint.data)
+        subscriptions = state.subscriptions.snapshot()
+        extra, replaced = await self._write_subscriptions(manifest, number, subscriptions)
+        following = msgspec.structs.replace(
+            successor(
+                manifest,
+                now_ms,
+                segments=(*manifest.segments, *segments),
+                checkpoints=(*manifest.checkpoints, checkpoint.info(sessions)),
+                replaced=replaced,
+            ),
+            flushed_through=through,
+            next_stream=state.next_id,
+            extra=extra,
+        )
+        change = Change(
+            about(following),
+            at_ms=now_ms,
+            streams=list(state.by_id.values()),
+            removed=list(state.removed),
+            segments=[one.size for one in held],
+            placed=[place for one in held for place in one.places],
+            dirty=[sessions] if state.removed else [],
+        )
+        tails = {stream.id: stream.tail for stream in state.by_id.values()}
+        return Next(following, change, Flushed(tails, list(state.removed), through), subscriptions)
+
+    def _fold(self, batches: Sequence[bytes]) -> tuple[Folded, dict[date, EncodedSegment]]:
+        folded = fold(batches, self.catalog.writer, self._subscriptions, self.manifest.next_stream)
+        days = split_by_date(folded.records())
+        return folded, {day: encode_segment(records) for day, records in days.items()}
+
+    async def _write_subscriptions(
+        self, manifest: Manifest, number: int, effects: Sequence[Effect]
+    ) -> tuple[dict[str, msgspec.Raw], list[str]]:
+        """Write the subscriptions if they have changed; return where they are, and what that replaces."""
+        if list(effects) == list(self._subscriptions):
+            return manifest.extra, []
+        data = b"".join(map(batch.encode, effects))
+        path = await create_beside(self.bucket, f"partitions/00/subscriptions/{number:012d}.batch", data)
+        info = CheckpointInfo(path=path, bytes=len(data), rows=len(effects), sha256=digest(data))
+        before = subscriptions_info(manifest)
+        extra = {**manifest.extra, SUBSCRIPTIONS: msgspec.Raw(msgspec.json.encode(info))}
+        return extra, [] if before is None else [before.path]
+
+    # What a manifest says ---------------------------------------------------------------
+
+    async def _carry_out(self, following: Next) -> None:
+        """Go over to a manifest that holds. Reads go on, by the old or the new one, all the while."""
+        self._add_segments(following.manifest)
+        await self.catalog.apply(following.change)
+        for path in self._segments.keys() - {info.path for info in following.manifest.segments}:
+            self.cache.forget(self._segments.pop(path).info.sha256)
+        if following.subscriptions is not None:
+            self._subscriptions = following.subscriptions
+
+    def _add_segments(self, manifest: Manifest) -> None:
+        for info in manifest.segments:
+            if info.path not in self._segments:
+                self._segments[info.path] = SegmentReader(self.bucket, info, self.cache)
+
+    async def _load_subscriptions(self) -> None:
+        info = subscriptions_info(self.manifest)
+        if info is not None:
+            data = await fetch_object(self.bucket, info.path, info.bytes, info.sha256)
+            self._subscriptions = [effect for effect, _, _ in batch.decode(data)]

@@ -1,0 +1,117 @@
+"""What the catalog knows, read through one connection."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from durable_sessions.limits import Limits
+from durable_sessions.storage import stored
+from durable_sessions.streams import lifetime
+from durable_sessions.streams.stream import Key, Stream
+
+_PAGE_ROWS = 500
+
+
+class About(NamedTuple):
+    """Which flush the catalog is of."""
+
+    manifest: int
+    flushed_through: int
+
+
+class Placed(NamedTuple):
+    """Consecutive records of a stream in one segment."""
+
+    stream: int
+    first: int
+    next: int
+    segment: str
+
+
+class CatalogView:
+    """Finds streams and the places of their records through one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
+        self._connection = connection
+        self._limits = limits
+
+    def load(self, key: Key) -> Stream | None:
+        """Return the stream at a path as of the last flush."""
+        return self._stream("select state from streams where workspace = ? and path = ?", key)
+
+    def load_id(self, stream: int) -> Stream | None:
+        """Return a stream by its number as of the last flush."""
+        return self._stream("select state from streams where id = ?", (stream,))
+
+    def _stream(self, query: str, values: tuple[object, ...]) -> Stream | None:
+        found = self._connection.execute(query, values).fetchone()
+        if found is None:
+            return None
+        stream = stored.decode(found[0])
+        lifetime.grant_lag(stream, self._limits)
+        return stream
+
+    def about(self) -> About:
+        """Return which flush the catalog is of."""
+        return About(*self._connection.execute("select manifest, flushed_through from about").fetchone())
+
+    def count(self) -> int:
+        """Return how many streams there were at the last flush."""
+        return int(self._connection.execute("select count(*) from streams").fetchone()[0])
+
+    def paths(self, workspace: str) -> list[tuple[int, str]]:
+        """Return number and path of a workspace's streams as of the last flush."""
+        query = "select id, path from streams where workspace = ? and not soft_deleted"
+        return self._connection.execute(query, (workspace,)).fetchall()
+
+    def due(self, now_ms: int) -> Iterator[tuple[int, Key]]:
+        """Yield the streams that are to be removed by ``now_ms`` as far as the last flush knows."""
+        query = "select id, workspace, path from streams where removal_ms <= ? order by removal_ms, id"
+        return ((row[0], Key(row[1], row[2])) for row in self._connection.execute(query, (now_ms,)))
+
+    def streams(self) -> Iterator[Stream]:
+        """Yield every stream as it is stored, by number."""
+        last = -1
+        while True:
+            query = "select id, state from streams where id > ? order by id limit ?"
+            rows = self._connection.execute(query, (last, _PAGE_ROWS)).fetchall()
+            yield from (stored.decode(state) for _, state in rows)
+            if len(rows) < _PAGE_ROWS:
+                return
+            last = rows[-1][0]
+
+    def existing(self, streams: Iterable[int]) -> set[int]:
+        """Return those of the streams that there were at the last flush."""
+        found: set[int] = set()
+        left = iter(streams)
+        while some := list(islice(left, _PAGE_ROWS)):
+            query = f"select id from streams where id in ({','.join('?' * len(some))})"  # noqa: S608
+            found.update(row[0] for row in self._connection.execute(query, some))
+        return found
+
+    def place(self, stream: int, position: int) -> Placed | None:
+        """Return where the flushed record at a position lies."""
+        found = self._connection.execute(
+            "select stream, first, next, segment from extents"
+            " where stream = ? and first <= ? order by first desc limit 1",
+            (stream, position),
+        ).fetchone()
+        return None if found is None or found[2] <= position else Placed(*found)
+
+    def runs(self, segments: Iterable[str]) -> dict[int, list[tuple[int, int]]]:
+        """Return where the records in these segments begin and end, by stream, in order."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for segment in segments:
+            query = "select stream, first, next from extents where segment = ?"
+            for stream, first, following in self._connection.execute(query, (segment,)):
+                found.setdefault(stream, []).append((first, following))
+        return {stream: sorted(runs) for stream, runs in found.items()}
+
+    def record_bytes(self) -> dict[str, int]:
+        """Return how many bytes the records of each segment have when they are not compressed."""
+        return dict(self._connection.execute("select path, record_bytes from segments"))
+
+    def dirty(self) -> dict[str, int]:
+        """Return the objects that hold something of removed streams, and since when."""
+        return dict(self._connection.execute("select path, since_ms from dirty"))

