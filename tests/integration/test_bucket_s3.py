@@ -9,14 +9,6 @@ from uuid import uuid4
 import pytest
 
 from durable_sessions.bucket.cache import BlockCache
-from durable_sessions.bucket.errors import (
-    BucketDeniedError,
-    BucketError,
-    BucketRefusedError,
-    ObjectDamagedError,
-    ObjectExistsError,
-    ObjectNotFoundError,
-)
 from durable_sessions.bucket.format import ensure_format
 from durable_sessions.bucket.layout import events_path
 from durable_sessions.bucket.manifest import Manifest, Manifests
@@ -26,6 +18,14 @@ from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.bucket.segment import encode_segment
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.errors import (
+    BucketDeniedError,
+    BucketError,
+    BucketRefusedError,
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
 from tests.support.s3 import S3Server, rclone, seaweedfs
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from durable_sessions.bucket.columns import TIMESTAMP
-from durable_sessions.bucket.errors import ObjectDamagedError
 from durable_sessions.bucket.fetch import digest, fetch_object
 from durable_sessions.bucket.manifest import CheckpointInfo
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import ObjectDamagedError
 
 VERSION = 1
 VERSION_KEY = "durable_sessions.sessions_version"

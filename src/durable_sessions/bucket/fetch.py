@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 
-from durable_sessions.bucket.errors import ObjectDamagedError, ObjectNotFoundError
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import ObjectDamagedError, ObjectNotFoundError
 
 FETCHES_MAX = 2
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from durable_sessions.bucket.errors import BucketRefusedError, ObjectExistsError, ObjectNotFoundError
 from durable_sessions.bucket.layout import FORMAT
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import BucketRefusedError, ObjectExistsError, ObjectNotFoundError
 
 NAME = "durable-sessions"
 VERSION = 1

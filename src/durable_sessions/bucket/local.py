@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.objects import Listing, ObjectInfo
+from durable_sessions.clock import Clock, SystemClock
+from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
     BucketRefusedError,
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from durable_sessions.bucket.objects import Listing, ObjectInfo
-from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.ids import Ids, RandomIds
 
 STAGING = ".staging"

@@ -8,10 +8,10 @@ import hashlib
 
 import msgspec
 
-from durable_sessions.bucket.errors import BucketRefusedError, ObjectDamagedError
 from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import BucketRefusedError, ObjectDamagedError
 
 VERSION = 1
 _DIGEST_KEY = b',"sha256":"'

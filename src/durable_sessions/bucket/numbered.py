@@ -3,8 +3,8 @@
 import re
 from pathlib import PurePosixPath
 
-from durable_sessions.bucket.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 
 NUMBER_MAX = 10**12 - 1
 LOOKS_MAX = 10

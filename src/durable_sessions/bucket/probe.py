@@ -4,15 +4,15 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TypeVar
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import (
     BucketError,
     BucketRefusedError,
+    DurableSessionsError,
     ObjectDamagedError,
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.errors import DurableSessionsError
 from durable_sessions.ids import Ids, RandomIds
 
 PREFIX = "probe"

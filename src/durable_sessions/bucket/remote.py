@@ -10,14 +10,14 @@ import obstore
 from obstore import exceptions
 from obstore.store import from_url
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.objects import Listing, ObjectInfo
+from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
     BucketRefusedError,
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from durable_sessions.bucket.objects import Listing, ObjectInfo
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig

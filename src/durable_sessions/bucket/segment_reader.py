@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeVar
 from durable_sessions.bucket.blocks import Block, Footer, decode_block, decode_footer
 from durable_sessions.bucket.cache import BlockCache, BlockKey
 from durable_sessions.bucket.directory import Directory, Piece
-from durable_sessions.bucket.errors import ObjectDamagedError
 from durable_sessions.bucket.fetch import fetch_range
 from durable_sessions.bucket.manifest import SegmentInfo
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
+from durable_sessions.errors import ObjectDamagedError
 
 _FOOTER = -1
 _Decoded = TypeVar("_Decoded")

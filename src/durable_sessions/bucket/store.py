@@ -5,7 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.local import LocalStore
+from durable_sessions.bucket.objects import Listing, ObjectStore
+from durable_sessions.bucket.remote import RemoteStore
+from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
     BucketRefusedError,
@@ -13,9 +16,6 @@ from durable_sessions.bucket.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from durable_sessions.bucket.local import LocalStore
-from durable_sessions.bucket.objects import Listing, ObjectStore
-from durable_sessions.bucket.remote import RemoteStore
 from durable_sessions.ids import Ids, RandomIds
 
 CALL_SECONDS_MAX = 60.0

@@ -63,11 +63,17 @@ STATUS_BY_CODE: dict[str, int] = {
     "log_locked": 500,
     "log_version": 500,
     "archive_behind": 500,
+    "bucket_refused": 500,
+    "object_exists": 500,
+    "object_not_found": 500,
+    "object_damaged": 500,
     "overloaded": 503,
     "shutting_down": 503,
     "partition_stopped": 503,
     "outcome_unknown": 503,
     "cold_read_failed": 503,
+    "bucket_failed": 503,
+    "bucket_denied": 503,
 }
 
 _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, object]]]] = {

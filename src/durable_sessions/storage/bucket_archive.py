@@ -14,7 +14,6 @@ from typing import TypeVar
 import msgspec
 
 from durable_sessions.bucket.cache import BlockCache
-from durable_sessions.bucket.errors import BucketError, ObjectDamagedError
 from durable_sessions.bucket.fetch import digest, fetch_object
 from durable_sessions.bucket.layout import events_path, sessions_path
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests, SegmentInfo
@@ -24,7 +23,7 @@ from durable_sessions.bucket.records import split_by_date
 from durable_sessions.bucket.segment import EncodedSegment, encode_segment
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.clock import Clock
-from durable_sessions.errors import ColdReadError
+from durable_sessions.errors import BucketError, ColdReadError, ObjectDamagedError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.storage import batch, placing

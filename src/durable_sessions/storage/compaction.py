@@ -9,13 +9,13 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from durable_sessions.bucket.errors import ObjectDamagedError
 from durable_sessions.bucket.layout import events_path, sessions_path
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, SegmentInfo
 from durable_sessions.bucket.numbered import create_beside
 from durable_sessions.bucket.records import DAY_MS, StreamRecords
 from durable_sessions.bucket.segment import EncodedSegment, encode_segment
 from durable_sessions.clock import Clock
+from durable_sessions.errors import ObjectDamagedError
 from durable_sessions.limits import Limits
 from durable_sessions.storage import placing
 from durable_sessions.storage.bucket_archive import BucketArchive

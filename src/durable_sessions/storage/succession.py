@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions.bucket.errors import ObjectExistsError
 from durable_sessions.bucket.manifest import (
     CheckpointInfo,
     GarbageInfo,
@@ -21,6 +20,7 @@ from durable_sessions.bucket.manifest import (
 )
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
+from durable_sessions.errors import ObjectExistsError
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.catalog_view import About

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from durable_sessions.bucket.blocks import Block, Footer, decode_block, decode_footer
 from durable_sessions.bucket.directory import Piece
-from durable_sessions.bucket.errors import ObjectDamagedError
 from durable_sessions.bucket.fetch import fetch_object
 from durable_sessions.bucket.manifest import SegmentInfo
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
+from durable_sessions.errors import ObjectDamagedError
 
 Runs = dict[int, list[AppendRun]]
 """Appends of streams by number, in order of position."""

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
-from durable_sessions.bucket.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 from durable_sessions.bucket.objects import Listing, ObjectInfo, ObjectStore
+from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 
 Operation = Literal["create", "put", "get", "get_range", "delete", "list"]
 Kind = Literal["fail", "lose_answer", "delay", "truncate", "corrupt"]

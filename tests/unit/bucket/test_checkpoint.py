@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_sessions.bucket.checkpoint import SessionRow, encode_checkpoint, read_checkpoint
-from durable_sessions.bucket.errors import ObjectDamagedError
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import sessions_path
+from durable_sessions.errors import ObjectDamagedError
 from durable_sessions.testing.bucket import MemoryBucket
 
 pytestmark = pytest.mark.anyio

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.local import STAGED_MS_MAX, STAGING, LocalStore
+from durable_sessions.clock import SystemClock
+from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
     BucketRefusedError,
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from durable_sessions.bucket.local import STAGED_MS_MAX, STAGING, LocalStore
-from durable_sessions.clock import SystemClock
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,6 @@ import json
 import msgspec
 import pytest
 
-from durable_sessions.bucket.errors import (
-    BucketError,
-    BucketRefusedError,
-    ObjectDamagedError,
-    ObjectExistsError,
-)
 from durable_sessions.bucket.manifest import (
     CheckpointInfo,
     GarbageInfo,
@@ -23,6 +17,12 @@ from durable_sessions.bucket.manifest import (
     encode_manifest,
 )
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.errors import (
+    BucketError,
+    BucketRefusedError,
+    ObjectDamagedError,
+    ObjectExistsError,
+)
 from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.bucket.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 from durable_sessions.bucket.numbered import NUMBER_MAX, NumberedObjects, create_beside
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket
 
 pytestmark = pytest.mark.anyio

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.bucket.errors import BucketRefusedError, ObjectExistsError
 from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.layout import FORMAT
 from durable_sessions.bucket.objects import Listing, ObjectInfo
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.errors import BucketRefusedError, ObjectExistsError
 from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket, Operation
 
 pytestmark = pytest.mark.anyio

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.remote import RemoteStore
+from durable_sessions.bucket.store import Bucket
+from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
     ObjectExistsError,
     ObjectNotFoundError,
 )
-from durable_sessions.bucket.remote import RemoteStore
-from durable_sessions.bucket.store import Bucket
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from durable_sessions.bucket.blocks import decode_footer
 from durable_sessions.bucket.cache import BlockCache
-from durable_sessions.bucket.errors import BucketError, ObjectDamagedError
 from durable_sessions.bucket.fetch import FETCHES_MAX
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.bucket.segment_reader import SegmentReader
+from durable_sessions.errors import BucketError, ObjectDamagedError
 from tests.unit.bucket.support import (
     PATH,
     Written,

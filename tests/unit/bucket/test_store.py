@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.bucket.errors import (
+from durable_sessions.bucket.store import TRIES_MAX, Bucket
+from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
     BucketRefusedError,
     ObjectDamagedError,
     ObjectExistsError,
 )
-from durable_sessions.bucket.store import TRIES_MAX, Bucket
 from durable_sessions.testing.bucket import FaultyBucket, Kind, MemoryBucket
 
 pytestmark = pytest.mark.anyio

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from durable_sessions.bucket.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 from durable_sessions.bucket.objects import ObjectInfo
 from durable_sessions.clock import Clock, ManualClock
+from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
 
 
 class MemoryStore:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.bucket.errors import BucketError, ObjectExistsError
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifests
+from durable_sessions.errors import BucketError, ObjectExistsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.storage.bucket_archive import BucketArchive
+from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.unpacking import Runs, WholeSegment
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
@@ -79,6 +80,22 @@ async def test_an_append_of_many_messages_stays_one(world: World) -> None:
     durable = world.partition.find(key("a"))
     ends = [await world.partition.reader.append_end(durable, position) for position in range(9)]
     assert ends == [3, 3, 3, 5, 5, 7, 7, 9, 9]
+
+
+async def test_an_append_that_fills_several_row_groups_stays_one(world: World) -> None:
+    message = b'"%s"' % (b"x" * 1_000)
+    await world.create("a")
+    await world.append("a", b"[" + b",".join([message] * 3_000) + b"]")
+    await world.flush()
+    for _ in range(3):
+        await world.append("a", b"1")
+        await world.flush()
+    await world.maintain()
+    assert len(world.segments()) == 1
+    durable = world.partition.find(key("a"))
+    ends = [await world.partition.reader.append_end(durable, at) for at in (0, 1_500, 2_999, 3_000)]
+    assert ends == [3_000, 3_000, 3_000, 3_001]
+    assert await world.read("a", 1 << 20) == (message + b",") * 3_000 + b"1,1,1,"
 
 
 async def test_bytes_and_json_streams_merge_side_by_side(world: World) -> None:
@@ -243,6 +260,24 @@ async def test_readers_across_a_merge_see_every_record(world: World) -> None:
     assert world.maintenance.compactor.merges
 
 
+async def test_reads_while_the_catalog_goes_over_to_a_merge(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog's thread commits before the event loop hears of it: reads in between must find all."""
+    await fill(world, 4)
+    before, seen = await answers(world, "a", "b"), []
+    apply = world.archive.catalog.apply
+
+    async def slowly(change: Change) -> None:
+        seen.append(await answers(world, "a", "b"))
+        await apply(change)
+        seen.append(await answers(world, "a", "b"))
+
+    monkeypatch.setattr(world.archive.catalog, "apply", slowly)
+    assert await world.maintenance.step()
+    assert seen == [before, before]
+
+
 async def test_a_reader_whose_segment_vanishes_under_it_goes_on_in_the_one_that_replaced_it(
     world: World,
 ) -> None:
@@ -397,6 +432,21 @@ async def test_many_checkpoints_become_a_full_one_in_parts(tmp_path: Path) -> No
     assert checkpoints(world)[:3] == parts, "parts of a full one do not count"
     assert world.maintenance.compactor.full_checkpoints == 0
     await world.close()
+
+
+async def test_parts_of_a_full_checkpoint_are_bounded_by_their_size_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("durable_sessions.storage.checkpoints._STATE_BYTES_MAX", 100)
+    for number in range(9):
+        await world.create(f"s{number}")
+    await world.delete("s0")
+    await world.flush()
+    said = world.catalog()["streams"]
+    await world.maintain_for(GONE_SECONDS)
+    assert [part.rows for part in checkpoints(world)] == [2, 2, 2, 2]
+    await world.reopen(forget_catalog=True)
+    assert world.catalog()["streams"] == said
 
 
 async def test_merging_pauses_while_nothing_can_be_removed(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from durable_sessions.bucket.errors import BucketError
 from durable_sessions.clock import ManualClock
-from durable_sessions.errors import DurableSessionsError
+from durable_sessions.errors import BucketError, DurableSessionsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.file import FileLog

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durable_sessions.bucket.errors import BucketError, ObjectExistsError
 from durable_sessions.bucket.manifest import CheckpointInfo, GarbageInfo, Manifest, Manifests
 from durable_sessions.bucket.objects import ObjectInfo
+from durable_sessions.errors import BucketError, ObjectExistsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.storage.bucket_archive import BucketArchive

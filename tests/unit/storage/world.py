@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from durable_sessions.bucket.errors import BucketError
 from durable_sessions.clock import ManualClock
+from durable_sessions.errors import BucketError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.storage.bucket_archive import BucketArchive
