@@ -5,7 +5,12 @@ import sys
 import click
 
 from durable_sessions import __version__
+from durable_sessions.cli.dump import dump
+from durable_sessions.cli.flush import flush
+from durable_sessions.cli.gc import gc
+from durable_sessions.cli.repair import repair
 from durable_sessions.cli.serve import serve
+from durable_sessions.cli.verify import verify
 from durable_sessions.errors import DurableSessionsError
 
 
@@ -15,7 +20,8 @@ def cli() -> None:
     """Durable Sessions: the append-only event log for AI agents."""
 
 
-cli.add_command(serve)
+for command in (serve, verify, dump, repair, gc, flush):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -1,0 +1,169 @@
+"""``durable-sessions dump``: show what is in the log and in the bucket."""
+
+import asyncio
+import base64
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import click
+import msgspec
+
+from durable_sessions.bucket.layout import manifests_prefix
+from durable_sessions.bucket.manifest import Manifest, Manifests, decode_manifest
+from durable_sessions.bucket.numbered import NumberedObjects
+from durable_sessions.cli.output import Target, shortened, with_target
+from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
+from durable_sessions.storage.dumping.log import Names, Plain, log_items
+from durable_sessions.storage.dumping.segments import segment_items
+from durable_sessions.storage.dumping.streams import load_names, look_up
+from durable_sessions.streams.stream import Key
+
+
+@click.group()
+def dump() -> None:
+    """Show what is in the log and in the bucket. Changes nothing; a server may be running."""
+
+
+@dump.command("log")
+@with_target
+@click.option("--from", "start", type=int, default=0, help="Position of the first batch to show.")
+@click.option("--limit", type=click.IntRange(min=1), default=None, help="How many batches to show.")
+def dump_log(where: Target, start: int, limit: int | None) -> None:
+    """Show the batches of the log, one effect per line."""
+    where.require_data()
+    for item in islice(log_items(where.log, start, asyncio.run(_names(where))), limit):
+        where.tell(_for_json(item))
+        if "damage" in item:
+            where.say(
+                f"DAMAGE {item['file']}, byte {item['byte']}: {item['damage']} ({item['length']} bytes)"
+            )
+            continue
+        effects = item.pop("effects")
+        assert isinstance(effects, list)
+        where.say(f"batch {item['position']}  {item['size']} bytes  {item['file']}, byte {item['byte']}")
+        for effect in effects:
+            where.say("  " + _line(effect.pop("effect"), effect))
+
+
+async def _names(where: Target) -> Names:
+    try:
+        return await load_names(await where.open_bucket())
+    except DurableSessionsError as error:
+        click.echo(f"durable-sessions: names of streams are unknown: {error}", err=True)
+        return Names()
+
+
+@dump.command("manifest")
+@with_target
+@click.option("--number", type=click.IntRange(min=1), default=None, help="Which one, if not the newest.")
+def dump_manifest(where: Target, number: int | None) -> None:
+    """Show the manifest that holds, or another one."""
+    manifest = asyncio.run(_manifest(where, number))
+    where.tell(manifest)
+    fields = msgspec.structs.asdict(manifest)
+    lists = {name: fields.pop(name) for name in ("segments", "checkpoints", "garbage")}
+    extra = fields.pop("extra")
+    for name, value in fields.items():
+        where.say(f"{name}: {_text(name, value)}")
+    for name, value in extra.items():
+        where.say(f"extra {name}: {bytes(value).decode()}")
+    for name, infos in lists.items():
+        where.say(f"{name}: {len(infos)}")
+        for info in infos:
+            values = msgspec.structs.asdict(info)
+            where.say("  " + _line(values.pop("path"), values))
+
+
+async def _manifest(where: Target, number: int | None) -> Manifest:
+    bucket = await where.open_bucket()
+    if number is None:
+        newest = await Manifests(bucket).newest()
+        if newest is None:
+            raise click.ClickException(f"{where.location} holds no manifest: nothing was flushed there yet.")
+        return newest
+    objects = NumberedObjects(bucket, manifests_prefix(0), ".json")
+    return decode_manifest(await objects.get(number), objects.path(number))
+
+
+@dump.command("segment")
+@click.argument("path")
+@with_target
+def dump_segment(where: Target, path: str) -> None:
+    """Show the row groups, the directory and the rows of the segment at PATH in the bucket."""
+    for item in segment_items(path, asyncio.run(_object(where, path))):
+        where.tell(_for_json(item))
+        kind, name = next(iter(item.items()))
+        shown = {key: value for key, value in item.items() if key != kind and value is not None}
+        where.say(_line(f"{kind} {name}", shown))
+
+
+async def _object(where: Target, path: str) -> bytes:
+    if not path or any(part.startswith(".") or not part for part in path.split("/")):
+        raise click.UsageError(f"{path!r} is not the path of an object in the bucket.")
+    try:
+        return await (await where.open_bucket()).get(path)
+    except ObjectNotFoundError as error:
+        raise click.ClickException(f"{error} in {where.location}") from error
+
+
+@dump.command("stream")
+@click.argument("path")
+@click.option("--workspace", default="default", show_default=True, help="Where the stream is.")
+@with_target
+def dump_stream(where: Target, path: str, workspace: str) -> None:
+    """Show the state of the stream at PATH, where its records are, and the records."""
+    asyncio.run(_dump_stream(where, Key(workspace, path)))
+
+
+async def _dump_stream(where: Target, key: Key) -> None:
+    bucket = await where.open_bucket()
+    with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
+        found = await look_up(bucket, where.log, key, Path(folder))
+    state = {**found.state(), "flushed": found.flushed}
+    where.tell({"stream": _for_json(state)})
+    for name, value in state.items():
+        if value not in (None, False, {}):
+            where.say(f"{name}: {_text(name, value)}")
+    if found.stream.parent is not None:
+        where.say(f"positions before {found.stream.base} are those of stream {found.stream.parent}")
+    where.say(f"places: {len(found.places)}")
+    for place in found.places:
+        where.tell({"place": place.plain()})
+        where.say(f"  {place.tier} {place.where}: {place.first} to {place.next}")
+    where.say("records:")
+    async for record in found.records():
+        where.tell({"record": _for_json(record)})
+        where.say("  " + _line(str(record.pop("position")), record))
+
+
+def _line(first: object, fields: Plain) -> str:
+    return " ".join([str(first), *(f"{name}={_text(name, value)}" for name, value in fields.items())])
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value)}:{shortened(value)}"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if name.endswith("_ms") and isinstance(value, int):
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+    if isinstance(value, str) and name in ("body", "data"):
+        return f"{len(value)}:{shortened(value.encode())}"
+    return str(value)
+
+
+def _for_json(value: object) -> object:
+    """Return the same with bytes as text, or as base64 in an object of its own where they are none."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {str(name): _for_json(one) for name, one in value.items()}
+    if isinstance(value, str | int | float | None) or not isinstance(value, Iterable):
+        return value
+    return [_for_json(one) for one in value]

@@ -1,0 +1,117 @@
+"""What the operator's commands share: where the data is, how to open it, and how to speak."""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import msgspec
+
+from durable_sessions.bucket.local import LocalStore
+from durable_sessions.bucket.store import SCHEMES, Bucket
+from durable_sessions.errors import LogLockedError, SettingsError
+from durable_sessions.ids import RandomIds
+from durable_sessions.log.disk import REAL_DISK
+from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
+from durable_sessions.storage.verification import LOG_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The data that a command is about, and whether it speaks to a machine."""
+
+    settings: Settings
+    json: bool
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.settings.data
+
+    @property
+    def log(self) -> Path:
+        """The directory of the log."""
+        return self.data / LOG_NAME
+
+    @property
+    def location(self) -> str:
+        """Where the bucket is."""
+        return self.settings.bucket or str(self.data / "bucket")
+
+    async def open_bucket(self, *, writable: bool = False) -> Bucket:
+        """Open the bucket; unless it is to be written to, not even its directory is created."""
+        if writable or self.location.startswith(SCHEMES) or "://" in self.location:
+            return await Bucket.open(self.location)
+        return Bucket(LocalStore(Path(self.location), RandomIds()), self.location)
+
+    def require_data(self) -> None:
+        """Refuse a data directory that does not exist."""
+        if not self.data.is_dir():
+            raise click.UsageError(f"The data directory {self.data} does not exist. Name it with --data.")
+
+    @contextmanager
+    def locked(self, otherwise: str) -> Iterator[None]:
+        """Hold the lock of the log, so that no server runs; ``otherwise`` says what to do if one does."""
+        self.require_data()
+        try:
+            release = REAL_DISK.claim(self.log)
+        except LogLockedError as error:
+            raise click.ClickException(f"{error} {otherwise}") from error
+        try:
+            yield
+        finally:
+            release()
+
+    def say(self, text: str = "") -> None:
+        """Print a line for people; nothing if a machine listens."""
+        if not self.json:
+            click.echo(text)
+
+    def tell(self, answer: object) -> None:
+        """Print a line of JSON for a machine; nothing if people listen."""
+        if self.json:
+            click.echo(msgspec.json.encode(answer))
+
+
+def with_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--data``, ``--bucket``, ``--config`` and ``--json``, and the Target that they mean."""
+
+    @functools.wraps(command)
+    def wrapped(
+        data: str | None, bucket: str | None, config: Path | None, as_json: bool, **options: object
+    ) -> None:
+        try:
+            settings = load({"data": data, "bucket": bucket}, os.environ, config)
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from error
+        command(Target(settings, as_json), **options)
+
+    answered: Callable[..., None] = wrapped
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path, dir_okay=False),
+            envvar=ENVIRONMENT_PREFIX + "CONFIG",
+            help=f"TOML file with settings, as for serve.  [{ENVIRONMENT_PREFIX}CONFIG]",
+        ),
+        _setting("bucket", "Where flushed data is; bucket in the data directory if not given."),
+        _setting("data", "Directory that holds the log; ./data if not given."),
+    ):
+        answered = option(answered)
+    return answered
+
+
+def _setting(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    variable = ENVIRONMENT_PREFIX + name.upper()
+    return click.option(f"--{name}", default=None, metavar="VALUE", help=f"{text}  [{variable}]")
+
+
+def shortened(data: bytes, most: int = 72) -> str:
+    """Return bytes as one line of text, its middle left out if it is long."""
+    text = data.decode(errors="backslashreplace")
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"

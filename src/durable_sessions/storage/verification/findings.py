@@ -1,0 +1,54 @@
+"""What a check has found: problems, each with its place, and how much was looked at."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """Something that is not as it must be: the file or object, and the byte or row in it if that is known."""
+
+    where: str
+    problem: str
+    byte: int | None = None
+    row: int | None = None
+
+    @property
+    def detail(self) -> str:
+        """The place in the file or object, and the problem."""
+        place = f"byte {self.byte}, " if self.byte is not None else ""
+        place += f"row {self.row}, " if self.row is not None else ""
+        return f"{place[:-2]}: {self.problem}" if place else self.problem
+
+    def __str__(self) -> str:
+        separator = ": " if self.detail == self.problem else ", "
+        return f"{self.where}{separator}{self.detail}"
+
+
+@dataclass(slots=True)
+class Findings:
+    """Grows while checks run; ``notes`` are worth knowing and no problems.
+
+    ``unmendable`` are those of the problems that are no damage: what cannot be read now, or is as it
+    was written and still not understood, maybe because a newer program wrote it.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    unmendable: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    checked: Counter[str] = field(default_factory=Counter)
+
+    def add(
+        self,
+        where: str,
+        problem: str,
+        *,
+        byte: int | None = None,
+        row: int | None = None,
+        mendable: bool = True,
+    ) -> None:
+        """Report a problem."""
+        found = Problem(where, problem, byte, row)
+        self.problems.append(found)
+        if not mendable:
+            self.unmendable.append(found)
