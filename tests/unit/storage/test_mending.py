@@ -1,4 +1,4 @@
-"""Effects that contradict the state: what takes their place, and that the state then takes all that follows."""
+"""Effects that contradict the state: what takes their place, so that the state takes all that follows."""
 
 from collections.abc import Sequence
 
