@@ -55,7 +55,7 @@ class Limits:
     # How long the last flush may take when the server stops; what is left stays in the log.
     last_flush_seconds_max: float = 30.0
     # How long a stream must not be used before it may leave memory.
-    era_seconds: float = 30.0
+    era_seconds: float = 10.0
     # Verified parts of segments kept in memory.
     block_cache_bytes_max: int = 64 * MIB
     # Streams in memory before idle ones leave it for the catalog.

@@ -1,5 +1,6 @@
 """The operator's commands, run as an operator runs them, on data that a real server has written."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -15,7 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from durable_sessions.bucket.store import Bucket
 from tests.support.process import ServerProcess, free_port
+from tests.support.s3 import seaweedfs
 
 JSON = {"Content-Type": "application/json"}
 TEXT = {"Content-Type": "text/plain"}
@@ -479,3 +482,33 @@ def test_the_environment_names_data_and_bucket(data: Path, tmp_path: Path) -> No
     assert tool("verify", "--data", data).returncode == 1
     variables = {"DURABLE_SESSIONS_DATA": str(data), "DURABLE_SESSIONS_BUCKET": str(tmp_path / "elsewhere")}
     assert tool("verify", environment=variables).returncode == 0
+
+
+def test_on_a_remote_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    with seaweedfs(tmp_path) as s3:
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        where = ("--data", data, "--bucket", s3.url("tools"))
+        with ServerProcess(data, "--bucket", s3.url("tools")) as server:
+            httpx2.put(f"{server.url}/v1/stream/chat", headers=JSON)
+            httpx2.post(f"{server.url}/v1/stream/chat", headers=JSON, json=[1, 2, 3])
+            assert server.terminate() == 0
+        assert tool("verify", *where).returncode == 0
+        (held,) = answer("dump", "manifest", *where)
+        path = held["segments"][0]["path"]
+
+        async def damage() -> None:
+            bucket = await Bucket.open(s3.url("tools"))
+            content = await bucket.get(path)
+            await bucket.put(path, content[:100] + b"x" + content[101:])
+
+        asyncio.run(damage())
+        (told,) = answer("verify", *where)
+        assert path in {problem["where"] for problem in told["problems"]}
+        (done,) = answer("repair", "--yes", *where)
+        assert done["lost"] == []
+        assert (Path(done["copies"]) / "bucket" / path).exists()
+        assert tool("verify", *where).returncode == 0
+        with ServerProcess(data, "--bucket", s3.url("tools")) as server:
+            assert httpx2.get(f"{server.url}/v1/stream/chat?offset=-1").json() == [1, 2, 3]

@@ -32,6 +32,7 @@ class Flusher:
         self._clock = clock
         self._limits = limits
         self._flush_ms = int(flush_seconds * 1000)
+        self._era_ms = int(limits.era_seconds * 1000)
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.failure: Failure | None = None
@@ -76,8 +77,11 @@ class Flusher:
         since_ms = self._partition.unflushed_since_ms
         if since_ms is None:
             return False
-        old = self._clock.now_ms() - since_ms >= self._flush_ms
-        return old or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
+        waited_ms = self._clock.now_ms() - since_ms
+        # Only what is flushed can leave memory, so that many streams in it are a reason, too.
+        crowded = len(self._partition.state.by_id) >= 2 * self._limits.active_streams_max
+        longest_ms = min(self._flush_ms, self._era_ms) if crowded else self._flush_ms
+        return waited_ms >= longest_ms or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
 
     async def _run(self) -> None:
         pause = _LOOK_SECONDS
@@ -91,7 +95,7 @@ class Flusher:
                     await asyncio.to_thread(release_memory)
             except (DurableSessionsError, sqlite3.Error):
                 pause = self._limits.flush_retry_seconds
-            if self._clock.now_ms() - rested >= self._limits.era_seconds * 1000:
+            if self._clock.now_ms() - rested >= self._era_ms:
                 rested = self._clock.now_ms()
                 if await self._partition.rest():
                     await asyncio.to_thread(release_memory)

@@ -1,4 +1,4 @@
-"""Effects that contradict the state: what takes their place, so that the state takes all that follows."""
+"""Effects that contradict the state: what takes their place, so that all that follows can be applied."""
 
 from collections.abc import Sequence
 
@@ -125,7 +125,7 @@ def test_clipping() -> None:
 @pytest.mark.parametrize(
     "effect",
     [
-        Appended(1, 0, 5, (1, 1), None, None, False, b"0,"),
+        Appended(1, 0, 5, (1, 2), None, None, False, b"0,"),
         Appended(1, 0, 5, (), None, None, False, b"0,"),
     ],
 )
