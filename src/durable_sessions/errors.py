@@ -348,7 +348,7 @@ class ObjectNotFoundError(DurableSessionsError):
 
 
 class ObjectDamagedError(DurableSessionsError):
-    """The object {path} is damaged: {problem}. Nothing of it is served. Restore it from a copy."""
+    """The object {path} is damaged: {problem}. Nothing of it is served. Restore it from a copy, or see durable-sessions repair."""  # noqa: E501
 
     code = "object_damaged"
 
@@ -363,7 +363,7 @@ class LogError(DurableSessionsError):
 
 
 class LogDamagedError(LogError):
-    """{file} is damaged at byte {byte}: {problem}. What follows was acknowledged, so nothing is cut and the server does not start. Restore the file from a copy."""  # noqa: E501
+    """{file} is damaged at byte {byte}: {problem}. What follows was acknowledged, so nothing is cut and the server does not start. Restore the file from a copy, or see durable-sessions repair."""  # noqa: E501
 
     code = "log_damaged"
 
@@ -384,6 +384,12 @@ class ArchiveBehindError(DurableSessionsError):
     """The log begins at {begins}, but the bucket holds only what came before {flushed}: what lies between is missing. Point --bucket to the bucket that this data directory was flushed to."""  # noqa: E501
 
     code = "archive_behind"
+
+
+class ArchiveAheadError(DurableSessionsError):
+    """The log ends at {ends}, but the bucket already holds what came before {flushed}: another server has written to it, or the log has lost its end. Point --bucket to the bucket that this data directory was flushed to, start with an empty data directory, or see durable-sessions repair."""  # noqa: E501
+
+    code = "archive_ahead"
 
 
 class SettingsError(DurableSessionsError):

@@ -70,6 +70,8 @@ class Limits:
     compaction_bytes_max: int = 32 * MIB
     # The memory that one merge takes, near enough; more only for a segment that one flush made larger.
     compaction_memory_bytes_max: int = 128 * MIB
+    # How long a segment that was found damaged is left alone before it is tried again.
+    damaged_retry_seconds: float = 3600.0
     # Parts of the session metadata that follow a full one before the next full one is written.
     checkpoints_max: int = 16
     # The most streams in one part of a full one.

@@ -225,3 +225,24 @@ def look(bucket: Path) -> bool:
     assert [position for position, _ in rows] == list(range(len(rows)))
     assert all(json.loads(body) == event(position) for position, body in rows)
     return True
+
+
+async def test_a_new_machine_on_an_old_bucket_loses_nothing_it_acknowledges(
+    small: LocalServer, client: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    await fill(client, 1, 100)
+    await small.stop()
+    async with (
+        local_server(tmp_path / "new", limits=SMALL, bucket=str(small.data / "bucket")) as other,
+        httpx2.AsyncClient(base_url=other.url, timeout=20) as there,
+    ):
+        for number in range(100, 110):
+            await there.post("/v1/stream/s0", headers=JSON, content=json.dumps(event(number)))
+        for _ in range(2):
+            await other.restart()
+            assert await read(there, "s0") == [event(number) for number in range(110)]
+    with pytest.raises(Exception, match="another server has written to it"):
+        await small.start()
+    shutil.rmtree(small.data / "log")
+    await small.start()
+    assert len(await read(client, "s0")) == 110

@@ -35,7 +35,7 @@ async def ensure_format(bucket: ObjectStore, wanted: BucketFormat | None = None)
 def _checked(data: bytes, wanted: BucketFormat) -> BucketFormat:
     try:
         found = msgspec.json.decode(data, type=BucketFormat)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise _refusal(f"{FORMAT} is not what this program writes ({error})") from error
     if found.format != NAME:
         raise _refusal(f"{FORMAT} says that it belongs to {found.format!r}")

@@ -63,6 +63,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "log_locked": 500,
     "log_version": 500,
     "archive_behind": 500,
+    "archive_ahead": 500,
     "bucket_refused": 500,
     "object_exists": 500,
     "object_not_found": 500,

@@ -25,6 +25,15 @@ class Log(Protocol):
         """The position after which the log is complete; batches up to it may be gone."""
         ...
 
+    @property
+    def ends_at(self) -> int | None:
+        """A position up to which there are no more batches, None for a log that has never had one."""
+        ...
+
+    def begin_after(self, position: int) -> None:
+        """Let a log that has never had a batch give out only positions greater than this one."""
+        ...
+
     async def append(self, batch: bytes) -> int:
         """Make ``batch`` durable and return its position; on return it survives power loss."""
         ...

@@ -24,6 +24,10 @@ def random_salt() -> int:
     return secrets.randbits(64)
 
 
+NEW_LOG_GAP = 2**40
+"""How far beyond what another log has flushed a new one begins: more than any log holds."""
+
+
 class FileLog:
     """A log whose batches are on this machine's disk when their append returns.
 
@@ -54,6 +58,7 @@ class FileLog:
         self._lock = threading.Lock()
         self._active: ActiveSegment | None = None
         self._failure: str | None = None
+        self._floor = 0
         self._closed = False
         self._writer = WriterThread("log-writer")
 
@@ -90,6 +95,19 @@ class FileLog:
     def begins_after(self) -> int:
         """The address before which the log was trimmed."""
         return self._segments[0].base if self._segments else 0
+
+    @property
+    def ends_at(self) -> int | None:
+        """The address after the last batch, None for a log that has never had one."""
+        return self._segments[-1].end if self._segments else None
+
+    def begin_after(self, position: int) -> None:
+        """Let a log that has never had a batch give out only positions greater than this one.
+
+        It leaves a wide gap, so that none of them can be a position of the log that came before it.
+        """
+        assert not self._segments, "the log has its own positions already"
+        self._floor = position + NEW_LOG_GAP if position else 0
 
     @property
     def segment_count(self) -> int:
@@ -137,7 +155,7 @@ class FileLog:
         if self._active is not None:
             self._active.close()
             self._active = None
-        base = self._segments[-1].end if self._segments else 0
+        base = self._segments[-1].end if self._segments else self._floor
         self._active = ActiveSegment.create(self._disk, self._directory, base, self._salt())
         self.bytes_written += HEADER_BYTES
         self.syncs += 2

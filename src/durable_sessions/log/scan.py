@@ -60,7 +60,7 @@ class Found:
 
 @dataclass(slots=True)
 class LogScan:
-    """One pass over a log; ``damage`` and ``torn_bytes`` are complete when :meth:`frames` has ended."""
+    """One pass over a log; ``damage`` and ``torn`` are complete when :meth:`frames` has ended."""
 
     files: list[Found]
     disk: Disk

@@ -46,7 +46,7 @@ class Compactor:
         self._bucket = archive.bucket
         self._clock = clock
         self._limits = limits
-        self._damaged: set[str] = set()
+        self._damaged: dict[str, int] = {}
         self._looked = _Looked(-1, 0)
         self.merges = 0
         self.full_checkpoints = 0
@@ -71,13 +71,15 @@ class Compactor:
         if following is None:
             waiting = [since for path, since in dirty.items() if path not in self._damaged]
             due = [rewrite_at_ms(since, self._limits) for since in waiting]
-            self._looked = _Looked(manifest.number, min([*due, now_ms - now_ms % DAY_MS + DAY_MS]))
+            tomorrow = now_ms - now_ms % DAY_MS + DAY_MS
+            self._looked = _Looked(manifest.number, min([*due, *self._damaged.values(), tomorrow]))
         return following
 
     # Segments ---------------------------------------------------------------------------
 
     async def _merge(self, manifest: Manifest, dirty: dict[str, int], now_ms: int) -> Next | None:
         sizes = await self._archive.catalog.run(self._archive.catalog.writer.record_bytes)
+        self._damaged = {path: until for path, until in self._damaged.items() if now_ms < until}
         while True:
             candidates = [
                 Candidate(info, sizes[info.path], dirty.get(info.path))
@@ -90,9 +92,9 @@ class Compactor:
             try:
                 runs = await self._runs(chosen)
             except ObjectDamagedError as error:
-                # The others go on; this one is left as it is, for whoever repairs it.
+                # The others go on; this one is left as it is for a while, for whoever repairs it.
                 logger.error("segment_not_merged", reason=str(error))
-                self._damaged.add(str(error.path))
+                self._damaged[str(error.path)] = now_ms + int(self._limits.damaged_retry_seconds * 1000)
                 continue
             return await self._replace(manifest, chosen, runs)
 

@@ -11,6 +11,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.compaction import Compactor
 from durable_sessions.storage.flush import Failure
+from durable_sessions.storage.release import release_memory
 from durable_sessions.storage.sweep import Sweeper
 
 logger = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class Maintenance:
             try:
                 while await self.step():
                     self._recovered()
+                    await asyncio.to_thread(release_memory)
                 self._recovered()
             except (DurableSessionsError, sqlite3.Error) as error:
                 self._failed(error)

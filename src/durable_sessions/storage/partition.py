@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
+    ArchiveAheadError,
     ArchiveBehindError,
     DurableSessionsError,
     OverloadedError,
@@ -79,6 +80,10 @@ class Partition:
         archive = archive or NothingArchived()
         if log.begins_after > archive.flushed_through:
             raise ArchiveBehindError(begins=log.begins_after, flushed=archive.flushed_through)
+        if log.ends_at is None:
+            log.begin_after(archive.flushed_through)  # what it takes must not count as flushed
+        elif log.ends_at < archive.flushed_through:
+            raise ArchiveAheadError(ends=log.ends_at, flushed=archive.flushed_through)
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
         partition.state.next_id = archive.next_stream

@@ -20,7 +20,7 @@ from durable_sessions.bucket.manifest import (
 )
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
-from durable_sessions.errors import ObjectExistsError
+from durable_sessions.errors import BucketError, ObjectDamagedError, ObjectExistsError
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.catalog_view import About
@@ -170,5 +170,8 @@ class Succession:
         return following
 
     async def _holds(self, manifest: Manifest) -> bool:
-        newest = await self._manifests.newest()
+        try:
+            newest = await self._manifests.newest()
+        except ObjectDamagedError as error:
+            raise BucketError(reason=str(error)) from error  # on the way, most likely: we shall look again
         return newest is not None and (newest.number, newest.writer) == (manifest.number, manifest.writer)

@@ -21,6 +21,14 @@ class MemoryLog:
         """Nothing is ever dropped."""
         return 0
 
+    @property
+    def ends_at(self) -> int | None:
+        """The number of the last batch, None if there is none."""
+        return len(self.batches) or None
+
+    def begin_after(self, position: int) -> None:
+        """Do nothing: nothing is ever flushed from here."""
+
     def hold(self) -> None:
         """Let no append return until :meth:`release`."""
         self._gate.clear()

@@ -293,10 +293,19 @@ async def test_a_reader_whose_segment_vanishes_under_it_goes_on_in_the_one_that_
 async def test_a_damaged_segment_is_left_alone_and_the_others_are_merged(world: World) -> None:
     await fill(world, 5)
     bad = world.segments()[1]
-    world.store.objects[bad] = bytes(len(world.store.objects[bad]))
+    good = world.store.objects[bad]
+    world.store.objects[bad] = bytes(len(good))
+    await world.delete("b")
+    await world.flush()
     await world.maintain()
     assert len(world.segments()) == 2
     assert bad in world.segments()
+    world.store.objects[bad] = good
+    world.clock.advance(LIMITS.damaged_retry_seconds)
+    await world.maintain()
+    assert bad not in world.segments(), "it was repaired, and is tried again after a while"
+    assert list(world.holding(b"of b")) == [bad]
+    assert len(await world.read("a")) == 5 * len(b'{"n":0},"of a",')
 
 
 @pytest.mark.parametrize("kind", ["fail", "lose_answer"])
@@ -349,6 +358,18 @@ async def test_a_flush_settles_a_merge_whose_outcome_is_unknown(world: World) ->
     await world.flush()
     assert len(world.segments()) == 2
     assert len((await world.read("a")).split(b",")) == 10
+
+
+async def test_a_manifest_that_comes_back_damaged_is_looked_at_again(world: World) -> None:
+    await fill(world, 3)
+    await world.append("a", b"1")
+    world.faults.order("lose_answer", "create", path="manifest")
+    world.faults.order("corrupt", "get", path="manifest", times=2)
+    for _ in range(3):
+        with pytest.raises(BucketError):
+            await world.flush()
+    await world.flush()
+    assert len(world.segments()) == 4
 
 
 async def test_a_merge_waits_until_a_flush_of_unknown_outcome_is_settled_by_a_flush(world: World) -> None:
