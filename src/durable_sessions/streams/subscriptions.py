@@ -211,8 +211,10 @@ def _effects(subscription: Subscription) -> Iterator[SubscriptionEffect]:
     yield Woken(*key, subscription.generation, wake.id, wake.snapshot)
     if wake.holder is not None and wake.lease_until_ms is not None:
         yield Claimed(*key, wake.holder, wake.lease_until_ms)
-    if wake.delivered and wake.lease_until_ms is not None:
+    elif wake.delivered and wake.lease_until_ms is not None:
         yield Delivered(*key, wake.lease_until_ms)
+    elif wake.lease_until_ms is not None:  # a receiver has acked before its acceptance was recorded
+        yield Acked(*key, {}, wake.lease_until_ms)
     if wake.next_attempt_at_ms is not None:
         yield DeliveryFailed(*key, wake.retries, wake.next_attempt_at_ms)
 
