@@ -343,11 +343,6 @@ class Partition:
         """Tell a listener of every durable change from now on."""
         self.published.listen(listener)
 
-    def durable_tail(self, key: Key) -> int | None:
-        """Return where a stream ends, None if there is none to read."""
-        durable = self.published.get(key)
-        return None if durable is None or durable.removed else durable.tail
-
     def stream_paths(self, workspace: str) -> list[str]:
         """Return the paths of a workspace's streams."""
         hot = self.published.by_key
