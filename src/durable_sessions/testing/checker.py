@@ -1,0 +1,65 @@
+"""Proves of a history that the streams in it kept their promises, or says which one was broken.
+
+The history must end with a read of every stream from its first message to its tail, unless the
+stream was deleted: what nobody has read cannot be shown to be there.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from durable_sessions.testing.history import Call, Create, Refused
+from durable_sessions.testing.lives import Life, lives_of
+from durable_sessions.testing.rules import RULES
+
+SHOWN_MAX = 20
+
+
+class Violation(NamedTuple):
+    """A rule, the stream that breaks it, and how."""
+
+    rule: str
+    stream: str
+    problem: str
+
+
+def check(calls: Iterable[Call]) -> list[Violation]:
+    """Return everything that breaks a rule; ValueError if the history cannot be judged."""
+    by_stream: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        by_stream[call.stream].append(call)
+    lives = {stream: lives_of(stream, own) for stream, own in by_stream.items()}
+    violations = [
+        Violation(rule.__name__, stream, problem)
+        for stream, own in lives.items()
+        for life in own
+        for rule in RULES
+        for problem in rule(life)
+    ]
+    violations += [
+        Violation("forks_inherit", stream, problem)
+        for stream, own in lives.items()
+        for life in own
+        for problem in _forks_inherit(life, lives)
+    ]
+    return violations
+
+
+def assert_correct(calls: Sequence[Call]) -> None:
+    """Raise AssertionError that names the broken rules, if any is."""
+    violations = check(calls)
+    if violations:
+        lines = [f"{one.rule} {one.stream}: {one.problem}" for one in violations[:SHOWN_MAX]]
+        raise AssertionError(f"{len(violations)} violations in {len(calls)} calls\n" + "\n".join(lines))
+
+
+def _forks_inherit(life: Life, lives: Mapping[str, Sequence[Life]]) -> Iterator[str]:
+    """A fork begins with what its source had at its first positions."""
+    for call in life.creates:
+        request = call.request
+        if not isinstance(request, Create) or request.source is None or isinstance(call.outcome, Refused):
+            continue
+        sources = [source.log for source in lives.get(request.source, ())]
+        own = [(position, value) for position, value in life.log.items() if position < request.anchor]
+        if own and not any(all(log.get(place, value) == value for place, value in own) for log in sources):
+            yield f"it does not begin as {request.source} does: {call}"

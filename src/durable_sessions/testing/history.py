@@ -1,0 +1,132 @@
+"""What concurrent clients asked for and were answered, written down with the times.
+
+A history is the input of :mod:`durable_sessions.testing.checker`. Times come from one clock that
+never goes back, whichever process records. Positions count messages, so only JSON streams are
+recorded, and every message is a text that no other append of the history has.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+
+class Producer(msgspec.Struct, frozen=True):
+    """Who appends, for exactly-once."""
+
+    id: str
+    epoch: int
+    seq: int
+
+
+class Create(msgspec.Struct, frozen=True, tag=True):
+    """Create a stream: empty, or as a fork that begins with the first ``anchor`` messages of another.
+
+    One that ``expires`` may go by itself at any time after it was created.
+    """
+
+    source: str | None = None
+    anchor: int = 0
+    expires: bool = False
+
+
+class Append(msgspec.Struct, frozen=True, tag=True):
+    """Append messages, close the stream, or both.
+
+    A retry has the same producer and the same messages as the append that it repeats.
+    """
+
+    values: tuple[str, ...]
+    producer: Producer | None = None
+    close: bool = False
+
+
+class Read(msgspec.Struct, frozen=True, tag=True):
+    """Read from a position on."""
+
+    offset: int
+
+
+class Delete(msgspec.Struct, frozen=True, tag=True):
+    """Delete a stream."""
+
+
+Request = Create | Append | Read | Delete
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """A create or a delete was acknowledged."""
+
+
+class Appended(msgspec.Struct, frozen=True, tag=True):
+    """An append was acknowledged; ``next`` is the position after it.
+
+    A duplicate was acknowledged before, and ``next`` is then the tail.
+    """
+
+    next: int
+    duplicate: bool = False
+
+
+class Answered(msgspec.Struct, frozen=True, tag=True):
+    """What a read returned; ``next`` is the position to go on from."""
+
+    values: tuple[str, ...]
+    next: int
+    up_to_date: bool = False
+    closed: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The server said no, and that nothing was done; ``code`` as in the error's body."""
+
+    code: str
+
+
+class Unknown(msgspec.Struct, frozen=True, tag=True):
+    """No answer, or one that says the outcome is unknown: it may have happened, or may yet happen."""
+
+
+Outcome = Done | Appended | Answered | Refused | Unknown
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request and how it ended; what has an unknown outcome has no end."""
+
+    client: str
+    stream: str
+    request: Request
+    started: float
+    ended: float | None
+    outcome: Outcome
+
+
+class Recorder:
+    """Writes calls down as they end; ``now`` is the clock of all clients of the history."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.calls: list[Call] = []
+        self._now = now
+
+    async def record(
+        self, client: str, stream: str, request: Request, perform: Callable[[], Awaitable[Outcome]]
+    ) -> Outcome:
+        """Perform a call and write it down; if it raises or is cancelled, its outcome is unknown."""
+        started = self._now()
+        outcome: Outcome = Unknown()
+        try:
+            outcome = await perform()
+        finally:
+            ended = None if isinstance(outcome, Unknown) else self._now()
+            self.calls.append(Call(client, stream, request, started, ended, outcome))
+        return outcome
+
+
+def save(calls: Iterable[Call], path: Path) -> None:
+    """Write a history to a file, one call per line."""
+    path.write_bytes(msgspec.json.Encoder().encode_lines(calls))
+
+
+def load(path: Path) -> list[Call]:
+    """Read a history that :func:`save` has written."""
+    return msgspec.json.Decoder(Call).decode_lines(path.read_bytes())
