@@ -207,7 +207,7 @@ class ForkTooDeepError(DurableSessionsError):
 
 
 class PreconditionFailedError(DurableSessionsError):
-    """The stream ends at {tail}, not at {expected}; nothing was appended."""
+    """The stream ends at {tail}, which If-Match does not name; nothing was appended."""
 
     code = "precondition_failed"
 

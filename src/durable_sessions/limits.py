@@ -111,11 +111,15 @@ class Limits:
     # How long a peer may leave our answer unread before the connection is cut.
     write_stall_seconds_max: float = 30.0
     # Answer bytes buffered for one connection before its sender waits.
-    write_buffer_bytes_max: int = 256 * KIB
-    # Bodies of requests that one connection has read ahead; beyond it reading pauses.
+    write_buffer_bytes_max: int = 64 * KIB
+    # What is read for answers in one turn of the event loop; the next readers wait for the next turn.
+    turn_bytes_max: int = 32 * MIB
+    # Answers that peers do not take, of all connections together. Beyond it those who wait longest are cut.
+    untaken_bytes_max: int = 256 * MIB
+    # Requests that one connection has read ahead; beyond it reading pauses.
     read_ahead_bytes_max: int = 256 * KIB
-    # Incomplete request bodies of all connections together. Beyond it: 503 with Retry-After.
-    incomplete_body_bytes_max: int = 64 * MIB
+    # Requests, of all connections together, that are incomplete or wait for their turn. Beyond it: 503.
+    request_bytes_max: int = 64 * MIB
     # After a refusal, how long what the peer still sends is thrown away so that it can read the answer.
     linger_seconds_max: float = 2.0
     # After a refusal, how much of what the peer still sends is thrown away.
@@ -128,6 +132,8 @@ class Limits:
     sse_heartbeat_seconds_max: float = 15.0
     # Encoded SSE frames kept per stream, shared by all its subscribers.
     sse_shared_frames_max: int = 32
+    # Encoded SSE frames kept for the subscribers of all streams together.
+    sse_shared_bytes_max: int = 64 * MIB
     # How far the last recorded access to a stream with a TTL may lag behind the real one.
     touch_lag_seconds_max: float = 10.0
     # How often expired streams are looked for.

@@ -35,9 +35,16 @@ class S3Server:
 
     def __init__(self, command: list[str], port: int, log: Path) -> None:
         self.endpoint = f"http://127.0.0.1:{port}"
+        self._command = command
         self._log = log
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent)
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, with what it has stored before, and do not wait."""
+        with self._log.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._command, stdout=output, stderr=subprocess.STDOUT, cwd=self._log.parent
+            )
 
     @property
     def environment(self) -> dict[str, str]:
@@ -93,6 +100,7 @@ def seaweedfs(directory: Path) -> Iterator[S3Server]:
     command = [
         *(weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"),
         *(f"-master.port={master}", f"-master.port.grpc={master_grpc}", "-master.volumeSizeLimitMB=64"),
+        *("-master.electionTimeout=1s", "-master.heartbeatInterval=100ms"),
         *(f"-volume.port={volume}", f"-volume.port.grpc={volume_grpc}", "-volume.preStopSeconds=0"),
         *("-filer", f"-filer.port={filer}", f"-filer.port.grpc={filer_grpc}"),
         f"-filer.localSocket={data}/filer.sock",

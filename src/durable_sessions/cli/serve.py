@@ -5,7 +5,7 @@ import os
 import resource
 import signal
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import uvloop
 
 from durable_sessions import __version__
 from durable_sessions.cli.logs import configure_logs
+from durable_sessions.errors import SettingsError
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 
@@ -23,6 +24,9 @@ logger = structlog.get_logger(__name__)
 # A busy event loop keeps the interpreter lock for this long while the log's thread, back from
 # its sync, waits for it. Python's default of 5 ms would show in the latency of every append.
 _SWITCH_SECONDS = 0.0005
+
+# Descriptors for all that are no connections of clients: log, bucket, catalog, webhooks.
+_OWN_FILES = 256
 
 
 def _options(command: Any) -> Any:
@@ -50,7 +54,7 @@ def serve(config: Path | None, **options: str | None) -> None:
     """Serve streams over HTTP from a local data directory."""
     settings = load(options, os.environ, config)
     configure_logs(settings)
-    _raise_file_limit(settings.connections)
+    settings = _fit_file_limit(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)
     uvloop.run(_serve(settings))
 
@@ -70,10 +74,24 @@ async def _serve(settings: Settings) -> None:
         await service.close()
 
 
-def _raise_file_limit(connections: int) -> None:
-    """Let the process hold its connections: raise the soft limit as far as the hard one allows."""
+def _fit_file_limit(settings: Settings) -> Settings:
+    """Let the process hold its connections, and return settings with no more than it can hold.
+
+    The soft limit is raised as far as the hard one allows. Connections must never take the
+    descriptors that the log needs: it would fail, and everything would stop.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + 256
+    reserved = _OWN_FILES + settings.limits().refused_connections_max
+    wanted = settings.connections + reserved
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        reachable = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return settings
+    if soft <= reserved:
+        raise SettingsError(
+            problem=f"The process may open {soft} files; allow it more than {reserved}, or better {wanted} "
+            "(ulimit -n, LimitNOFILE)."
+        )
+    logger.warning("connections_lowered", file_limit=soft, asked=settings.connections, now=soft - reserved)
+    return replace(settings, connections=soft - reserved)

@@ -68,6 +68,10 @@ class Answerer(RequestReader):
     def end(self) -> None:
         """Close: the last answer has been given."""
 
+    @abstractmethod
+    def answer_waits(self, piece: bytes) -> None:
+        """Note that the peer does not take the answer, and that ``piece`` of it stays in memory."""
+
     def answer(self, request: Request, flags: int) -> None:
         """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
         try:
@@ -131,12 +135,23 @@ class Answerer(RequestReader):
             self._answers[5] += 1
         self.bytes_out += len(data)
         self._transport.write(data)
+        if self._blocked & WRITE_PAUSED:
+            self.answer_waits(data)
         if flags & LAST_REQUEST:
             self.end()
 
     def _write(self, data: bytes) -> None:
         self.bytes_out += len(data)
         self._transport.write(data)
+
+    def _write_chunk(self, chunk: bytes) -> None:
+        if len(chunk) <= self._limits.write_buffer_bytes_max:
+            self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            return
+        # As it is, since a thousand connections may be sending the same one.
+        size = b"%x\r\n" % len(chunk)
+        self.bytes_out += len(size) + len(chunk) + len(b"\r\n")
+        self._transport.writelines((size, chunk, b"\r\n"))
 
     async def _stream(self, answer: StreamingResponse, flags: int) -> None:
         if flags & HTTP_1_0 or self.draining:
@@ -171,13 +186,20 @@ class Answerer(RequestReader):
 
     async def _send_chunks(self, chunks: AsyncIterator[bytes], *, chunked: bool) -> None:
         async for chunk in chunks:
+            if self._blocked & CLOSED:
+                return  # the peer went away while the chunk was made
             if not chunk:
                 continue  # on the wire it would mean the end
-            self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+            if chunked:
+                self._write_chunk(chunk)
+            else:
+                self._write(chunk)
+            if self._blocked & WRITE_PAUSED:
+                self.answer_waits(chunk)
             while self._blocked & WRITE_PAUSED:
                 self._write_waiter = self._loop.create_future()
                 await self._write_waiter
-        if chunked:
+        if chunked and not self._blocked & CLOSED:
             self._write(LAST_CHUNK)
 
     def pause_writing(self) -> None:

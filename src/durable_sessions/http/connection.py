@@ -46,15 +46,22 @@ class Connection(Answerer):
             self.answer(request, flags)
         elif not self._blocked & CLOSED:
             self._continue_due = False
-            self._queue.append((request, flags))
-            self._queue_bytes += len(request.body)
-            limits = self._limits
-            if (
-                len(self._queue) >= limits.pipeline_requests_max
-                or self._queue_bytes > limits.read_ahead_bytes_max
-            ):
-                self.read_paused = True
-                self._transport.pause_reading()
+            self._wait_in_turn(request, flags)
+
+    def _wait_in_turn(self, request: Request, flags: int) -> None:
+        limits = self._limits
+        size = request.size()
+        if self._state.request_bytes + size > limits.request_bytes_max:
+            self._reject(self._too_many_bytes())
+        self._queue.append((request, flags))
+        self._queue_bytes += size
+        self._state.request_bytes += size
+        if (
+            len(self._queue) >= limits.pipeline_requests_max
+            or self._queue_bytes > limits.read_ahead_bytes_max
+        ):
+            self.read_paused = True
+            self._transport.pause_reading()
 
     def refuse(self, error: DurableSessionsError) -> None:
         """Answer ``error`` in turn, then close; nothing more is read."""
@@ -64,6 +71,7 @@ class Connection(Answerer):
         flags = LAST_REQUEST
         if self._url and self._parser.get_method() == b"HEAD":
             flags |= HEAD_REQUEST
+        self.forget_input()
         if self._blocked:
             self._queue.append((error, flags))
         else:
@@ -84,12 +92,13 @@ class Connection(Answerer):
                 if isinstance(request, DurableSessionsError):
                     self._send_refusal(request, flags)
                 else:
-                    self._queue_bytes -= len(request.body)
+                    size = request.size()
+                    self._queue_bytes -= size
+                    self._state.request_bytes -= size
                     self.answer(request, flags)
             elif self.read_paused:
                 self.read_paused = False
-                held, self.held = self.held, b""
-                self.feed_slices(held)
+                self.feed_slices(self.take_held())
                 if not self.read_paused:
                     self._transport.resume_reading()
             else:
@@ -128,6 +137,15 @@ class Connection(Answerer):
         self._stop()
         del self._parser  # it refers back to us
         self._state.remove(self)
+
+    def answer_waits(self, piece: bytes) -> None:
+        """Note that the peer does not take the answer; whoever keeps others from theirs is cut."""
+        self._state.answer_waits(self, piece)
+
+    def resume_writing(self) -> None:
+        """Go on: the peer has taken what was sent."""
+        self._state.answer_taken(self)
+        super().resume_writing()
 
     def running(self) -> asyncio.Task[None] | None:
         """Return the task that is answering a request, if there is one."""
@@ -188,8 +206,9 @@ class Connection(Answerer):
         self._blocked |= CLOSED
         self.phase = STOPPED
         self._queue.clear()
-        self._state.body_bytes -= len(self._body)
-        self._body.clear()
+        self._state.request_bytes -= self._queue_bytes
+        self._queue_bytes = 0
+        self.forget_input()
         running, self._running = self._running, None
         if running is not None:
             # Not at once: a coroutine that has never run would not close what it was given.

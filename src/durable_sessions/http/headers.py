@@ -146,6 +146,7 @@ def _expires_at_ms(value: str) -> int:
             raise ValueError
         day, time, fraction, zone = match.groups()
         at = datetime.fromisoformat(f"{day}T{time}{'+00:00' if zone in 'Zz' else zone}")
+        at = at.astimezone(UTC)  # so that every time we take can be written again
         return int(at.timestamp()) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
     except (ValueError, OverflowError):
         raise InvalidHeaderError(

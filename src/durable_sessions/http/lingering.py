@@ -31,6 +31,10 @@ class Lingering(asyncio.Protocol):
         if self._bytes_left < 0:
             self._transport.abort()
 
+    def resume_writing(self) -> None:
+        """Note that the peer has taken what it was sent."""
+        self._state.answer_taken(self)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._state.remove(self)

@@ -22,6 +22,12 @@ class Request:
         self.headers = headers
         self.body = body
 
+    def size(self) -> int:
+        """Return how many bytes the request holds on to."""
+        headers = self.headers
+        size = len(self.path) + len(self.query) + len(self.body)
+        return size + sum(map(len, headers)) + sum(map(len, headers.values()))
+
 
 class Response:
     """An answer with its whole body; the carrier adds ``Content-Length`` and ``Date``."""

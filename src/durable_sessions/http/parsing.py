@@ -12,6 +12,7 @@ from durable_sessions.errors import (
     HeadersTooLargeError,
     MalformedRequestError,
     MethodNotAllowedError,
+    OverloadedError,
     ShuttingDownError,
     TargetTooLongError,
 )
@@ -169,19 +170,24 @@ class RequestParser(asyncio.Protocol):
         self._request = None
         self._url = b""
         self._headers = {}
-        self._head_bytes = 0
+        if self._head_bytes:
+            self._forget_head_bytes()
         self.deadline = 0.0
         self.phase = STOPPED if flags & LAST_REQUEST else IDLE
         self.request_received(request, flags)
 
     def _take_body(self) -> bytes:
-        self._state.body_bytes -= len(self._body)
+        self._state.request_bytes -= len(self._body)
         body = bytes(self._body) + b"".join(self._parts)
         self._body.clear()
         self._parts.clear()
         if len(body) > self._limits.append_body_bytes_max:
             self._reject(self._body_too_large())
         return body
+
+    def _forget_head_bytes(self) -> None:
+        self._state.request_bytes -= self._head_bytes
+        self._head_bytes = 0
 
     def _connection_flags(self) -> int:
         version = self._parser.get_http_version()
@@ -232,6 +238,9 @@ class RequestParser(asyncio.Protocol):
 
     def _body_too_large(self) -> BodyTooLargeError:
         return BodyTooLargeError(append_body_bytes_max=self._limits.append_body_bytes_max)
+
+    def _too_many_bytes(self) -> OverloadedError:
+        return OverloadedError(what="request bytes in memory")
 
     def _reject(self, error: DurableSessionsError) -> NoReturn:
         self.refuse(error)

@@ -9,7 +9,6 @@ from durable_sessions.errors import (
     InternalError,
     MalformedRequestError,
     MethodNotAllowedError,
-    OverloadedError,
     RequestTimeoutError,
     TargetTooLongError,
 )
@@ -55,12 +54,38 @@ class RequestReader(RequestParser):
         start = 0
         while start < len(view) and self.phase != STOPPED:
             if self.read_paused:
-                self.held += view[start:]
+                self._hold(bytes(view[start:]))
                 return
             body_left = self._body_length - len(self._body) if self.phase == IN_BODY else 0
             end = start + max(SLICE_BYTES, body_left)
             self._feed(view[start:end])
             start = end
+
+    def take_held(self) -> bytes:
+        """Return what was received but not parsed yet; it is held no longer."""
+        held, self.held = self.held, b""
+        self._state.request_bytes -= len(held)
+        return held
+
+    def forget_input(self) -> None:
+        """Give back the memory of all input that has not become a request."""
+        self.take_held()
+        self._forget_head_bytes()
+        self._url = b""
+        self._headers = {}
+        self._state.request_bytes -= len(self._body)
+        self._body.clear()
+        self._parts.clear()
+
+    def _hold(self, data: bytes) -> None:
+        self.held += data
+        self._state.request_bytes += len(data)
+        self._require_room()
+
+    def _require_room(self) -> None:
+        """Refuse the request that is being read if all connections together keep too much."""
+        if self._state.request_bytes > self._limits.request_bytes_max:
+            self.refuse(self._too_many_bytes())
 
     def time_out(self, now: float) -> None:
         """Refuse the request that is being read if its deadline, which must be set, is over."""
@@ -99,6 +124,7 @@ class RequestReader(RequestParser):
         if not self.deadline:
             self.deadline = self._state.loop.time() + limits.header_seconds_max
         self._head_bytes += len(data)
+        self._state.request_bytes += len(data)
         # The parser keeps an unfinished header line to itself, so what went into it is bounded
         # here; finished lines are measured exactly at the end of the head.
         raw_bytes_max = limits.header_bytes_max + 4 * limits.header_count_max + 2 * SLICE_BYTES
@@ -106,6 +132,8 @@ class RequestReader(RequestParser):
             self.refuse(TargetTooLongError(target_bytes_max=limits.target_bytes_max))
         elif self._head_bytes - len(self._url) > raw_bytes_max:
             self.refuse(self._headers_too_large())
+        else:
+            self._require_room()
 
     def _body_incomplete(self, size: int) -> None:
         limits = self._limits
@@ -122,12 +150,11 @@ class RequestReader(RequestParser):
         self._parts.clear()
         self._body += received
         self._quiet_bytes = 0
-        self._state.body_bytes += len(received)
+        self._state.request_bytes += len(received)
         if len(self._body) > limits.append_body_bytes_max:
             self.refuse(self._body_too_large())
-        elif self._state.body_bytes > limits.incomplete_body_bytes_max:
-            # More than could be accepted anyway, so many slow senders cannot fill the memory.
-            self.refuse(OverloadedError(what="request bytes in memory"))
+        else:
+            self._require_room()
 
     def _parser_failed(self, error: httptools.HttpParserError, data: bytes) -> None:
         if self.phase == STOPPED:

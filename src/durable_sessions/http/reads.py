@@ -3,10 +3,16 @@
 import asyncio
 from collections.abc import Awaitable
 
-from durable_sessions.errors import InvalidRequestError, OffsetBeyondTailError, StreamNotFoundError
+from durable_sessions.errors import (
+    InvalidRequestError,
+    OffsetBeyondTailError,
+    OverloadedError,
+    StreamNotFoundError,
+)
 from durable_sessions.http import headers, query, sse
 from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.pace import Pace
 from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
@@ -29,12 +35,14 @@ class Reads:
         events: sse.EventSource,
         cursors: Cursors,
         limits: Limits,
+        pace: Pace,
         long_poll_seconds: float,
     ) -> None:
         self._partition = partition
         self._events = events
         self._cursors = cursors
         self._limits = limits
+        self._pace = pace
         self._long_poll_seconds = long_poll_seconds
 
     def answer(self, key: Key, request: Request) -> Answer | Awaitable[Answer]:
@@ -56,12 +64,13 @@ class Reads:
         position = durable.tail if offset == "now" else start or 0
         if position > durable.tail:
             raise OffsetBeyondTailError(offset=offset, tail=offsets.encode(durable.tail))
+        known = request.headers.get(b"if-none-match")
         if live is None:
-            return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, request)
+            return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, known)
         cursor = parameters.get(b"cursor")
         if live == "sse":
             return self._follow(durable, position, cursor)
-        return self._long_poll(key, durable, position, cursor, request)
+        return self._long_poll(key, durable, position, cursor, known)
 
     def _at_tail(self, durable: DurableStream) -> Response:
         fields = [_content_type(durable), _next_offset(durable.tail), _UP_TO_DATE, _NO_STORE]
@@ -70,26 +79,33 @@ class Reads:
         return Response(200, fields, b"[]" if durable.stream.is_json else b"")
 
     def _catch_up(
-        self, durable: DurableStream, position: int, request: Request
+        self, durable: DurableStream, position: int, known: bytes | None
     ) -> Answer | Awaitable[Answer]:
-        found = self._partition.reader.read_hot(durable, position, self._limits.read_chunk_bytes_max)
-        if found is not None:
-            return _records(durable, found, request)
-        return self._catch_up_cold(durable, position, request)
+        if not self._pace.full:
+            found = self._partition.reader.read_hot(durable, position, self._limits.read_chunk_bytes_max)
+            if found is not None:
+                self._pace.count(len(found.data))
+                return _records(durable, found, known)
+        return self._catch_up_later(durable, position, known)
 
-    async def _catch_up_cold(self, durable: DurableStream, position: int, request: Request) -> Answer:
+    async def _catch_up_later(self, durable: DurableStream, position: int, known: bytes | None) -> Response:
+        await self._pace.room()
         found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
-        return _records(durable, found, request)
+        self._pace.count(len(found.data))
+        return _records(durable, found, known)
 
     def _follow(self, durable: DurableStream, position: int, cursor: str | None) -> StreamingResponse:
+        if self._partition.published.waiting >= self._limits.waiters_max:
+            raise OverloadedError(what="waiting readers")
         fields = [(b"Content-Type", b"text/event-stream"), (b"Cache-Control", b"no-cache")]
         if sse.is_base64(durable):
             fields.append((b"Stream-SSE-Data-Encoding", b"base64"))
         return StreamingResponse(200, fields, self._events.follow(durable, position, cursor))
 
     async def _long_poll(
-        self, key: Key, durable: DurableStream, position: int, cursor: str | None, request: Request
+        self, key: Key, durable: DurableStream, position: int, cursor: str | None, known: bytes | None
     ) -> Answer:
+        """Answer when there is something; the request, whose headers may be large, is not kept meanwhile."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._long_poll_seconds
         durable.pins += 1
@@ -99,8 +115,7 @@ class Reads:
             durable.pins -= 1
         stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
         if position < durable.tail:
-            found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
-            answer = _records(durable, found, request)
+            answer = await self._catch_up_later(durable, position, known)
             answer.headers.append(stamp)
             return answer
         fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
@@ -129,7 +144,7 @@ def _end(waiter: "asyncio.Future[None]") -> None:
         waiter.set_result(None)
 
 
-def _records(durable: DurableStream, found: Slice, request: Request) -> Response:
+def _records(durable: DurableStream, found: Slice, known: bytes | None) -> Response:
     up_to_date = found.next == durable.tail
     closed = up_to_date and durable.closed
     marks = ":c" if closed else ":t" if up_to_date else ""
@@ -144,8 +159,7 @@ def _records(durable: DurableStream, found: Slice, request: Request) -> Response
         fields.append(_UP_TO_DATE)
     if closed:
         fields.append(_CLOSED)
-    if_none_match = request.headers.get(b"if-none-match")
-    if if_none_match is not None and headers.matches_etag(if_none_match, etag):
+    if known is not None and headers.matches_etag(known, etag):
         return Response(304, fields)
     return Response(200, fields, b"[%b]" % found.data[:-1] if durable.stream.is_json else found.data)
 

@@ -61,9 +61,9 @@ class HttpServer:
         return self._state.bytes_out
 
     @property
-    def body_bytes(self) -> int:
-        """Bytes held now of request bodies that have not arrived completely."""
-        return self._state.body_bytes
+    def request_bytes(self) -> int:
+        """Bytes held now of requests that are incomplete or wait for their turn."""
+        return self._state.request_bytes
 
     def requests_by_class(self) -> dict[str, int]:
         """Return the answers since the start by status class, such as ``2xx``."""

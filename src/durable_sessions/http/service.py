@@ -13,6 +13,7 @@ from durable_sessions.http.app import Application
 from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
+from durable_sessions.http.pace import Pace
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.server import HttpServer
 from durable_sessions.http.signing import Keyring
@@ -77,7 +78,8 @@ class Service:
         self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
         self.maintenance = Maintenance(self.archive, self._clock, limits)
         cursors = Cursors(self._clock, self._ids)
-        self._events = EventSource(self.partition, cursors, limits)
+        pace = Pace(limits.turn_bytes_max)
+        self._events = EventSource(self.partition, cursors, limits, pace)
         self._webhooks = WebhookSender(keyring, self._clock, limits)
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
@@ -91,7 +93,7 @@ class Service:
             self._events,
             self._webhooks,
         )
-        reads = Reads(self.partition, self._events, cursors, limits, settings.long_poll_seconds)
+        reads = Reads(self.partition, self._events, cursors, limits, pace, settings.long_poll_seconds)
         self.app = Application(
             Operations(self.partition, self.archive, self.flusher, metrics),
             StreamsFace(self.partition, reads, limits, settings.public_url),

@@ -50,7 +50,7 @@ class Keyring:
             raise SettingsError(problem=f"The key file {path} cannot be read: {error}.") from error
         try:
             keys = msgspec.json.decode(content, type=_KeyFile)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _damaged(path, str(error)) from error
         if keys.version != _VERSION:
             raise _damaged(path, f"its version is {keys.version}, this program reads {_VERSION}")

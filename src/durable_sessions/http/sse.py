@@ -1,19 +1,19 @@
 """Server-sent events: each frame is encoded once and shared by all subscribers of a stream."""
 
 import asyncio
-import re
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 
+from durable_sessions.errors import OverloadedError
 from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.pace import Pace
 from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.reading import Slice
 from durable_sessions.streams import content, offsets
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+_WHOLE = -1  # where a fan-out's last whole frame stands; no stream has this position
 
 
 def is_base64(durable: DurableStream) -> bool:
@@ -23,9 +23,12 @@ def is_base64(durable: DurableStream) -> bool:
 
 def data_event(payload: bytes) -> bytes:
     """Return text as one data event; its lines are joined by line feeds on the other side."""
-    if b"\n" not in payload and b"\r" not in payload:
-        return b"event: data\n" + _data_line(payload) + b"\n"
-    return b"event: data\n" + b"".join(map(_data_line, _LINE_END.split(payload))) + b"\n"
+    lines = b"\n" + payload
+    if b"\r" in lines:
+        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    # A reader drops one space after the colon, so a line that begins with one gets another.
+    lines = lines.replace(b"\n", b"\ndata:").replace(b"\ndata: ", b"\ndata:  ")
+    return b"event: data%b\n\n" % lines
 
 
 def control_event(position: int, cursor: int, *, up_to_date: bool, closed: bool) -> bytes:
@@ -52,19 +55,50 @@ def complete_utf8(data: bytes) -> int:
     return len(data)
 
 
-def _data_line(line: bytes) -> bytes:
-    # A reader drops one space after the colon, so a line that begins with one gets another.
-    return (b"data: " if line[:1] == b" " else b"data:") + line + b"\n"
+class Shelf:
+    """Bounds what the encoded frames of all streams take; what was put there first leaves first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._sizes: dict[tuple[Fanout, int], int] = {}
+        self._bytes = 0
+
+    def put(self, fanout: "Fanout", start: int, size: int) -> None:
+        """Count what a fan-out keeps under ``start``; older things are dropped if it is too much."""
+        self.drop(fanout, start)
+        self._sizes[fanout, start] = size
+        self._bytes += size
+        while self._bytes > self._bytes_max:
+            oldest, start = next(iter(self._sizes))
+            oldest.forget(start)
+
+    def drop(self, fanout: "Fanout", start: int) -> None:
+        """Count something no longer."""
+        self._bytes -= self._sizes.pop((fanout, start), 0)
 
 
 class Fanout:
     """The frames of one stream that its subscribers are being sent; kept while it has any."""
 
-    def __init__(self, frames_max: int) -> None:
+    def __init__(self, shelf: Shelf, frames_max: int) -> None:
+        self._shelf = shelf
         self._frames_max = frames_max
-        self._data: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
+        self._data: dict[int, tuple[int, bytes]] = {}
         self._whole: tuple[tuple[int, int, int, bool, bool], bytes] | None = None
         self.subscribers = 0
+
+    def forget(self, start: int) -> None:
+        """Drop the event that begins at ``start``, or the last whole frame."""
+        if start == _WHOLE:
+            self._whole = None
+        else:
+            self._data.pop(start, None)
+        self._shelf.drop(self, start)
+
+    def close(self) -> None:
+        """Drop everything: the last subscriber has left."""
+        for start in (_WHOLE, *self._data):
+            self.forget(start)
 
     def cached(self, start: int) -> tuple[int, bytes] | None:
         """Return the data event that begins at a position, and the position after it."""
@@ -85,8 +119,9 @@ class Fanout:
                 return None
             event = data_event(data)
         self._data[found.first] = (following, event)
+        self._shelf.put(self, found.first, len(event))
         if len(self._data) > self._frames_max:
-            self._data.popitem(last=False)
+            self.forget(next(iter(self._data)))
         return following, event
 
     def frame(self, start: int, following: int, event: bytes, cursor: int, durable: DurableStream) -> bytes:
@@ -95,18 +130,23 @@ class Fanout:
         closed = durable.closed and up_to_date
         key = (start, following, cursor, up_to_date, closed)
         if self._whole is None or self._whole[0] != key:
-            self._whole = key, event + control_event(following, cursor, up_to_date=up_to_date, closed=closed)
+            whole = event + control_event(following, cursor, up_to_date=up_to_date, closed=closed)
+            self._whole = key, whole
+            self._shelf.put(self, _WHOLE, len(whole))
+            return whole
         return self._whole[1]
 
 
 class EventSource:
     """Follows streams for subscribers: catches up, then sends what becomes durable."""
 
-    def __init__(self, partition: Partition, cursors: Cursors, limits: Limits) -> None:
+    def __init__(self, partition: Partition, cursors: Cursors, limits: Limits, pace: Pace) -> None:
         self._partition = partition
         self._cursors = cursors
         self._limits = limits
+        self._pace = pace
         self._fanouts: dict[DurableStream, Fanout] = {}
+        self._shelf = Shelf(limits.sse_shared_bytes_max)
         self.draining = False
 
     @property
@@ -122,7 +162,7 @@ class EventSource:
         Nothing is queued per subscriber: one that has fallen behind takes its next frame from
         where it stands, so it costs no memory and slows nobody.
         """
-        fanout = self._fanouts.setdefault(durable, Fanout(self._limits.sse_shared_frames_max))
+        fanout = self._fanouts.setdefault(durable, Fanout(self._shelf, self._limits.sse_shared_frames_max))
         fanout.subscribers += 1
         durable.pins += 1
         pulse = Pulse(self._limits)
@@ -139,7 +179,11 @@ class EventSource:
                     frame = await self._next_frame(fanout, durable, position, floor)
                 if durable.removed or self.draining or pulse.over or self._ended(durable, position):
                     return
-                await pulse.wait(self._partition.published.wait(durable))
+                try:
+                    waiter = self._partition.published.wait(durable)
+                except OverloadedError:
+                    return  # the subscriber comes again, and is told so
+                await pulse.wait(waiter)
                 frame = await self._next_frame(fanout, durable, position, floor)
                 if frame is None and (pulse.due() or self._ended(durable, position)):
                     self._partition.touch(durable)
@@ -151,6 +195,7 @@ class EventSource:
             fanout.subscribers -= 1
             if not fanout.subscribers:
                 self._fanouts.pop(durable, None)
+                fanout.close()
 
     async def _next_frame(
         self, fanout: Fanout, durable: DurableStream, position: int, floor: int
@@ -159,10 +204,12 @@ class EventSource:
             return None
         cached = fanout.cached(position)
         if cached is None:
+            await self._pace.room()
             found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
             cached = fanout.encode(durable, found)
             if cached is None:
                 return None
+            self._pace.count(len(cached[1]))
         following, event = cached
         cursor = max(floor, self._cursors.now())
         return following, fanout.frame(position, following, event, cursor, durable)

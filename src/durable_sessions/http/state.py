@@ -49,7 +49,10 @@ class ServerState:
         self.nobody_left.set()
         self.peers_total = 0
         self.answers = [0] * 6  # by the first digit of the status
-        self.body_bytes = 0  # in request bodies that have not arrived completely
+        self.request_bytes = 0  # of requests that are incomplete or wait for their turn
+        self._untaken: dict[Peer, bytes] = {}  # what peers do not take, the longest wait first
+        self._holders: dict[int, int] = {}  # of the same piece, by its identity
+        self._untaken_bytes = 0
         self._bytes_in = 0
         self._bytes_out = 0
 
@@ -73,11 +76,40 @@ class ServerState:
         """Go on with the same connection under another protocol."""
         self.peers.discard(peer)
         self.peers.add(successor)
+        if peer in self._untaken:
+            self._untaken[successor] = self._untaken.pop(peer)
 
     def remove(self, peer: Peer) -> None:
         """Forget a connection that was lost."""
+        self.answer_taken(peer)
         self.peers.discard(peer)
         self._bytes_in += peer.bytes_in
         self._bytes_out += peer.bytes_out
         if not self.peers:
             self.nobody_left.set()
+
+    def answer_waits(self, peer: Peer, piece: bytes) -> None:
+        """Note that ``peer`` does not take ``piece``; if all that is too much, cut who has waited longest.
+
+        Who reads does not stand here for long, so it is those who do not read that are cut. A
+        piece that many are being sent is counted once.
+        """
+        self._untaken[peer] = piece
+        holders = self._holders.get(id(piece), 0)
+        self._holders[id(piece)] = holders + 1
+        if not holders:
+            self._untaken_bytes += len(piece)
+        while self._untaken_bytes > self.limits.untaken_bytes_max and len(self._untaken) > 1:
+            longest = next(iter(self._untaken))
+            self.answer_taken(longest)
+            longest.abort()
+
+    def answer_taken(self, peer: Peer) -> None:
+        """Note that ``peer`` has taken its answer, or never will."""
+        piece = self._untaken.pop(peer, None)
+        if piece is None:
+            return
+        self._holders[id(piece)] -= 1
+        if not self._holders[id(piece)]:
+            del self._holders[id(piece)]
+            self._untaken_bytes -= len(piece)

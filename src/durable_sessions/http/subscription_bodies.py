@@ -68,9 +68,11 @@ def decode(body: bytes, shape: type[T], send: str) -> T:
     """Return a body in its shape, or say what to send."""
     try:
         return msgspec.json.decode(body, type=shape)
+    except UnicodeDecodeError:
+        problem = "it is not UTF-8"
     except (msgspec.DecodeError, RecursionError) as error:
         problem = str(error) or "it nests too deeply"
-        raise InvalidRequestError(problem=f"The body is not usable: {problem}. Send {send}.") from None
+    raise InvalidRequestError(problem=f"The body is not usable: {problem}. Send {send}.")
 
 
 def subscribe_request(body: bytes, base_url: str, limits: Limits) -> Subscribe:

@@ -155,7 +155,7 @@ class WebhookSender:
                 return False
         try:
             return msgspec.json.decode(body, type=_Answer).done
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
 
 

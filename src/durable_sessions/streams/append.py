@@ -63,8 +63,7 @@ def decide(
                 stream.tail, closed=False, producer=repeat, duplicate=True
             )
     if request.if_tail is not None and stream.tail not in request.if_tail:
-        expected = " or ".join(offsets.encode(tail) for tail in sorted(request.if_tail)) or "no known offset"
-        raise PreconditionFailedError(tail=offsets.encode(stream.tail), expected=expected)
+        raise PreconditionFailedError(tail=offsets.encode(stream.tail))
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         raise SequenceConflictError(sent=request.seq, last=stream.last_seq)
     if close_only:

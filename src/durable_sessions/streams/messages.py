@@ -6,6 +6,7 @@ that without its last comma, and ``]``. Nothing is ever decoded and encoded agai
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -15,9 +16,13 @@ from durable_sessions.limits import Limits
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _SPACE = b" \t\n\r"
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKET = re.compile(rb"[\[\]{}]")
-_ESCAPE = re.compile(rb"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
+# Possessive throughout: a body is gone over once, however it is made, and nothing is kept to go back to.
+# Brackets as they open and then close, after whatever else there is.
+_BRACKETS = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[{]*+)([\]}]*+)', re.DOTALL)
+# The escape of a surrogate, or the end, after whatever else there is.
+_SURROGATE = re.compile(
+    rb"((?:[^\\]++|\\(?!u[dD][89a-fA-F]).)*+)(\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\Z)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +64,40 @@ def _values(body: bytes, limits: Limits) -> list[bytes]:
     _check_utf8(body)
     is_array = body.lstrip(_SPACE)[:1] == b"["
     try:
-        found = _ARRAY.decode(body) if is_array else [_VALUE.decode(body)]
-        values = [bytes(value) for value in found]
+        values = _cut(body, is_array=is_array, limits=limits)
     except RecursionError:
         raise _too_deep(limits) from None
     except msgspec.DecodeError as error:
-        values = _values_with_lone_surrogates(body, is_array=is_array, error=error)
-    if len(values) > limits.append_messages_max:
-        raise InvalidRequestError(
-            problem=f"The body holds {len(values)} messages; send at most {limits.append_messages_max}."
-        )
+        values = _values_with_lone_surrogates(body, is_array=is_array, error=error, limits=limits)
     for value in values:
         if value.count(b"[") + value.count(b"{") > limits.json_depth_max:
             _check_depth(value, limits)
     return values
+
+
+def _cut(body: bytes, *, is_array: bool, limits: Limits) -> list[bytes]:
+    if not is_array:
+        return [bytes(_VALUE.decode(body))]
+    if body.count(b",") >= limits.append_messages_max:
+        _require_few(body, limits.append_messages_max)
+    return [bytes(value) for value in _ARRAY.decode(body)]
+
+
+def _require_few(body: bytes, messages_max: int) -> None:
+    """Refuse an array of too many messages before a list of them all takes many times its memory."""
+    try:
+        _few(messages_max).decode(body)
+    except msgspec.ValidationError:
+        raise InvalidRequestError(
+            problem=f"The body holds too many messages; send at most {messages_max}."
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _few(messages_max: int) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Return a decoder of arrays that stops at the first message too many; one of lists does not."""
+    slots = [(f"message_{number}", msgspec.Raw, msgspec.Raw()) for number in range(messages_max)]
+    return msgspec.json.Decoder(msgspec.defstruct("Few", slots, array_like=True, forbid_unknown_fields=True))
 
 
 def _check_utf8(body: bytes) -> None:
@@ -82,38 +107,41 @@ def _check_utf8(body: bytes) -> None:
         raise InvalidJsonError(problem=f"byte {error.start} is not UTF-8") from None
 
 
-def _values_with_lone_surrogates(body: bytes, *, is_array: bool, error: msgspec.DecodeError) -> list[bytes]:
+def _values_with_lone_surrogates(
+    body: bytes, *, is_array: bool, error: msgspec.DecodeError, limits: Limits
+) -> list[bytes]:
     r"""Cut a body again whose only fault may be an escape such as ``\ud800`` without its partner.
 
     RFC 8259 allows those and we keep them, but the decoder refuses them. So a copy is cut in
     which each surrogate escape is replaced by another escape of the same length.
     """
-    shadow = _ESCAPE.sub(lambda m: m[0] if len(m[0]) == 2 else b"\\u0020", body)
+    shadow = _SURROGATE.sub(lambda m: m[1] + b"\\u0020" if m[2] else m[1], body)
     if shadow == body:
         raise InvalidJsonError(problem=str(error)) from None
     try:
-        found = _ARRAY.decode(shadow) if is_array else [_VALUE.decode(shadow)]
+        found = _cut(shadow, is_array=is_array, limits=limits)
     except msgspec.DecodeError as second:
         raise InvalidJsonError(problem=str(second)) from None
     except RecursionError:
         raise InvalidJsonError(problem="it nests too deeply") from None
     values = []
     at = body.index(b"[") + 1 if is_array else 0
-    for raw in found:
+    for shadowed in found:
         while body[at] in b" \t\n\r,":
             at += 1
-        length = len(bytes(raw))
-        values.append(body[at : at + length])
-        at += length
+        values.append(body[at : at + len(shadowed)])
+        at += len(shadowed)
     return values
 
 
 def _check_depth(value: bytes, limits: Limits) -> None:
     depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b"", value)):
-        depth += 1 if bracket in b"[{" else -1
+    for run in _BRACKETS.finditer(value):
+        opened, closed = run.span(1), run.span(2)
+        depth += opened[1] - opened[0]
         if depth > limits.json_depth_max:
             raise _too_deep(limits)
+        depth -= closed[1] - closed[0]
 
 
 def _too_deep(limits: Limits) -> InvalidJsonError:

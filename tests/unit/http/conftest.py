@@ -32,4 +32,4 @@ async def serve(anyio_backend: object) -> AsyncIterator[Serve]:
     for server in servers:
         await server.shutdown(0)
         assert server.open_connections == 0
-        assert server.body_bytes == 0
+        assert server.request_bytes == 0

@@ -64,7 +64,7 @@ class Background:
         self._ready.set()
         await self._stop.wait()
         await self._server.shutdown(0)
-        assert self._server.body_bytes == 0
+        assert self._server.request_bytes == 0
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)

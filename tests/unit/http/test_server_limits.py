@@ -170,13 +170,13 @@ async def trickle(peer: Peer) -> None:
 
 
 async def test_bodies_of_all_connections_together(serve: Serve) -> None:
-    server = await serve(incomplete_body_bytes_max=100_000)
+    server = await serve(request_bytes_max=100_000)
     parts = post(b"x" * 50_000)[:-1]
     async with await Peer.connect(server.port) as one, await Peer.connect(server.port) as two:
         await one.send(parts)
         await two.send(parts)
         await asyncio.sleep(0.1)
-        assert server.body_bytes == 99_998
+        assert server.request_bytes == 99_998
         reply = await refused(server.port, post(b"x" * 50_000)[:-1], 503, "overloaded")
         assert reply.headers[b"retry-after"] == b"1"
         assert (await one.ask(b"x")).status == 200

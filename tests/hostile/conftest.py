@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile.arena import LIMITS, SETTINGS, Arena
+from tests.support.process import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def limits() -> dict[str, float]:
+    """What a module's server has for limits beside the usual ones."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory, limits: dict[str, float]) -> Iterator[Arena]:
+    data = tmp_path_factory.mktemp("hostile") / "data"
+    with ServerProcess(data, *SETTINGS, limits={**LIMITS, **limits}) as server:
+        yield Arena(server)
+        assert server.terminate() == 0

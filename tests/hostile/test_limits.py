@@ -1,0 +1,366 @@
+"""Every limit that a stranger can reach is pressed on: what is at it passes, what is beyond it is refused."""
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from durable_sessions.limits import DEFAULT_LIMITS, names
+from tests.hostile.arena import MIB, Arena
+from tests.hostile.crowding import strangers
+from tests.hostile.stranger import PATIENCE_SECONDS, Stranger, request
+
+pytestmark = pytest.mark.anyio
+
+PRESSED = {
+    "append_body_bytes_max": "test_bulk.test_what_is_huge_is_refused",
+    "append_messages_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "json_depth_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "path_bytes_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "content_type_bytes_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "target_bytes_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "header_bytes_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "header_count_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "producer_id_bytes_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "producers_per_stream_max": "test_limits.test_producers",
+    "stream_seq_bytes_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "producer_number_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "ttl_seconds_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "fork_depth_max": "test_limits.test_forks_of_forks",
+    "read_chunk_bytes_max": "test_limits.test_one_read",
+    "pending_bytes_max": "test_limits.test_appends_that_are_not_durable_yet",
+    "unflushed_bytes_max": "test_limits.test_appends_that_are_not_in_the_bucket_yet",
+    "memory_bytes_max": "test_live.test_large_events_on_many_streams",
+    "block_cache_bytes_max": "test_live.test_large_events_on_many_streams",
+    "waiters_max": "test_limits.test_readers_who_wait",
+    "connections_max": "test_limits.test_connections",
+    "refused_connections_max": "test_limits.test_connections",
+    "pipeline_requests_max": "test_bulk.test_pipelines_with_large_heads",
+    "header_seconds_max": "test_slow.test_heads_that_never_end",
+    "body_seconds_max": "test_slow.test_bodies_that_never_end",
+    "idle_seconds_max": "test_slow.test_connections_without_a_request",
+    "write_stall_seconds_max": "test_slow.test_answers_that_nobody_reads",
+    "write_buffer_bytes_max": "test_live.test_subscribers_who_stop_reading",
+    "turn_bytes_max": "test_live.test_large_records_that_wake_a_herd",
+    "untaken_bytes_max": "test_slow.test_answers_that_are_read_byte_by_byte",
+    "read_ahead_bytes_max": "test_bulk.test_bodies_that_wait_for_their_turn",
+    "request_bytes_max": "test_bulk.test_bodies_that_wait_for_their_turn",
+    "linger_seconds_max": "test_limits.test_who_is_refused_and_sends_on",
+    "linger_bytes_max": "test_limits.test_who_is_refused_and_sends_on",
+    "sse_seconds_max": "test_limits.test_how_long_a_stream_is_followed",
+    "sse_heartbeat_seconds_max": "test_limits.test_how_long_a_stream_is_followed",
+    "sse_shared_frames_max": "test_live.test_large_events_on_many_streams",
+    "sse_shared_bytes_max": "test_live.test_large_events_on_many_streams",
+    "subscriptions_max": "test_subscriptions.test_more_subscriptions_and_streams_than_there_may_be",
+    "subscription_streams_max": "test_subscriptions.test_more_subscriptions_and_streams_than_there_may_be",
+    "subscription_text_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "lease_milliseconds_min": "test_limits.test_at_the_limit_and_beyond_it",
+    "lease_milliseconds_max": "test_limits.test_at_the_limit_and_beyond_it",
+    "webhook_seconds_max": "test_subscriptions.test_receivers_that_are_traps",
+    "webhook_answer_bytes_max": "test_subscriptions.test_receivers_that_are_traps",
+    "webhook_deliveries_max": "test_subscriptions.test_receivers_that_are_traps",
+}
+"""Which test presses on which limit."""
+
+OUT_OF_REACH = {
+    *(
+        "flush_bytes_max",
+        "flush_retry_seconds",
+        "last_flush_seconds_max",
+        "era_seconds",
+        "active_streams_max",
+    ),
+    *("maintenance_seconds", "compaction_small_bytes_max", "compaction_segments_min", "compaction_bytes_max"),
+    *("compaction_memory_bytes_max", "damaged_retry_seconds", "checkpoints_max", "checkpoint_rows_max"),
+    *(
+        "delete_within_seconds",
+        "garbage_grace_seconds",
+        "garbage_max",
+        "sweep_seconds",
+        "orphan_grace_seconds",
+    ),
+    *("manifests_kept_max", "batch_bytes_max", "log_segment_bytes_max", "clean_up_seconds_max"),
+    *(
+        "touch_lag_seconds_max",
+        "expiry_sweep_seconds",
+        "removals_per_sweep_max",
+        "idle_touch_lag_seconds_max",
+    ),
+    *("shutdown_seconds_max", "wake_streams_listed_max", "matched_streams_max", "lease_milliseconds_default"),
+    *("webhook_retry_seconds_max", "resolver_threads_max", "token_seconds_max"),
+}
+"""What paces the server's own work; nothing that is asked can go beyond it."""
+
+CONNECTIONS = 60
+REFUSED = 5
+WAITERS = 20
+PRODUCERS = 3
+DEPTH = 3
+PENDING_BYTES = 3 * MIB
+UNFLUSHED_BYTES = 6 * MIB
+LINGER_BYTES = 2 * MIB
+TEXT = b"Content-Type: text/plain"
+
+
+@pytest.fixture(scope="module")
+def limits() -> dict[str, float]:
+    return {
+        "connections_max": CONNECTIONS,
+        "refused_connections_max": REFUSED,
+        "waiters_max": WAITERS,
+        "producers_per_stream_max": PRODUCERS,
+        "fork_depth_max": DEPTH,
+        "pending_bytes_max": PENDING_BYTES,
+        "unflushed_bytes_max": UNFLUSHED_BYTES,
+        "linger_seconds_max": 1.0,
+        "linger_bytes_max": LINGER_BYTES,
+        "sse_seconds_max": 2.0,
+        "sse_heartbeat_seconds_max": 0.5,
+    }
+
+
+@pytest.fixture
+async def client(arena: Arena) -> AsyncIterator[Stranger]:
+    """One connection that is served whatever happens, with nothing left to flush."""
+    async with await Stranger.connect(arena.port) as client:
+        assert (await client.ask(request(b"POST", b"/v1/admin/flush", body=b""))).status == 200
+        yield client
+
+
+def test_no_limit_is_forgotten() -> None:
+    assert PRESSED.keys() | OUT_OF_REACH == set(names())
+    assert not PRESSED.keys() & OUT_OF_REACH
+    for test in PRESSED.values():
+        module, _, name = test.partition(".")
+        assert hasattr(importlib.import_module(f"tests.hostile.{module}"), name), test
+
+
+def put(path: bytes, *lines: bytes) -> bytes:
+    return request(b"PUT", b"/v1/stream/" + path, *lines, body=b"")
+
+
+def post(path: bytes, *lines: bytes, body: bytes = b"x") -> bytes:
+    return request(b"POST", b"/v1/stream/" + path, TEXT, *lines, body=body)
+
+
+def produce(producer: bytes, number: bytes = b"0", seq: bytes = b"0") -> bytes:
+    return post(b"edge", b"Producer-Id: " + producer, b"Producer-Epoch: " + number, b"Producer-Seq: " + seq)
+
+
+def json_append(body: bytes) -> bytes:
+    return request(b"POST", b"/v1/stream/edge-json", b"Content-Type: application/json", body=body)
+
+
+def subscribe(size: int, lease: int) -> bytes:
+    body = b'{"type":"pull-wake","wake_stream":"w","pattern":"%b","lease_ttl_ms":%d}' % (b"p" * size, lease)
+    return request(b"PUT", b"/v1/stream/__ds/subscriptions/edge-%d-%d" % (size, lease), body=body)
+
+
+def fill(size: int) -> bytes:
+    """Return a request whose headers take so many bytes."""
+    first = [b"X: " + b"v" * 15_999] * 4
+    return request(b"GET", b"/livez", *first, b"Y: " + b"v" * (size - 4 * 16_000 - len("HostexampleY")))
+
+
+LIMITS = DEFAULT_LIMITS
+EDGES: dict[str, tuple[bytes, int, bytes, int, str]] = {
+    "messages": (
+        json_append(b"[" + b"1," * 9_999 + b"1]"),
+        204,
+        json_append(b"[" + b"1," * 10_000 + b"1]"),
+        400,
+        "invalid_request",
+    ),
+    "depth": (
+        json_append(b"[" + b"[" * 128 + b"]" * 129),
+        204,
+        json_append(b"[" + b"[" * 129 + b"]" * 130),
+        400,
+        "invalid_json",
+    ),
+    "path": (put(b"p" * 1024), 201, put(b"p" * 1025), 400, "invalid_path"),
+    "encoded path": (put(b"%c3%a9" * 512), 201, put(b"%c3%a9" * 512 + b"a"), 400, "invalid_path"),
+    "content type": (
+        put(b"t", b"Content-Type: a/" + b"b" * 254),
+        201,
+        put(b"t2", b"Content-Type: a/" + b"b" * 255),
+        400,
+        "invalid_header",
+    ),
+    "target": (
+        request(b"GET", b"/" + b"a" * 16_383),
+        404,
+        request(b"GET", b"/" + b"a" * 16_384),
+        414,
+        "target_too_long",
+    ),
+    "header bytes": (fill(65_536), 200, fill(65_537), 431, "headers_too_large"),
+    "header lines": (
+        request(b"GET", b"/livez", *[b"X: y"] * 127),
+        200,
+        request(b"GET", b"/livez", *[b"X: y"] * 128),
+        431,
+        "headers_too_large",
+    ),
+    "producer id": (produce(b"p" * 4096), 200, produce(b"p" * 4097), 400, "invalid_header"),
+    "producer epoch": (
+        produce(b"q", b"%d" % LIMITS.producer_number_max),
+        200,
+        produce(b"q", b"%d" % (LIMITS.producer_number_max + 1)),
+        400,
+        "invalid_header",
+    ),
+    "producer seq": (
+        produce(b"q", b"%d" % LIMITS.producer_number_max, b"%d" % LIMITS.producer_number_max),
+        409,
+        produce(b"q", b"0", b"%d" % (LIMITS.producer_number_max + 1)),
+        400,
+        "invalid_header",
+    ),
+    "sequence": (
+        post(b"edge", b"Stream-Seq: " + b"s" * 4096),
+        204,
+        post(b"edge", b"Stream-Seq: " + b"t" * 4097),
+        400,
+        "invalid_header",
+    ),
+    "TTL": (
+        put(b"ttl", b"Stream-TTL: %d" % LIMITS.ttl_seconds_max),
+        201,
+        put(b"ttl2", b"Stream-TTL: %d" % (LIMITS.ttl_seconds_max + 1)),
+        400,
+        "invalid_header",
+    ),
+    "pattern": (subscribe(1024, 5000), 201, subscribe(1025, 5000), 400, "INVALID_REQUEST"),
+    "shortest lease": (subscribe(1, 1000), 201, subscribe(1, 999), 400, "INVALID_REQUEST"),
+    "longest lease": (subscribe(1, 600_000), 201, subscribe(1, 600_001), 400, "INVALID_REQUEST"),
+}
+
+
+async def test_at_the_limit_and_beyond_it(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"edge")
+    await arena.create(b"edge-json", b"application/json")
+    for what, (within, passed, beyond, status, code) in EDGES.items():
+        assert (await client.ask(within)).status == passed, what
+        answer = await arena.ask(beyond)
+        assert (answer.status, answer.error) == (status, code), what
+
+
+async def test_producers(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"produced")
+    produced = [produce(b"p%d" % number).replace(b"edge", b"produced") for number in range(PRODUCERS + 1)]
+    assert [(await client.ask(one)).status for one in produced] == [200] * PRODUCERS + [409]
+    assert (await client.ask(produced[-1])).error == "too_many_producers"
+    assert (await client.ask(produced[0])).status == 204, "a repeat of a known one"
+
+
+async def test_forks_of_forks(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"fork-0")
+    for depth in range(1, DEPTH + 2):
+        answer = await client.ask(
+            put(b"fork-%d" % depth, b"Stream-Forked-From: /v1/stream/fork-%d" % (depth - 1))
+        )
+        assert answer.status == (201 if depth <= DEPTH else 409)
+    assert answer.error == "fork_too_deep"
+
+
+async def test_one_read(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"read", body=b"x" * (MIB + 1))
+    answer = await client.ask(request(b"GET", b"/v1/stream/read"))
+    assert (len(answer.body), b"stream-up-to-date" in answer.headers) == (MIB, False)
+    await arena.create(b"read-json", b"application/json", body=b'["' + b"y" * 2 * MIB + b'","z"]')
+    answer = await client.ask(request(b"GET", b"/v1/stream/read-json"))
+    assert len(answer.body) == 2 * MIB + 4, "one message, however large"
+
+
+async def test_appends_that_are_not_durable_yet(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"pending")
+    assert (await client.ask(post(b"pending", body=b"x" * (PENDING_BYTES - 1000)))).status == 204
+    answer = await client.ask(post(b"pending", body=b"x" * (PENDING_BYTES + 1)))
+    assert (answer.status, answer.error) == (503, "overloaded")
+
+
+async def test_appends_that_are_not_in_the_bucket_yet(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"unflushed")
+    large = post(b"unflushed", body=b"x" * (UNFLUSHED_BYTES // 3))
+    answers = [await client.ask(large) for _ in range(4)]
+    assert 503 in [answer.status for answer in answers]
+    assert {answer.status for answer in answers} == {204, 503}
+    assert (await client.ask(request(b"POST", b"/v1/admin/flush", body=b""))).status == 200
+    assert (await client.ask(large)).status == 204
+
+
+async def gauge(client: Stranger, name: bytes) -> int:
+    metrics = (await client.ask(request(b"GET", b"/metrics"))).body
+    return int(float(metrics.split(b"\ndurable_sessions_%b " % name)[1].split(b"\n")[0]))
+
+
+async def reached(client: Stranger, name: bytes, value: int) -> None:
+    """Wait until a gauge stands at a value."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while await gauge(client, name) != value:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("live", [b"long-poll", b"sse"])
+async def test_readers_who_wait(arena: Arena, client: Stranger, live: bytes) -> None:
+    path = b"waited-" + live
+    await arena.create(path)
+    wait = request(b"GET", b"/v1/stream/%b?offset=now&live=long-poll" % path)
+    async with strangers(arena, WAITERS) as waiting:
+        for reader in waiting:
+            await reader.send(wait)
+        await reached(client, b"waiting_readers", WAITERS)
+        answer = await client.ask(wait.replace(b"live=long-poll", b"live=" + live))
+        assert (answer.status, answer.error) == (503, "overloaded")
+        assert (await client.ask(post(path))).status == 204
+        assert [(await reader.answer()).status for reader in waiting] == [200] * WAITERS
+    await reached(client, b"waiting_readers", 0)
+
+
+async def test_a_subscriber_who_finds_no_place_to_wait(arena: Arena, client: Stranger) -> None:
+    """It was let in, and when it has caught up all places are taken: its answer ends in good order."""
+    await arena.create(b"crowded", body=b"x" * (UNFLUSHED_BYTES * 2 // 5))
+    assert (await client.ask(post(b"crowded", body=b"x" * (UNFLUSHED_BYTES * 2 // 5)))).status == 204
+    async with (
+        strangers(arena, 1, receive_buffer_bytes=4096) as (slow,),
+        strangers(arena, WAITERS) as waiting,
+    ):
+        await slow.send(request(b"GET", b"/v1/stream/crowded?offset=-1&live=sse"))
+        for reader in waiting:
+            await reader.send(request(b"GET", b"/v1/stream/crowded?offset=now&live=long-poll"))
+        await reached(client, b"waiting_readers", WAITERS)
+        assert (await slow.answer()).whole
+    assert "Traceback" not in arena.server.log.read_text()
+
+
+async def test_connections(arena: Arena, client: Stranger) -> None:
+    await reached(client, b"http_connections", 1)
+    async with strangers(arena, CONNECTIONS - 1):
+        await reached(client, b"http_connections", CONNECTIONS)
+        async with strangers(arena, 40) as more:
+            told = [await one.refused(b"") for one in more]
+        assert [] in told, "cut at once: too many even to be told"
+        refusals = [[(answer.status, answer.error) for answer in answers] for answers in told if answers]
+        assert refusals
+        assert all(refusal == [(503, "overloaded")] for refusal in refusals)
+        assert (await client.ask(request(b"GET", b"/livez"))).status == 200
+    await reached(client, b"http_connections", 1)
+    assert (await arena.ask(request(b"GET", b"/livez"))).status == 200
+
+
+async def test_who_is_refused_and_sends_on(arena: Arena) -> None:
+    head = request(b"POST", b"/v1/stream/x", TEXT, b"Content-Length: 999999999")
+    async with await Stranger.connect(arena.port) as one, await Stranger.connect(arena.port) as other:
+        assert not await one.send(head + b"x" * (LINGER_BYTES * 20)), "much is not thrown away for ever"
+        await other.send(head)
+        while await other.send(b"x"):  # neither is a little
+            await asyncio.sleep(0.05)
+
+
+async def test_how_long_a_stream_is_followed(arena: Arena, client: Stranger) -> None:
+    await arena.create(b"followed")
+    answer = await client.ask(request(b"GET", b"/v1/stream/followed?offset=now&live=sse"))
+    assert answer.whole
+    assert answer.body.count(b"event: control") >= 2, "a heartbeat at least"
