@@ -3,6 +3,18 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
+NEW_LOG_GAP = 2**40
+"""How far beyond what another log has flushed a new one begins: more than any log holds."""
+
+
+def continues(begins: int, flushed: int) -> bool:
+    """Say whether a log that begins at an address has all that came after a flush.
+
+    It reaches back to that flush, or it was begun anew on what the flush had left, and nothing of it
+    has been flushed yet.
+    """
+    return begins <= flushed or begins == flushed + NEW_LOG_GAP
+
 
 class Extent(NamedTuple):
     """A run of bytes in the batch at a position."""

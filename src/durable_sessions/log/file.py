@@ -10,11 +10,11 @@ from pathlib import Path
 
 from durable_sessions.errors import LogDamagedError, LogError
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.log import Extent
+from durable_sessions.log import NEW_LOG_GAP, Extent
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.extents import read_extents
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
-from durable_sessions.log.handoff import WriterThread
+from durable_sessions.log.handoff import Writer, WriterThread
 from durable_sessions.log.recovery import recover
 from durable_sessions.log.segment import ActiveSegment, Segment, read_batches
 
@@ -22,10 +22,6 @@ from durable_sessions.log.segment import ActiveSegment, Segment, read_batches
 def random_salt() -> int:
     """Return 64 unpredictable bits."""
     return secrets.randbits(64)
-
-
-NEW_LOG_GAP = 2**40
-"""How far beyond what another log has flushed a new one begins: more than any log holds."""
 
 
 class FileLog:
@@ -44,6 +40,7 @@ class FileLog:
         segment_bytes_max: int,
         disk: Disk,
         salt: Callable[[], int],
+        writer: Callable[[str], Writer],
     ) -> None:
         self.bytes_written = 0
         self.syncs = 0
@@ -60,7 +57,7 @@ class FileLog:
         self._failure: str | None = None
         self._floor = 0
         self._closed = False
-        self._writer = WriterThread("log-writer")
+        self._writer = writer("log-writer")
 
     @classmethod
     async def open(
@@ -70,6 +67,7 @@ class FileLog:
         segment_bytes_max: int = DEFAULT_LIMITS.log_segment_bytes_max,
         disk: Disk = REAL_DISK,
         salt: Callable[[], int] = random_salt,
+        writer: Callable[[str], Writer] = WriterThread,
     ) -> "FileLog":
         """Open the log in ``directory``, which is created if missing; no segment is created.
 
@@ -89,7 +87,15 @@ class FileLog:
             release, segments = await asyncio.to_thread(claim_and_recover)
         except OSError as error:
             raise LogError(reason=f"{directory} cannot be opened: {error}") from error
-        return cls(directory, segments, release, segment_bytes_max=segment_bytes_max, disk=disk, salt=salt)
+        return cls(
+            directory,
+            segments,
+            release,
+            segment_bytes_max=segment_bytes_max,
+            disk=disk,
+            salt=salt,
+            writer=writer,
+        )
 
     @property
     def begins_after(self) -> int:

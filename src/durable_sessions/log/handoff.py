@@ -9,6 +9,19 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from typing import Protocol
+
+
+class Writer(Protocol):
+    """Runs one blocking call at a time, each to its end, and answers in the event loop."""
+
+    def call(self, function: Callable[[], int]) -> asyncio.Future[int]:
+        """Run ``function``; it runs to its end even if the future is cancelled."""
+        ...
+
+    async def stop(self, last_call: Callable[[], None]) -> None:
+        """Let the call in flight finish, run ``last_call``, and end."""
+        ...
 
 
 class WriterThread:

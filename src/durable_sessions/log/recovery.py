@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from durable_sessions.errors import LogDamagedError, LogVersionError
+from durable_sessions.log import NEW_LOG_GAP
 from durable_sessions.log.disk import Disk, File, write_all
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, VERSION, BadHeaderError, SegmentHeader
 from durable_sessions.log.segment import PIECE_BYTES, Segment, read_batches
@@ -129,7 +130,7 @@ def _refuse_damaged_end(disk: Disk, segments: list[Segment]) -> None:
             end = _scan(file, before).end
         if end < before.size:
             raise _damaged(before, end, f"a frame is broken, and {newest.path.name} follows")
-    elif newest.base > 0:
+    elif 0 < newest.base < NEW_LOG_GAP:  # else it may be the first of a log on a bucket that has data
         raise _damaged(newest, 0, "it holds no batch, and the segments before it are missing")
 
 

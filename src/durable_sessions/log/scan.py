@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from durable_sessions.log import NEW_LOG_GAP
 from durable_sessions.log.disk import REAL_DISK, Disk, File
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, VERSION, BadHeaderError, SegmentHeader
 from durable_sessions.log.salt import find_salt
@@ -81,7 +82,7 @@ class LogScan:
             if found.header_damage is not None and not (newest and found.size <= HEADER_BYTES):
                 self.damage.append(found.header_damage)
             yield from self._frames_of(found, newest=newest)
-            if newest and not found.frames and before is None and found.base > 0:
+            if newest and not found.frames and before is None and 0 < found.base < NEW_LOG_GAP:
                 problem = "it holds no batch, and the segments before it are missing"
                 self.damage.append(Damage(found.path, 0, found.size, problem))
             before = found

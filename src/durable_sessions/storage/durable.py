@@ -41,7 +41,7 @@ class DurableStream:
         self.pins = 0
         self.index = RecordIndex()
         self.hot = HotRecords(json=stream.is_json)
-        self.waiters: set[asyncio.Future[None]] | None = None
+        self.waiters: dict[asyncio.Future[None], None] | None = None  # in the order in which they came
 
     @classmethod
     def of_flushed(cls, stream: Stream) -> "DurableStream":
@@ -53,7 +53,7 @@ class DurableStream:
         return durable
 
     def wake(self) -> None:
-        """Wake everyone who waits for this stream to change."""
+        """Wake everyone who waits for this stream to change, those who came first before the others."""
         waiters, self.waiters = self.waiters, None
         for waiter in waiters or ():
             if not waiter.done():

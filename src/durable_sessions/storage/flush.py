@@ -40,7 +40,7 @@ class Flusher:
 
     def start(self) -> None:
         """Begin to look after the partition."""
-        self._task = asyncio.create_task(self._run(), name="flusher")
+        self._task = asyncio.create_task(self._guarded_run(), name="flusher")
 
     async def close(self) -> None:
         """Flush everything if the bucket lets us; what is left stays in the log and is flushed next time."""
@@ -81,7 +81,17 @@ class Flusher:
         # Only what is flushed can leave memory, so that many streams in it are a reason, too.
         crowded = len(self._partition.state.by_id) >= 2 * self._limits.active_streams_max
         longest_ms = min(self._flush_ms, self._era_ms) if crowded else self._flush_ms
-        return waited_ms >= longest_ms or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
+        # A clock that was set back does not tell how long it has been: then it is time, too.
+        in_time = 0 <= waited_ms < longest_ms
+        return not in_time or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
+
+    async def _guarded_run(self) -> None:
+        try:
+            await self._run()
+        except Exception as error:
+            # A fault of ours. Nothing is lost, but going on could make it worse.
+            logger.exception("flusher_stopped")
+            self.failure = Failure(repr(error), self._clock.now_ms())
 
     async def _run(self) -> None:
         pause = _LOOK_SECONDS
@@ -95,7 +105,13 @@ class Flusher:
                     await asyncio.to_thread(release_memory)
             except (DurableSessionsError, sqlite3.Error):
                 pause = self._limits.flush_retry_seconds
-            if self._clock.now_ms() - rested >= self._era_ms:
+            if not 0 <= self._clock.now_ms() - rested < self._era_ms:
                 rested = self._clock.now_ms()
-                if await self._partition.rest():
-                    await asyncio.to_thread(release_memory)
+                await self._rest()
+
+    async def _rest(self) -> None:
+        try:
+            if await self._partition.rest():
+                await asyncio.to_thread(release_memory)
+        except DurableSessionsError:
+            pass  # the log has failed, and those who wait for it are told

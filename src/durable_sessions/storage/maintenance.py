@@ -44,7 +44,10 @@ class Maintenance:
         if await self.sweeper.collect() or await self.compactor.step():
             return True
         now_ms = self._clock.now_ms()
-        if self._swept_at_ms is None or now_ms - self._swept_at_ms >= self._limits.sweep_seconds * 1000:
+        # A clock that was set back does not tell how long it has been: then it is time, too.
+        if self._swept_at_ms is None or not (
+            0 <= now_ms - self._swept_at_ms < self._limits.sweep_seconds * 1000
+        ):
             await self.sweeper.sweep()
             self._swept_at_ms = now_ms
         return False

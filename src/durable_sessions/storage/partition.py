@@ -20,7 +20,7 @@ from durable_sessions.errors import (
     StreamNotFoundError,
 )
 from durable_sessions.limits import Limits
-from durable_sessions.log import Extent, Log
+from durable_sessions.log import Extent, Log, continues
 from durable_sessions.storage import batch
 from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
@@ -78,7 +78,7 @@ class Partition:
     ) -> "Partition":
         """Return a partition that has replayed its log and knows all that was acknowledged."""
         archive = archive or NothingArchived()
-        if log.begins_after > archive.flushed_through:
+        if not continues(log.begins_after, archive.flushed_through):
             raise ArchiveBehindError(begins=log.begins_after, flushed=archive.flushed_through)
         if log.ends_at is None:
             log.begin_after(archive.flushed_through)  # what it takes must not count as flushed
@@ -187,6 +187,7 @@ class Partition:
             raise StreamGoneError(path=key.path)
         now = self._clock.now_ms()
         if durable.stream.expired(now):
+            self.committer.require_running()  # else nobody can make sure that it stays gone
             kept_for_forks = durable.stream.forks > 0
             self._expire(key, now)
             raise StreamGoneError(path=key.path) if kept_for_forks else StreamNotFoundError(path=key.path)

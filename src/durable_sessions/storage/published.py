@@ -167,13 +167,13 @@ class PublishedStreams:
         self.waiting += 1
         waiter: asyncio.Future[None] = self._loop.create_future()
         if durable.waiters is None:
-            durable.waiters = set()
-        durable.waiters.add(waiter)
+            durable.waiters = {}
+        durable.waiters[waiter] = None
 
         def done(_: "asyncio.Future[None]") -> None:
             self.waiting -= 1
             if durable.waiters is not None:
-                durable.waiters.discard(waiter)
+                durable.waiters.pop(waiter, None)
                 durable.waiters = durable.waiters or None
 
         waiter.add_done_callback(done)

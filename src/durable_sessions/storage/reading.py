@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 import google_crc32c
 
-from durable_sessions.errors import ColdReadError, LogError
+from durable_sessions.errors import ColdReadError, LogError, StreamNotFoundError
 from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.durable import DurableStream
@@ -57,7 +57,8 @@ class Reader:
             assert holder.stream.parent is not None
             stop = min(stop, holder.stream.base)
             parent = self._published.get_id(holder.stream.parent)
-            assert parent is not None, "a source is kept as long as it has forks"
+            if parent is None:  # a source is kept as long as it has forks, so this one was removed meanwhile
+                raise StreamNotFoundError(path=durable.stream.key.path)
             holder = parent
         return holder, stop
 

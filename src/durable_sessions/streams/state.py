@@ -84,9 +84,7 @@ class State:
         if isinstance(effect, Appended):
             self._append(effect)
         elif isinstance(effect, StreamTouched):
-            stream = self._existing(effect.stream)
-            stream.recorded_at_ms = effect.at_ms
-            stream.accessed_at_ms = max(stream.accessed_at_ms, effect.at_ms)
+            self._touch(self._existing(effect.stream), effect.at_ms)
         elif isinstance(effect, StreamCreated):
             self._create(effect)
         elif isinstance(effect, StreamRemoved):
@@ -117,8 +115,7 @@ class State:
         stream = self._existing(effect.stream)
         assert effect.first == stream.tail, "effects of a stream are consecutive"
         stream.tail = effect.next
-        stream.recorded_at_ms = effect.at_ms
-        stream.accessed_at_ms = max(stream.accessed_at_ms, effect.at_ms)
+        self._touch(stream, effect.at_ms)
         if effect.seq is not None:
             stream.last_seq = effect.seq
         if effect.producer is not None:
@@ -127,6 +124,12 @@ class State:
         if effect.closed:
             stream.closed = True
             stream.closed_by = Producer(*effect.producer) if effect.producer else None
+
+    @staticmethod
+    def _touch(stream: Stream, at_ms: int) -> None:
+        """Note an access; one under a clock that was set back is no older than those before it."""
+        stream.recorded_at_ms = max(stream.recorded_at_ms, at_ms)
+        stream.accessed_at_ms = max(stream.accessed_at_ms, at_ms)
 
     def _create(self, effect: StreamCreated) -> None:
         parent = None if effect.parent is None else self._existing(effect.parent)

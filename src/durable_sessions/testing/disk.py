@@ -56,6 +56,7 @@ class FaultyDisk:
 
     - :meth:`crash` is a power loss. Of an unsynced write nothing, everything, its beginning or
       some of its sectors survive; an unsynced creation or removal has happened or has not.
+      :meth:`kill` ends only the process: what was written stays readable, and unsynced.
     - After a failed sync of a file, reads still show its data, the next sync succeeds without
       storing it, and a crash loses it: what Linux does when it cannot write a page back.
     - The same seed and the same calls lose the same bytes.
@@ -101,6 +102,14 @@ class FaultyDisk:
                 inode.store(self._survivors(inode))
                 inode.cached[:] = inode.durable
             self._cached = dict(self._durable)
+            self._claimed.clear()
+            self._faults.clear()
+            self._power_until = None
+            self.life += 1
+
+    def kill(self) -> None:
+        """End the process that uses the disk, but not the machine: what it has written stays as it is."""
+        with self._lock:
             self._claimed.clear()
             self._faults.clear()
             self._power_until = None

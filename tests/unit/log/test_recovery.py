@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.errors import LogDamagedError, LogError, LogVersionError
-from durable_sessions.log import recovery, segment
+from durable_sessions.log import NEW_LOG_GAP, recovery, segment
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, SegmentHeader
 from durable_sessions.testing.disk import FaultyDisk
 from tests.unit.log.support import FOLDER, opened, stored, written
@@ -249,3 +249,14 @@ async def test_a_disk_that_fails_during_recovery_refuses_to_open(operation: str)
     with pytest.raises(LogError, match="cannot be opened"):
         await stored(FOLDER, disk)
     assert await stored(FOLDER, disk) == batches[:1]
+
+
+async def test_a_crash_in_the_first_append_of_a_log_that_begins_anew_is_no_damage() -> None:
+    disk = FaultyDisk()
+    for base in (NEW_LOG_GAP, 3 * NEW_LOG_GAP + 7):
+        disk.replace(FOLDER / segment.segment_name(base), SegmentHeader(base, SALT).encode())
+        assert await stored(FOLDER, disk) == []
+        assert not disk.contents()
+    path = FOLDER / segment.segment_name(NEW_LOG_GAP - 1)
+    disk.replace(path, SegmentHeader(NEW_LOG_GAP - 1, SALT).encode())
+    await refused(disk, path, 0)

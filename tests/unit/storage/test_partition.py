@@ -296,6 +296,20 @@ async def test_an_expiry_that_was_seen_stays_after_a_crash(bench: Bench) -> None
     assert brief not in again.partition.state.streams
 
 
+async def test_an_expiry_that_cannot_be_made_durable_is_not_told(bench: Bench) -> None:
+    await bench.create("brief", ttl_seconds=5)
+    brief = Key("default", "brief")
+    bench.log.fail("EIO")
+    with pytest.raises(OutcomeUnknownError):
+        await bench.append(b"x")
+    bench.clock.advance(5)
+    with pytest.raises(PartitionStoppedError):
+        bench.partition.find(brief)
+    again = await Bench.open(log=MemoryLog(bench.log.batches))
+    again.clock.advance(5)
+    again.partition.find(brief)  # the lag of the recorded access is granted after a crash
+
+
 async def test_the_sweep_removes_what_nobody_asks_for(bench: Bench) -> None:
     await bench.create("brief", ttl_seconds=5)
     await bench.create("used", ttl_seconds=5)

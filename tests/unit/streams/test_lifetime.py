@@ -106,3 +106,15 @@ def test_touches_are_recorded_within_the_lag_and_a_replay_grants_it() -> None:
     lost.accessed_at_ms = lost.recorded_at_ms
     lifetime.grant_lag(lost, machine.limits)
     assert lost.accessed_at_ms >= accessed, "a crash never makes a stream expire early"
+
+
+def test_an_append_under_a_clock_that_was_set_back_does_not_shorten_a_ttl() -> None:
+    machine = Machine()
+    machine.create("s", content_type="text/plain", ttl_seconds=50)
+    machine.advance(-3600)
+    machine.append("s")
+    machine.advance(3600)
+    stream = machine.find("s")
+    lifetime.grant_lag(stream, machine.limits)
+    machine.advance(49)
+    assert machine.find("s") is stream, "a replay knows of the access before the clock was set back"

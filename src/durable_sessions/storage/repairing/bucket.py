@@ -12,6 +12,7 @@ from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
 from durable_sessions.errors import BucketRefusedError, ObjectNotFoundError
 from durable_sessions.ids import Ids
+from durable_sessions.log import continues
 from durable_sessions.log.scan import scan
 from durable_sessions.storage.compaction import FULL_PARTS
 from durable_sessions.storage.repairing.copies import Copies
@@ -95,8 +96,9 @@ class BucketRepair:
         examined = self.examined
         log = scan(self._data / LOG_NAME)
         batches = sum(1 for _ in log.frames())
-        continues = batches and log.begins_after <= examined.flushed_through <= log_end(log)
-        if continues and (examined.trusted or not examined.damaged_checkpoints):
+        joins = continues(log.begins_after, examined.flushed_through)
+        joins = joins and examined.flushed_through <= log_end(log)
+        if batches and joins and (examined.trusted or not examined.damaged_checkpoints):
             return False
         number = 0 if examined.manifest is None else examined.manifest.number
         return any(one.number > number for one in await numbered(self._bucket, "sessions"))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from durable_sessions.errors import LogError
+from durable_sessions.log import continues
 from durable_sessions.log.repair import replace_segments
 from durable_sessions.log.scan import Found, Frame, LogScan, scan
 from durable_sessions.storage import batch
@@ -106,7 +107,8 @@ class LogRepair:
     def _divide(self, log: LogScan, changed: set[Path], *, fill: bool, plan: Plan) -> None:
         """Decide which segments stay, and where new ones begin."""
         flushed, end = self._examined.flushed_through, log_end(log)
-        meets = log.begins_after <= flushed <= end
+        joins = continues(log.begins_after, flushed)
+        meets = joins and flushed <= end
         if meets and not changed and not fill:
             return
         if not meets:
@@ -118,7 +120,7 @@ class LogRepair:
         first = next((at for at, one in enumerate(log.files) if one.path in changed), len(log.files))
         self._kept, self._replaced = log.files[:first], log.files[first:]
         self._base = max((one.segment.end for one in self._kept if one.segment is not None), default=-1)
-        if log.begins_after > flushed or self._base < flushed:
+        if not joins or self._base < flushed:
             # What came before is all in the bucket, and what comes after must not count as flushed.
             self._kept, self._replaced = [], log.files
             self._base = flushed

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from durable_sessions.log import continues
 from durable_sessions.log.repair import interrupted
 from durable_sessions.log.scan import REPAIR_NAME, LogScan, scan
 from durable_sessions.storage.mending import Undecodable, decode_leniently, fill_acknowledged, mend
@@ -67,7 +68,7 @@ def log_end(log: LogScan) -> int:
 def check_meeting(log: LogScan, examined: Examined, directory: Path, findings: Findings) -> None:
     """Report a log that does not continue where the bucket ends."""
     flushed = examined.flushed_through
-    if log.begins_after > flushed:
+    if not continues(log.begins_after, flushed):
         problem = f"it begins at {log.begins_after}, but the bucket holds only what came before {flushed}"
         findings.add(str(directory), problem)
     end = log_end(log)

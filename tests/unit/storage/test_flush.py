@@ -1,0 +1,63 @@
+"""When the flusher flushes, and when the sweep looks: also after the clock was set back."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from durable_sessions.storage.flush import Flusher
+from tests.unit.storage.world import World
+
+pytestmark = pytest.mark.anyio
+
+DAY_SECONDS = 24 * 3600
+
+
+async def test_a_clock_that_was_set_back_does_not_keep_data_from_the_bucket(tmp_path: Path) -> None:
+    world = await World(tmp_path).open()
+    flusher = Flusher(world.partition, world.clock, world.limits, flush_seconds=60)
+    flusher.start()
+    await world.create("s", b"[1]")
+    world.clock.advance(-DAY_SECONDS)
+    async with asyncio.timeout(30):
+        while not flusher.flushes:
+            await asyncio.sleep(0.05)
+    assert world.partition.unflushed_from is None
+    await flusher.close()
+    await world.close()
+
+
+async def test_a_clock_that_was_set_back_does_not_keep_the_sweep_from_looking(tmp_path: Path) -> None:
+    world = await World(tmp_path).open()
+
+    async def looks() -> bool:
+        before = len(world.faults.calls)
+        await world.maintenance.step()
+        return any(call.operation == "list" and call.path == "events" for call in world.faults.calls[before:])
+
+    assert [await looks(), await looks()] == [True, False]
+    world.clock.advance(-DAY_SECONDS)
+    assert [await looks(), await looks()] == [True, False]
+    await world.close()
+
+
+async def test_a_fault_of_ours_stops_the_flusher_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await World(tmp_path).open()
+    flusher = Flusher(world.partition, world.clock, world.limits, flush_seconds=0)
+
+    async def flush() -> bool:
+        raise AssertionError("effects of a stream are consecutive")
+
+    await world.create("s", b"[1]")
+    monkeypatch.setattr(world.partition, "flush", flush)
+    flusher.start()
+    async with asyncio.timeout(30):
+        while flusher.failure is None:
+            await asyncio.sleep(0.05)
+    assert "consecutive" in flusher.failure.reason
+    monkeypatch.undo()
+    await flusher.close()
+    assert world.partition.unflushed_from is None
+    await world.close()

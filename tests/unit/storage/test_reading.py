@@ -1,0 +1,39 @@
+"""Reads that are under way while what they read is removed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from durable_sessions.errors import StreamNotFoundError
+from tests.unit.storage.world import World, key
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_fork_that_is_removed_with_its_source_during_a_read_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await World(tmp_path).open()
+    await world.create("source", b"[1]")
+    await world.flush()
+    await world.append("source", b"[2]")
+    await world.fork("fork", "source")
+    await world.delete("source")
+    await world.flush()
+    fork = world.partition.find(key("fork"))
+    asked, removed, get_range = asyncio.Event(), asyncio.Event(), world.store.get_range
+
+    async def get_range_after_the_removal(path: str, start: int, length: int) -> bytes:
+        asked.set()
+        await removed.wait()
+        return await get_range(path, start, length)
+
+    monkeypatch.setattr(world.store, "get_range", get_range_after_the_removal)
+    reading = asyncio.create_task(world.partition.reader.read(fork, 0, 100))
+    await asked.wait()
+    await world.delete("fork")
+    removed.set()
+    with pytest.raises(StreamNotFoundError):
+        await reading
+    await world.close()
