@@ -1,75 +1,107 @@
-"""``make bench``: what an append costs, on which carrier, beside its peers; interleaved, in one run."""
+"""``make bench``: how fast, how steady and how cheap, beside peers, in one run on one machine."""
 
 import argparse
-import contextlib
-import os
-import platform
+import json
+import shutil
+import signal
 import sys
+import tempfile
+import time
 from collections.abc import Callable
-from statistics import median
+from dataclasses import asdict, fields
+from pathlib import Path
 
-from bench import disk, load, peers
-from bench.load import Measured
+from bench import appends, catchup, costs, growth, machine, tailing
+from bench.figures import say
+from bench.options import Fleet, Options
+from bench.place import Place, temporary_place
+from bench.report import Part, markdown
 
-Run = Callable[[], Measured]
+PARTS: dict[str, Callable[[Place, Options], Part]] = {
+    "appends": appends.run,
+    "catchup": catchup.run,
+    "tailing": tailing.run,
+    "growth": growth.run,
+    "costs": costs.run,
+}
 
 
 def main() -> None:
+    """Run the parts that were asked for and print the report."""
+    given = _parse()
+    if shutil.which("wrk") is None:
+        sys.exit("bench: wrk is missing; install it (Debian: apt-get install wrk)")
+    # So that a plain kill also leaves through the blocks that end what they started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options = _options(given)
+    begin = time.monotonic()
+    parts: list[Part] = []
+    with temporary_place(options.directory) as place:
+        for name in given.parts or PARTS:
+            say(f"— {name}")
+            parts.append(PARTS[name](place, options))
+    command = " ".join(["python -m bench", *sys.argv[1:]])
+    facts = machine.describe(options.directory) | {
+        "measured": time.strftime("%Y-%m-%d"),
+        "command": f"`{command}`, took {time.monotonic() - begin:.0f} s",
+    }
+    if given.json is not None:
+        _write_json(given.json, facts, parts)
+    print(markdown(parts, [f"**{name}**: {fact}" for name, fact in facts.items()]))
+
+
+def _write_json(file: Path, facts: dict[str, str], parts: list[Part]) -> None:
+    """Write what every round gave, with the facts that it means nothing without."""
+    found = [
+        {
+            "part": part.name,
+            "tables": [
+                {"title": table.title, "rows": [asdict(result) for result in table.results]}
+                for table in part.tables
+            ],
+            "claims": [
+                {**asdict(claim), "ratio": claim.ratio, "verdict": claim.verdict} for claim in part.claims
+            ],
+            "notes": part.notes,
+        }
+        for part in parts
+    ]
+    file.write_text(json.dumps({"about": facts, "parts": found}, indent=1))
+
+
+def _options(given: argparse.Namespace) -> Options:
+    seconds, rounds = (1.0, 1) if given.quick else (3.0, 3)
+    return Options(
+        directory=given.directory,
+        seconds=given.seconds or seconds,
+        rounds=given.rounds or rounds,
+        quick=given.quick,
+        fleet=Fleet(**{item.name: getattr(given, item.name) for item in fields(Fleet)}),
+    )
+
+
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of one measurement")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured; the median counts")
-    options = parser.parse_args()
-    load.require_wrk()
-    print(f"machine: {os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}")
-    print(f"command: python -m bench --seconds {options.seconds:g} --rounds {options.rounds}\n")
-    with contextlib.ExitStack() as stack:
-        rows = _prepare(stack, options.seconds)
-        results: dict[str, list[Measured]] = {name: [] for name in rows}
-        for number in range(options.rounds):
-            for name, run in rows.items():
-                results[name].append(run())
-                print(f"round {number + 1}: {name}: {results[name][-1].per_second:,.0f}/s", file=sys.stderr)
-    _print(results)
-
-
-def _prepare(stack: contextlib.ExitStack, seconds: float) -> dict[str, Run]:
-    def appends(url: str, **options: int) -> Run:
-        chosen = {"connections": 64, "streams": 100, **options}
-        return lambda: load.appends(url, seconds=seconds, **chosen)
-
-    durable = {}
-    for carrier in ("built-in", "uvicorn", "granian"):
-        durable[carrier] = stack.enter_context(peers.ours(carrier))
-        peers.create_streams(durable[carrier], 100)
-    rows = {"ours, 64 connections, 100 streams": appends(durable["built-in"])}
-    rows["ours, 64 connections, 1 stream"] = appends(durable["built-in"], streams=1)
-    rows["ours, 64 connections, 100 events per request"] = appends(durable["built-in"], events=100)
-    rows["ours, 1 connection"] = appends(durable["built-in"], connections=1)
-    rows["bare write + fdatasync, one at a time"] = lambda: disk.bare_appends(seconds)
-    for carrier in ("uvicorn", "granian"):
-        rows[f"ours as ASGI on {carrier}, 64 connections"] = appends(durable[carrier])
-    for carrier in ("built-in", "uvicorn", "granian"):
-        rows[f"empty 204 from {carrier}, 64 connections"] = appends(
-            stack.enter_context(peers.ours(carrier, application="empty"))
-        )
-    if peers.has_node():
-        for kept, is_durable in (("file-backed", True), ("in memory", False)):
-            url = stack.enter_context(peers.node_reference(durable=is_durable))
-            peers.create_streams(url, 100)
-            rows[f"Node reference {kept}, 64 connections"] = appends(url)
-    else:
-        print("NODE IS MISSING: the reference server was not measured", file=sys.stderr)
-    return rows
-
-
-def _print(results: dict[str, list[Measured]]) -> None:
-    ours = median(one.per_second for one in next(iter(results.values())))
-    print("| what | requests/s | p50 ms | p99 ms | failures | ours is |\n|---|---|---|---|---|---|")
-    for name, runs in results.items():
-        rate = median(one.per_second for one in runs)
-        p50, p99 = median(one.p50_ms for one in runs), median(one.p99_ms for one in runs)
-        failures = sum(one.failures for one in runs)
-        print(f"| {name} | {rate:,.0f} | {p50:.2f} | {p99:.2f} | {failures} | {ours / rate:.2f}× |")
+    names = ", ".join(PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"which to run: {names} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="a short smoke run; its figures mean nothing")
+    parser.add_argument("--seconds", type=float, help="length of one measurement")
+    parser.add_argument("--rounds", type=int, help="how often each is measured; the median counts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw figures there, too")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="where all data lies during the run; must be on a disk (default: %(default)s)",
+    )
+    for item in fields(Fleet):
+        flag, text = "--" + item.name.replace("_", "-"), "for the cost model (default: %(default)s)"
+        parser.add_argument(flag, type=type(item.default), default=item.default, help=text)
+    given = parser.parse_args()
+    for name in given.parts:
+        if name not in PARTS:
+            parser.error(f"{name!r} is none of {names}")
+    return given
 
 
 if __name__ == "__main__":

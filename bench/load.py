@@ -1,68 +1,76 @@
 """Load from wrk, a native client, so that the client is never what is measured."""
 
+import random
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
-from pathlib import Path
+
+from bench.figures import Figures
 
 EVENT = '{"type":"agent.message","content":[{"type":"text","text":"' + "x" * 190 + '"}]}'
+"""One event as it is sent to everybody: about 260 bytes with what HTTP or SQL adds."""
 
-_SCRIPT = """
-local n, id = 0, 0
-function setup(thread) id = id + 1; thread:set("id", id) end
+PREFIX = "/v1/stream/bench-"
+
+_APPEND = """
+local n = %(first)d
 wrk.method = "POST"
 wrk.body = [==[%(body)s]==]
 wrk.headers["Content-Type"] = "application/json"
 request = function()
-  n = n + 1
-  return wrk.format(nil, "%(prefix)s" .. ((n * 7 + id * 13) %% %(streams)d))
+  n = n + %(stride)d
+  return wrk.format(nil, "%(prefix)s" .. (n %% %(streams)d))
 end
 """
+_STRIDE = 7919
+"""A prime: the streams are visited in an order that is not theirs, all of them equally often."""
+_MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What one run of the load gave."""
-
-    per_second: float
-    p50_ms: float
-    p99_ms: float
-    failures: int
-
-
-def require_wrk() -> None:
-    if shutil.which("wrk") is None:
-        sys.exit("bench: wrk is missing; install it (Debian: apt-get install wrk)")
-
-
-def appends(url: str, *, connections: int, seconds: float, streams: int, events: int = 1) -> Measured:
-    """Append JSON events to streams ``/v1/stream/bench-N`` from several connections at once."""
+def appends(url: str, *, connections: int, seconds: float, streams: int, events: int = 1) -> Figures:
+    """Append JSON events to the streams ``bench-N``, from several connections at once."""
     body = EVENT if events == 1 else "[" + ",".join([EVENT] * events) + "]"
-    script = _SCRIPT % {"body": body, "prefix": "/v1/stream/bench-", "streams": streams}
-    return run(url, script, connections=connections, seconds=seconds)
+    values: dict[str, object] = {"body": body, "prefix": PREFIX, "streams": streams, "stride": _STRIDE}
+    values["first"] = random.randrange(streams)
+    figures = _run(url, _APPEND % values, connections=connections, seconds=seconds)
+    return {**figures, "events_per_second": figures["requests_per_second"] * events}
 
 
-def run(url: str, script: str, *, connections: int, seconds: float) -> Measured:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "load.lua"
-        file.write_text(script)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-s", str(file), url]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    failures = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+def reads(url: str, target: str, *, connections: int, seconds: float) -> Figures:
+    """Read the same target over and over."""
+    return _run(url + target, "", connections=connections, seconds=seconds)
+
+
+def _run(url: str, script: str, *, connections: int, seconds: float) -> Figures:
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(script)
+        file.flush()
+        given = ["-s", file.name] if script else []
+        command = [
+            "wrk",
+            "-t1",
+            f"-c{connections}",
+            f"-d{max(1, round(seconds))}s",
+            "--timeout",
+            "10s",
+            "--latency",
+        ]
+        text = subprocess.run(
+            [*command, *given, url], capture_output=True, text=True, check=True, timeout=seconds + 60
+        ).stdout
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     assert rate is not None, text
-    return Measured(
-        float(rate[1]),
-        _milliseconds(text, "50%"),
-        _milliseconds(text, "99%"),
-        int(failures[1]) if failures else 0,
-    )
+    return {
+        "requests_per_second": float(rate[1]),
+        "p50_ms": _milliseconds(text, "50%"),
+        "p99_ms": _milliseconds(text, "99%"),
+        "failures": (int(refused[1]) if refused else 0) + (sum(map(int, broken.groups())) if broken else 0),
+    }
 
 
-def _milliseconds(text: str, row: str) -> float:
-    found = re.search(rf"{row}\s+([\d.]+)(us|ms|s)\b", text)
+def _milliseconds(text: str, share: str) -> float:
+    found = re.search(rf"{share}\s+([\d.]+)(us|ms|s)\b", text)
     assert found is not None, text
-    return float(found[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[found[2]]
+    return float(found[1]) * _MILLISECONDS[found[2]]

@@ -1,0 +1,165 @@
+"""Appends: ours on its carriers, beside the reference, PostgreSQL, Redis, empty answers and the bare disk."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from bench import disk, load, postgres, redis, reference, server
+from bench.figures import Figures, Result, Row, interleave
+from bench.options import Options
+from bench.place import Place
+from bench.report import Claim, Column, Part, Table, figure
+
+CONNECTIONS = 64
+STREAMS = 100
+BATCH_EVENTS = 100
+MANY, ONE, BATCH, SINGLE = (
+    f"{CONNECTIONS} connections, {STREAMS} streams",
+    f"{CONNECTIONS} connections, 1 stream",
+    f"{CONNECTIONS} connections, {BATCH_EVENTS} events per request",
+    "1 connection",
+)
+LOADS = {
+    MANY: {"connections": CONNECTIONS, "streams": STREAMS},
+    ONE: {"connections": CONNECTIONS, "streams": 1},
+    BATCH: {"connections": CONNECTIONS, "streams": STREAMS, "events": BATCH_EVENTS},
+    SINGLE: {"connections": 1, "streams": STREAMS},
+}
+BARE = "bare write + `fdatasync`, one at a time"
+COLUMNS = (
+    Column("events/s", "events_per_second"),
+    Column("requests/s", "requests_per_second"),
+    Column("p50 ms", "p50_ms", "{:.2f}".format),
+    Column("p99 ms", "p99_ms", "{:.2f}".format),
+    Column("failures", "failures"),
+)
+NOTES = (
+    "Every peer runs for itself: while one is measured, all others are stopped with `SIGSTOP`, so that "
+    "nobody's flush, checkpoint or vacuum counts against another, but each counts against its own.",
+    "`wrk` (one thread) sends to everything that speaks HTTP; `pgbench` (prepared statements, one thread) "
+    "and `redis-benchmark` to the others, over TCP on loopback, with the same event. With 100 events per "
+    "request PostgreSQL takes one insert of 100 rows, Redis a pipeline of 100.",
+)
+
+
+def run(place: Place, options: Options) -> Part:
+    """Measure all rows in turn and set ours against theirs."""
+    skipped: list[Result] = []
+    with contextlib.ExitStack() as stack:
+        rows = list(_ours(place, stack, options.seconds))
+        rows.append(Row(BARE, lambda: disk.bare_appends(place, options.seconds)))
+        rows += _carriers(place, stack, options.seconds)
+        for name, missing, peer in (
+            ("Node reference", reference.missing, _reference),
+            ("PostgreSQL", postgres.missing, _postgres),
+            ("Redis Streams", redis.missing, _redis),
+        ):
+            if problem := missing():
+                skipped.append(Result(name, skipped=problem))
+            else:
+                rows += peer(place, stack, options.seconds)
+        results = interleave(rows, options.rounds) + skipped
+    table = Table("Durable appends of one event of about 260 bytes", COLUMNS, results)
+    return Part("Appends", [table], _claims(results), list(NOTES))
+
+
+def _ours(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
+    # One server for each load: the flush that one leaves behind must not burden the next.
+    for name in LOADS:
+        one = stack.enter_context(server.ours(place, streams=STREAMS))
+        yield Row(f"ours, {name}", _appends(one.url, name, seconds), one)
+
+
+def _carriers(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
+    for name in server.CARRIERS[1:]:
+        opened = server.carrier(place, name, application="streams", streams=STREAMS)
+        process, url = stack.enter_context(opened)
+        yield Row(f"ours as ASGI on {name}, {MANY}", _appends(url, MANY, seconds), process)
+    for name in server.CARRIERS:
+        process, url = stack.enter_context(server.carrier(place, name, application="empty"))
+        shown = "our server" if name == "built-in" else name
+        yield Row(f"empty 204 from {shown}, {CONNECTIONS} connections", _appends(url, MANY, seconds), process)
+
+
+def _reference(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
+    for kind in reference.KINDS:
+        for name in LOADS:
+            process, url = stack.enter_context(reference.reference(place, kind, streams=STREAMS))
+            yield Row(f"Node reference {kind}, {name}", _appends(url, name, seconds), process)
+
+
+def _postgres(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
+    for name, clients, rows in ((MANY, CONNECTIONS, 1), (BATCH, CONNECTIONS, BATCH_EVENTS), (SINGLE, 1, 1)):
+        one = stack.enter_context(postgres.postgres(place))
+        yield Row(f"PostgreSQL, {name}", _inserts(one, clients, rows, seconds), one.process)
+
+
+def _redis(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
+    for name, clients, streams, pipeline in (
+        (MANY, CONNECTIONS, STREAMS, 1),
+        (ONE, CONNECTIONS, 1, 1),
+        (BATCH, CONNECTIONS, STREAMS, BATCH_EVENTS),
+        (SINGLE, 1, STREAMS, 1),
+    ):
+        one = stack.enter_context(redis.redis(place))
+        yield Row(f"Redis Streams, {name}", _adds(one, clients, streams, pipeline, seconds), one.process)
+
+
+def _appends(url: str, name: str, seconds: float) -> Callable[[], Figures]:
+    return lambda: load.appends(url, seconds=seconds, **LOADS[name])
+
+
+def _inserts(one: postgres.Postgres, clients: int, rows: int, seconds: float) -> Callable[[], Figures]:
+    return lambda: one.inserts(clients=clients, seconds=seconds, rows=rows)
+
+
+def _adds(
+    one: redis.Redis, clients: int, streams: int, pipeline: int, seconds: float
+) -> Callable[[], Figures]:
+    return lambda: one.adds(clients=clients, seconds=seconds, streams=streams, pipeline=pipeline)
+
+
+def _claims(results: list[Result]) -> list[Claim]:
+    why = {result.name: result.skipped for result in results if result.skipped}
+
+    def rate(name: str) -> float | None:
+        return figure(results, name, "events_per_second")
+
+    def p50(name: str) -> float | None:
+        return figure(results, name, "p50_ms")
+
+    def beside(
+        what: str, theirs: str, must: float | None, aim: float | None, load_name: str = MANY, peer: str = ""
+    ) -> Claim:
+        ours = rate(f"ours, {load_name}")
+        return Claim(what, ours, rate(theirs), must, aim, skipped=why.get(peer, ""))
+
+    node, sql, streams = "Node reference", "PostgreSQL", "Redis Streams"
+    unbatched = f"durable appends, {MANY}: ours ÷ "
+    return [
+        beside(f"{unbatched}Node reference, file-backed", f"{node} file-backed, {MANY}", 10, 20, peer=node),
+        beside(f"{unbatched}Node reference, in memory", f"{node} in memory, {MANY}", 1.5, 3, peer=node),
+        beside(f"{unbatched}PostgreSQL, inserts", f"{sql}, {MANY}", 1, 2, peer=sql),
+        beside(
+            f"{unbatched}Redis Streams, `appendfsync always`", f"{streams}, {MANY}", None, 0.5, peer=streams
+        ),
+        beside(
+            f"{unbatched}uvicorn, empty 204", f"empty 204 from uvicorn, {CONNECTIONS} connections", 0.5, 1
+        ),
+        beside(f"{unbatched}the same on uvicorn", f"ours as ASGI on uvicorn, {MANY}", None, None),
+        beside(f"{unbatched}the same on granian", f"ours as ASGI on granian, {MANY}", None, None),
+        beside(f"{CONNECTIONS} writers: ours on 1 stream ÷ ours on {STREAMS}", f"ours, {MANY}", 0.9, 1, ONE),
+        beside(f"{BATCH_EVENTS} events per request: ours ÷ ours unbatched", f"ours, {MANY}", 10, 20, BATCH),
+        beside(
+            f"{BATCH_EVENTS} events per request: ours ÷ PostgreSQL", f"{sql}, {BATCH}", None, None, BATCH, sql
+        ),
+        Claim(
+            f"{SINGLE}, p50: ours ÷ bare `fdatasync`", p50(f"ours, {SINGLE}"), p50(BARE), 3, 2, at_most=True
+        ),
+        Claim(
+            f"{SINGLE}, p50: ours ÷ PostgreSQL",
+            p50(f"ours, {SINGLE}"),
+            p50(f"{sql}, {SINGLE}"),
+            at_most=True,
+            skipped=why.get(sql, ""),
+        ),
+    ]
