@@ -41,7 +41,7 @@ _decode_odd = msgspec.json.Decoder(_OddEnvelope).decode
 def envelope_columns(wire: bytes, lengths: Iterable[int]) -> EnvelopeColumns:
     """Return the columns of the messages in ``value,value,``; never fails, whatever they are."""
     try:
-        found = _decode_list(b"[%b]" % wire[:-1])
+        found = _decode_list(b"".join((b"[", memoryview(wire)[:-1], b"]")))
     except (msgspec.MsgspecError, RecursionError):
         found = []
         begin = 0

@@ -146,7 +146,7 @@ class Answerer(RequestReader):
 
     def _write_chunk(self, chunk: bytes) -> None:
         if len(chunk) <= self._limits.write_buffer_bytes_max:
-            self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            self._write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
             return
         # As it is, since a thousand connections may be sending the same one.
         size = b"%x\r\n" % len(chunk)

@@ -18,6 +18,7 @@ from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.reading import Slice
 from durable_sessions.streams import offsets
+from durable_sessions.streams.messages import json_array
 from durable_sessions.streams.stream import Key
 
 _CACHEABLE = (b"Cache-Control", b"private, max-age=60, stale-while-revalidate=300")
@@ -161,7 +162,7 @@ def _records(durable: DurableStream, found: Slice, known: bytes | None) -> Respo
         fields.append(_CLOSED)
     if known is not None and headers.matches_etag(known, etag):
         return Response(304, fields)
-    return Response(200, fields, b"[%b]" % found.data[:-1] if durable.stream.is_json else found.data)
+    return Response(200, fields, json_array(found.data) if durable.stream.is_json else found.data)
 
 
 def _content_type(durable: DurableStream) -> Header:

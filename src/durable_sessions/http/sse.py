@@ -12,6 +12,7 @@ from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.reading import Slice
 from durable_sessions.streams import content, offsets
+from durable_sessions.streams.messages import json_array
 
 _WHOLE = -1  # where a fan-out's last whole frame stands; no stream has this position
 
@@ -28,7 +29,7 @@ def data_event(payload: bytes) -> bytes:
         lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     # A reader drops one space after the colon, so a line that begins with one gets another.
     lines = lines.replace(b"\n", b"\ndata:").replace(b"\ndata: ", b"\ndata:  ")
-    return b"event: data%b\n\n" % lines
+    return b"".join((b"event: data", lines, b"\n\n"))
 
 
 def control_event(position: int, cursor: int, *, up_to_date: bool, closed: bool) -> bytes:
@@ -108,7 +109,7 @@ class Fanout:
         """Encode records and keep the event; None if they hold nothing that can be sent yet."""
         data, following = found.data, found.next
         if durable.stream.is_json:
-            event = data_event(b"[%b]" % data[:-1])
+            event = data_event(json_array(data))
         elif is_base64(durable):
             event = data_event(b64encode(data))
         else:

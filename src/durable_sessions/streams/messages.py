@@ -41,6 +41,11 @@ class Payload:
 EMPTY = Payload(b"")
 
 
+def json_array(wire: bytes) -> bytes:
+    """Return a run of messages, ``value,value,``, as the array that it is read as."""
+    return b"".join((b"[", memoryview(wire)[:-1], b"]"))
+
+
 def parse(body: bytes, *, json: bool, limits: Limits) -> Payload:
     """Return the payload of a body; an empty JSON array gives an empty payload."""
     if not json:
