@@ -125,8 +125,9 @@ class Partition:
         A fork past its anchor needs :meth:`anchor_end`.
         """
         self._admit(len(request.body))
-        return self.commit(
-            lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end)
+        keys = (key,) if request.fork is None else (key, Key(key.workspace, request.fork.source))
+        return self._commit_on(
+            keys, lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end)
         )
 
     async def anchor_end(self, key: Key, fork: Fork) -> int | None:
@@ -139,11 +140,28 @@ class Partition:
     def append(self, key: Key, request: Append) -> "asyncio.Future[AppendResult]":
         """Append durably, all or nothing, exactly once if the request names its producer."""
         self._admit(len(request.body))
-        return self.commit(lambda state, now: append.decide(state, key, request, now, self._limits))
+        return self._commit_on(
+            (key,), lambda state, now: append.decide(state, key, request, now, self._limits)
+        )
 
     def delete(self, key: Key) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""
-        return self.commit(lambda state, now: (lifetime.delete(state, key, now), None))
+        return self._commit_on((key,), lambda state, now: (lifetime.delete(state, key, now), None))
+
+    def _commit_on(
+        self, keys: Sequence[Key], decide: Callable[[State, int], tuple[Sequence[Effect], T]]
+    ) -> "asyncio.Future[T]":
+        """Commit what is decided on streams; one that has expired is removed first.
+
+        So it stays gone once somebody was told so, even if the clock is set back.
+        """
+
+        def decided(state: State, now_ms: int) -> tuple[Sequence[Effect], T]:
+            for key in keys:
+                self._expire(key, now_ms)
+            return decide(state, now_ms)
+
+        return self.commit(decided)
 
     def settled(self) -> "asyncio.Future[None]":
         """Return a future that ends when everything decided so far is durable."""

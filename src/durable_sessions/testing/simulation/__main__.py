@@ -1,0 +1,72 @@
+"""``python -m durable_sessions.testing.simulation``: run seeds, and say which of them fail."""
+
+import random
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import click
+
+from durable_sessions.testing.simulation.pool import run_all
+from durable_sessions.testing.simulation.run import Run, run
+
+PROBLEMS_SHOWN_MAX = 10
+
+
+@click.command()
+@click.option("--seed", type=int, help="Run this seed alone.")
+@click.option("--trace", is_flag=True, help="With --seed: print every step.")
+@click.option("--seeds", type=int, help="Run so many seeds, from --first on.")
+@click.option("--first", type=int, default=0, show_default=True, help="The first of the seeds.")
+@click.option("--minutes", type=float, help="Run fresh seeds for so long.")
+@click.option("--jobs", type=int, help="Processes to run them in; one per processor if not given.")
+def main(
+    seed: int | None, trace: bool, seeds: int | None, first: int, minutes: float | None, jobs: int | None
+) -> None:
+    """Simulate the engine from seeds; exits with 1 if any of them shows a fault."""
+    if seed is not None:
+        raise SystemExit(_run_one(seed, trace=trace))
+    if minutes is not None:
+        first = random.SystemRandom().randrange(1 << 32)
+    chosen = (
+        _fresh(first, minutes * 60) if minutes is not None else iter(range(first, first + (seeds or 100)))
+    )
+    done = failed = calls = 0
+    started = time.monotonic()
+    for result in run_all(run, chosen, jobs):
+        done, calls = done + 1, calls + result.calls
+        if result.problems:
+            failed += 1
+            _tell(result)
+    seconds = time.monotonic() - started
+    click.echo(f"{done} seeds from {first} on, {calls} calls, {failed} seeds failed, {seconds:.0f} seconds")
+    raise SystemExit(1 if failed else 0)
+
+
+def _fresh(first: int, seconds: float) -> Iterator[int]:
+    ends = time.monotonic() + seconds
+    for seed in count(first):
+        if time.monotonic() >= ends:
+            return
+        yield seed
+
+
+def _run_one(seed: int, *, trace: bool) -> int:
+    result = run(seed, trace=trace)
+    for line in result.lines:
+        click.echo(line)
+    _tell(result)
+    click.echo(f"{result.calls} calls, {result.steps} steps, digest {result.digest}")
+    return 1 if result.problems else 0
+
+
+def _tell(result: Run) -> None:
+    if result.problems:
+        click.echo(f"seed {result.seed} fails; to see it again:")
+        click.echo(f"  python -m durable_sessions.testing.simulation --seed {result.seed} --trace")
+    for problem in result.problems[:PROBLEMS_SHOWN_MAX]:
+        click.echo(f"  {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""What must hold when all trouble is over: the process starts, goes on, and has lost nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.storage.succession import referred
+from durable_sessions.storage.verification import LOG_NAME, verify
+from durable_sessions.testing import history
+from durable_sessions.testing.checker import check
+from durable_sessions.testing.simulation import clients
+from durable_sessions.testing.simulation.clients import Calls
+from durable_sessions.testing.simulation.process import Machine, Process
+from durable_sessions.testing.simulation.world import World
+
+READ_BYTES = 2_000
+TRIES_MAX = 60
+
+
+class Judge:
+    """Brings a world to rest and collects what is wrong with it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._calls = Calls("judge", world.book)
+        self.problems: list[str] = []
+
+    async def run(self) -> None:
+        """Heal the world, start it, and look at everything."""
+        world = self._world
+        await world.heal()
+        process = await self._started("after all trouble")
+        if process is None:
+            return
+        await self._goes_on(process)
+        await self._read_all(process)
+        await self._tidy(process)
+        await self._stopped(process)
+        await self._verified()
+        for suffix in ("", "-wal", "-shm"):
+            world.machine.catalog.with_name("catalog.sqlite" + suffix).unlink(missing_ok=True)
+        process = await self._started("without its catalog")
+        if process is None:
+            return
+        await self._read_all(process)
+        await self._stopped(process)
+        await self._verified()
+        self._check_history()
+
+    def _check_history(self) -> None:
+        try:
+            found = check(self._world.book.recorder.calls)
+        except ValueError as error:
+            self.problems.append(f"the history cannot be judged: {error}")
+            return
+        self.problems += [f"{one.rule} {one.stream}: {one.problem}" for one in found]
+        if self._world.plan.faultless:
+            self._check_refusals()
+
+    def _check_refusals(self) -> None:
+        """Where nothing fails, a read fails only because its stream is being removed."""
+        calls = self._world.book.recorder.calls
+        deleted = {call.stream for call in calls if isinstance(call.request, history.Delete)}
+        deleted |= {path.name for path in self._world.book.paths if path.expires}
+        self.problems += [
+            f"it could not be read, although nothing failed: {call}"
+            for call in calls
+            if call.outcome == history.Refused("cold_read_failed") and call.stream not in deleted
+        ]
+
+    async def _started(self, when: str) -> Process | None:
+        try:
+            return await self._world.start()
+        except DurableSessionsError as error:
+            self.problems.append(f"it does not start {when}: {error.code}: {error}")
+            return None
+
+    async def _stopped(self, process: Process) -> None:
+        await process.close()
+        process.life.die()
+        self._world.end(process, "stop", "kept")
+
+    async def _goes_on(self, process: Process) -> None:
+        """A sound server takes appends and flushes them."""
+        path = clients.Path("judged", None)
+        self._world.book.paths.append(path)
+        created = await self._patiently(lambda: self._calls.create(process.partition, path))
+        producer = history.Producer("judge", 0, 0)
+        appended = await self._patiently(
+            lambda: self._calls.append(process.partition, path, ("judged",), producer)
+        )
+        if not isinstance(created, history.Done) or not isinstance(appended, history.Appended):
+            self.problems.append(f"it does not take an append: {created}, {appended}")
+        for _ in range(TRIES_MAX):
+            try:
+                await process.flusher.flush_all()
+            except DurableSessionsError as error:
+                self.problems.append(f"it does not flush: {error}")
+                return
+            if process.log.segment_count == 1:
+                return
+            await asyncio.sleep(0.1)  # a stream has expired meanwhile, or was touched
+        self.problems.append(f"the log is not trimmed: {process.log.segment_count} segments")
+
+    async def _patiently(self, call: Callable[[], Awaitable[history.Outcome]]) -> history.Outcome:
+        """Make a call again as long as too much waits to be flushed."""
+        for _ in range(TRIES_MAX):
+            done = await call()
+            if done != history.Refused("overloaded"):
+                break
+            await asyncio.sleep(1.0)
+        return done
+
+    async def _read_all(self, process: Process) -> None:
+        """Read every stream from its first message to its tail."""
+        for path in self._world.book.paths:
+            offset = 0
+            while True:
+                done = await self._calls.read(process.partition, path, offset, READ_BYTES)
+                if isinstance(done, history.Answered) and done.next > offset and not done.up_to_date:
+                    offset = done.next
+                    continue
+                if isinstance(done, history.Refused) and done.code in ("stream_not_found", "stream_gone"):
+                    break
+                if not isinstance(done, history.Answered):
+                    self.problems.append(f"{path.name} cannot be read from {offset}: {done}")
+                break
+
+    async def _tidy(self, process: Process) -> None:
+        """In the end the bucket holds what the manifest refers to, and nothing else."""
+        limits, archive = self._world.plan.limits, process.archive
+        assert archive is not None
+        graces = limits.delete_within_seconds + limits.orphan_grace_seconds + limits.garbage_grace_seconds
+        await asyncio.sleep(4 * (graces + limits.sweep_seconds + limits.maintenance_seconds))
+        kept = referred(archive.manifest)
+        left = sorted(
+            path
+            for path in self._world.machine.store.objects
+            if path not in kept and not path.startswith(("partitions/00/manifest/", "format.json", "probe/"))
+        )
+        if left:
+            self.problems.append(f"nothing refers to these objects, and they are still there: {left}")
+        if archive.manifest.garbage or archive.catalog.reader.dirty():
+            self.problems.append(f"not merged or removed: {archive.manifest.garbage}")
+        for failure in (process.flusher.failure, process.maintenance.failure):
+            if failure is not None:
+                self.problems.append(f"it still fails: {failure.reason}")
+
+    async def _verified(self) -> None:
+        """Log, bucket and catalog agree, byte for byte."""
+        machine = self._world.machine
+        self._lay_out_log(machine)
+        findings = await verify(machine.store, machine.folder)
+        self.problems += [f"verify: {problem}" for problem in findings.problems]
+
+    def _lay_out_log(self, machine: Machine) -> None:
+        """Write the log's files where verification looks for them: in a real folder beside the catalog."""
+        folder = machine.folder / LOG_NAME
+        folder.mkdir(exist_ok=True)
+        for file in folder.iterdir():
+            file.unlink()
+        for path, content in machine.disk.contents().items():
+            (folder / path.name).write_bytes(content)

@@ -1,0 +1,174 @@
+"""What a seed decides before a run begins: limits, faults, and how each life of the process ends."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
+from durable_sessions.testing.simulation.bucket import Mishap, NetworkFaults
+
+End = Literal["power", "kill", "stop"]
+"""The power fails, the process is killed, or it is asked to stop."""
+CatalogFate = Literal["kept", "deleted", "rubbish", "emptied", "older"]
+
+POINTS = (
+    "log.create",
+    "log.write",
+    "log.sync",
+    "log.sync_directory",
+    "log.unlink",
+    "log.truncate",
+    "bucket.create events",
+    "bucket.create sessions",
+    "bucket.create manifest",
+    "bucket.delete events",
+    "bucket.delete sessions",
+    "bucket.delete manifest",
+    "catalog.apply",
+)
+"""The fault points that change something; each is passed before and after."""
+
+
+class Doom(NamedTuple):
+    """When a process dies at the latest: after steps of its loop, or at a fault point."""
+
+    step: int | None = None
+    point: int | None = None
+    name: tuple[str, int] | None = None
+
+
+class DiskFault(NamedTuple):
+    """An operation of the disk that fails, and how many of its kind work before it."""
+
+    operation: str
+    skip: int
+
+
+class LifePlan(NamedTuple):
+    """How long a process runs at most, how it ends, what fails meanwhile, and what becomes of the catalog."""
+
+    seconds: float
+    end: End
+    doom: Doom
+    catalog: CatalogFate
+    disk_fault: DiskFault | None = None
+    mishap: Mishap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run: ``clients`` work through the ``lives``, while disk, network and clock misbehave."""
+
+    limits: Limits
+    lives: tuple[LifePlan, ...]
+    clients: int
+    pause_seconds: float
+    flush_seconds: float
+    disk_faults: float = 0.0
+    network_faults: NetworkFaults = NetworkFaults()
+    outages: bool = False
+    clock_jumps: bool = False
+    slow_disk: bool = False
+
+    @property
+    def faultless(self) -> bool:
+        """Whether nothing fails but the processes themselves, so that no read has a reason to."""
+        faults = self.disk_faults or any(self.network_faults) or self.outages
+        return not faults and not any(life.disk_fault or life.mishap for life in self.lives)
+
+
+def plan(seed: int) -> Plan:
+    """Return the run that a seed stands for."""
+    draw = random.Random(f"{seed}/plan")
+    calm = draw.random() < 0.25  # then nothing fails but the processes
+    network = NetworkFaults()
+    if not calm and draw.random() < 0.6:
+        network = NetworkFaults(
+            lost=draw.choice((0.0, 0.01, 0.1, 0.3)),
+            late=draw.choice((0.0, 0.005, 0.02)),
+            spoilt=draw.choice((0.0, 0.01, 0.05)),
+            left_behind=draw.choice((0.0, 0.5)),
+        )
+    return Plan(
+        limits=_limits(draw),
+        lives=tuple(_life(draw, calm=calm) for _ in range(draw.randint(2, 5))),
+        clients=draw.randint(2, 6),
+        pause_seconds=draw.choice((0.02, 0.05, 0.2)),
+        flush_seconds=draw.choice((0.2, 1.0, 5.0)),
+        disk_faults=0.0 if calm else draw.choice((0.0, 0.0, 0.0, 0.003)),
+        network_faults=network,
+        outages=not calm and draw.random() < 0.3,
+        clock_jumps=draw.random() < 0.4,
+        slow_disk=draw.random() < 0.3,
+    )
+
+
+def _limits(draw: random.Random) -> Limits:
+    return replace(
+        DEFAULT_LIMITS,
+        memory_bytes_max=draw.choice((0, 2_000, 1 << 20)),
+        block_cache_bytes_max=draw.choice((0, 20_000, 1 << 20)),
+        log_segment_bytes_max=draw.choice((1, 500, 3_000)),
+        batch_bytes_max=draw.choice((1, 400, 1 << 20)),
+        pending_bytes_max=draw.choice((1_000, 1 << 20)),
+        flush_bytes_max=draw.choice((200, 1_500, 6_000)),
+        unflushed_bytes_max=draw.choice((8_000, 1 << 20)),
+        active_streams_max=draw.choice((0, 2, 1_000)),
+        era_seconds=draw.choice((0.5, 2.0)),
+        maintenance_seconds=draw.choice((0.3, 1.0)),
+        compaction_segments_min=draw.choice((2, 4)),
+        checkpoints_max=draw.choice((2, 5)),
+        checkpoint_rows_max=draw.choice((1, 3, 1_000)),
+        manifests_kept_max=draw.choice((1, 3)),
+        delete_within_seconds=draw.choice((4.0, 30.0)),
+        garbage_grace_seconds=draw.choice((1.0, 4.0)),
+        orphan_grace_seconds=draw.choice((2.0, 10.0)),
+        sweep_seconds=draw.choice((2.0, 10.0)),
+        damaged_retry_seconds=5.0,
+        flush_retry_seconds=0.5,
+        expiry_sweep_seconds=1.0,
+    )
+
+
+def _life(draw: random.Random, *, calm: bool) -> LifePlan:
+    return LifePlan(
+        seconds=draw.choice((1.0, 3.0, 6.0, 12.0)) * (0.2 + 0.8 * draw.random()),
+        end=draw.choice(("power", "power", "kill", "kill", "stop")),
+        doom=_doom(draw),
+        catalog=draw.choice(("kept", "kept", "kept", "deleted", "rubbish", "emptied", "older")),
+        disk_fault=None if calm else _disk_fault(draw),
+        mishap=None if calm else _mishap(draw),
+    )
+
+
+def _disk_fault(draw: random.Random) -> DiskFault | None:
+    if draw.random() < 0.5:
+        return None
+    operation = draw.choice(
+        ("create", "write", "sync", "sync", "sync", "unlink", "sync_directory", "read", "truncate")
+    )
+    return DiskFault(operation, draw.choice((1, 6, 20, 60)))
+
+
+def _mishap(draw: random.Random) -> Mishap | None:
+    if draw.random() < 0.4:
+        return None
+    calls = ("create manifest", "create manifest", "create manifest", "create events", "delete events")
+    return Mishap(
+        call=draw.choice(calls),
+        left=draw.choice((1, 1, 2)),
+        kind=draw.choice(("unanswered", "held", "orphaned")),
+        seconds=draw.choice((1.0, 2.0, 4.0, 200.0)) * draw.random(),
+    )
+
+
+def _doom(draw: random.Random) -> Doom:
+    kind = draw.randrange(5)
+    if kind == 0:
+        return Doom(step=draw.randint(1, draw.choice((1_000, 6_000))))
+    if kind == 1:
+        return Doom(point=draw.randint(1, draw.choice((200, 1_500))))
+    if kind == 2:
+        side = draw.choice(("before", "after"))
+        return Doom(name=(f"{side} {draw.choice(POINTS)}", draw.randint(1, draw.choice((2, 10, 50)))))
+    return Doom()

@@ -1,0 +1,111 @@
+"""Running a seed: the world, its judge, and what came out."""
+
+import gc
+import tempfile
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import structlog
+
+from durable_sessions.testing.simulation.clients import Book
+from durable_sessions.testing.simulation.judge import Judge
+from durable_sessions.testing.simulation.loop import StuckError
+from durable_sessions.testing.simulation.plan import End, Plan, plan
+from durable_sessions.testing.simulation.scenario import Story, scenario
+from durable_sessions.testing.simulation.trace import Trace
+from durable_sessions.testing.simulation.world import Worker, World
+
+FAULTS_OF_OURS = ("committer_failed", "flusher_stopped", "maintenance_stopped")
+"""What the engine logs when something has happened that it holds to be impossible."""
+
+
+class Run(NamedTuple):
+    """What came of a seed: nothing in ``problems`` if all went well; equal digests mean equal runs."""
+
+    seed: int
+    problems: list[str]
+    digest: str
+    calls: int
+    steps: int
+    lines: list[str]
+
+
+def run(seed: int, *, trace: bool = False) -> Run:
+    """Run a seed and judge it; the same seed gives the same run, wherever and whenever."""
+    return _run(seed, plan(seed), Trace(keep=trace), None)[0]
+
+
+def run_scenario(point: int | None, end: End = "power", *, trace: bool = False) -> tuple[Run, list[str]]:
+    """Tell the scenario, cut off at a fault point if one is given.
+
+    Return also the names of the points that the first process has passed.
+    """
+    return _run(point or 0, scenario(point, end), Trace(keep=trace), Story)
+
+
+def _run(
+    seed: int, planned: Plan, trace: Trace, worker: Callable[[Book], Worker] | None
+) -> tuple[Run, list[str]]:
+    problems: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="simulation-", dir=_folder()) as folder, _collected_by_hand():
+        world = World(str(seed), planned, Path(folder), trace)
+        if worker is not None:
+            world.workers = [worker(world.book)]
+        judge = Judge(world)
+
+        async def main() -> None:
+            await world.live()
+            await judge.run()
+
+        with _logged(world, problems):
+            try:
+                world.loop.run(main())
+            except StuckError as error:
+                problems.append(str(error))
+            except Exception as error:
+                problems.append(f"the engine raised {error!r}")
+        problems += judge.problems + world.book.problems + world.machine.problems + world.loop.problems
+        for call in world.book.recorder.calls:
+            trace.note(call.started, f"{call}")
+        world.loop.close()
+    calls, steps = len(world.book.recorder.calls), world.loop.steps
+    return Run(seed, problems, trace.digest, calls, steps, trace.lines), world.reached[0]
+
+
+def _folder() -> str | None:
+    """Return a folder in memory, if the machine has one: the catalog is a real file."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+
+
+@contextmanager
+def _collected_by_hand() -> Iterator[None]:
+    """Keep the garbage collector from ending coroutines at a time that the seed does not decide."""
+    enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()  # so that what was there before the run costs nothing when a process is collected
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def _logged(world: World, problems: list[str]) -> Iterator[None]:
+    """Put what the engine logs into the trace, and take its own faults for problems."""
+
+    def take(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        world.note(f"logged {event['event']}")
+        if event["event"] in FAULTS_OF_OURS:
+            problems.append(f"{event['event']}: {event.get('exc_info')}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[take])
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

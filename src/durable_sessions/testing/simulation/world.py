@@ -1,0 +1,229 @@
+"""A run: processes live and die on a machine while clients work with them, until all is healed and judged."""
+
+import asyncio
+import random
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.storage.verification.catalog import SUFFIXES, about, copied
+from durable_sessions.testing.disk import FaultyDisk
+from durable_sessions.testing.history import Recorder
+from durable_sessions.testing.simulation.bucket import LATE_SECONDS_MAX, NetworkFaults, SimulatedStore
+from durable_sessions.testing.simulation.clients import Book, Client
+from durable_sessions.testing.simulation.clock import SeededIds, SimulatedClock
+from durable_sessions.testing.simulation.disk import DiskFaults
+from durable_sessions.testing.simulation.life import Life
+from durable_sessions.testing.simulation.loop import SimulatedLoop
+from durable_sessions.testing.simulation.plan import CatalogFate, Doom, End, LifePlan, Plan
+from durable_sessions.testing.simulation.process import Machine, Process
+from durable_sessions.testing.simulation.trace import Trace
+
+OPENS_MAX = 4
+"""How often a process is started anew after a start that failed, before the world moves on."""
+
+
+class Worker(Protocol):
+    """Works with one process after the other."""
+
+    async def run(self, process: Process) -> None:
+        """Work until all is done; may end with its process at any moment."""
+        ...
+
+
+class World:
+    """A machine, its clients, and what becomes of both."""
+
+    def __init__(self, seed: str, plan: Plan, folder: Path, trace: Trace) -> None:
+        self.plan = plan
+        self.trace = trace
+        self._random = random.Random(f"{seed}/world")
+        self._delays = random.Random(f"{seed}/delays")
+        self.loop = SimulatedLoop(  # type: ignore[abstract]  # it has what the engine uses: no sockets
+            self._delay, lambda: self._delays.random() < 0.5
+        )
+        clock = SimulatedClock(self.loop.time)
+        self.machine = Machine(
+            loop=self.loop,
+            clock=clock,
+            ids=SeededIds(f"{seed}/ids"),
+            disk=FaultyDisk(self._random.getrandbits(64)),
+            disk_faults=DiskFaults(f"{seed}/disk", plan.disk_faults),
+            store=SimulatedStore(f"{seed}/bucket", clock.true_ms, self.note, plan.network_faults),
+            folder=folder,
+            limits=plan.limits,
+            flush_seconds=plan.flush_seconds,
+            note=self.note,
+        )
+        self._last_time = 0.0
+        self.reached: list[list[str]] = []
+        self.book = Book(Recorder(self._recorded_time))
+        self.workers: list[Worker] = [
+            Client(f"c{number}", seed, self.book, plan.pause_seconds) for number in range(plan.clients)
+        ]
+
+    def note(self, what: str) -> None:
+        """Take in a step of the run."""
+        self.trace.note(self.loop.time(), what)
+
+    async def live(self) -> None:
+        """Let every life of the plan happen, with all that goes wrong meanwhile."""
+        troubles = [
+            trouble
+            for wanted, trouble in ((self.plan.clock_jumps, self._jump), (self.plan.outages, self._fail))
+            if wanted
+        ]
+        tasks = [self.loop.create_task(trouble()) for trouble in troubles]
+        for life in self.plan.lives:
+            for tried in range(OPENS_MAX):
+                if await self._one_life(life if not tried else life._replace(doom=Doom())):
+                    break
+        for task in tasks:
+            task.cancel()
+
+    async def heal(self) -> None:
+        """End all trouble, and let arrive what is still under way."""
+        self.machine.disk_faults.rate = 0.0
+        self.machine.store.faults = NetworkFaults()
+        self.machine.store.away = False
+        self.machine.store.mishap = None
+        await asyncio.sleep(LATE_SECONDS_MAX)
+        self.machine.clock.settle()
+
+    async def start(self) -> Process:
+        """Start a process that nothing happens to."""
+        process = Process(self.machine, Life(self.note))
+        await self.loop.create_task(process.open(), context=process.life.context)
+        return process
+
+    # One life ---------------------------------------------------------------------------
+
+    async def _one_life(self, plan: LifePlan) -> bool:
+        """Run a process to its end; say whether it got as far as to serve."""
+        life = Life(self.note)
+        life.die_at_step, life.die_at_point, life.die_at_name = plan.doom
+        process = Process(self.machine, life)
+        over: asyncio.Future[None] = self.loop.create_future()
+        life.watch(over)
+        self.note(f"a life begins: {plan}")
+        self.machine.store.mishap = None if plan.mishap is None else replace(plan.mishap)
+        if plan.disk_fault is not None:
+            self.machine.disk.fail(plan.disk_fault.operation, skip=plan.disk_fault.skip)
+        self.loop.create_task(self._serve(process, plan), context=life.context)
+        await over
+        served = process.serving
+        self.end(process, plan.end, plan.catalog)
+        await asyncio.sleep(self._random.choice((0.0, 0.0, 0.5, 100.0)))
+        return served
+
+    async def _serve(self, process: Process, plan: LifePlan) -> None:
+        try:
+            await process.open()
+            await self._serve_until(process, plan)
+        except DurableSessionsError as error:
+            self.note(f"does not start: {error.code}")
+        except Exception as error:
+            self.book.problems.append(f"the process raised {error!r}")
+        process.life.die()
+
+    async def _serve_until(self, process: Process, plan: LifePlan) -> None:
+        working = asyncio.gather(*[worker.run(process) for worker in self.workers])
+        ends_at = self.loop.time() + plan.seconds
+        while self.loop.time() < ends_at and not process.ailing and not working.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.25)
+        if working.done():
+            working.result()
+        if plan.end == "stop" or process.ailing:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            await process.close()
+
+    def end(self, process: Process, end: End, catalog: CatalogFate) -> None:
+        """Clear away a process that has ended, and do to the machine what its end does."""
+        self.reached.append(process.life.reached)
+        process.life.bury()
+        process.let_go()
+        self.loop.collect()
+        self._check_catalog()
+        if end == "power":
+            self.machine.disk.crash()
+            self._power_lost()
+        else:
+            self.machine.disk.kill()
+        self._change_catalog(catalog)
+        self.note(f"ended by {end}, catalog {catalog}")
+
+    # What becomes of the catalog --------------------------------------------------------
+
+    def _check_catalog(self) -> None:
+        """Make sure that a catalog that a process leaves is not of a manifest that does not hold."""
+        try:
+            found = about(self.machine.catalog)
+        except sqlite3.DatabaseError:
+            return  # it was not made yet
+        manifest = self.machine.store.newest_manifest()
+        newest = (0, 0) if manifest is None else (manifest.number, manifest.flushed_through)
+        if found[0] > newest[0] or (found[0] == newest[0] and found != newest):
+            self.machine.problems.append(f"the catalog is of manifest {found}, but the newest is {newest}")
+
+    def _power_lost(self) -> None:
+        """Let the catalog be one of the time before the machine started anew."""
+        if self.machine.catalog.exists():
+            connection = sqlite3.connect(self.machine.catalog)
+            try:
+                connection.execute("update about set boot = 'another'")
+                connection.commit()
+            except sqlite3.DatabaseError:
+                pass
+            finally:
+                connection.close()
+
+    def _change_catalog(self, fate: CatalogFate) -> None:
+        catalog, older = self.machine.catalog, self.machine.folder / "older"
+        if not catalog.exists():
+            return
+        kept = (older / catalog.name).exists()
+        if fate == "older" and kept:
+            _remove_catalog(catalog)
+            for file in sorted(older.iterdir()):
+                shutil.copyfile(file, catalog.with_name(file.name))
+        elif not kept or self._random.random() < 0.5:
+            _remove_catalog(older / catalog.name)
+            copied(catalog, older)
+        if fate == "deleted":
+            _remove_catalog(catalog)
+        elif fate in ("emptied", "rubbish"):
+            size = catalog.stat().st_size if fate == "rubbish" else 0
+            catalog.unlink()
+            catalog.write_bytes(self._random.randbytes(size))
+
+    # Trouble ----------------------------------------------------------------------------
+
+    async def _jump(self) -> None:
+        while True:
+            await asyncio.sleep(self._random.expovariate(0.2))
+            seconds = self._random.choice((-300.0, -5.0, 0.5, 60.0, 3 * 3600.0)) * self._random.random()
+            self.note(f"the clock jumps by {seconds:.3f}")
+            self.machine.clock.jump(seconds)
+
+    async def _fail(self) -> None:
+        while True:
+            await asyncio.sleep(self._random.expovariate(0.2))
+            self.machine.store.away = not self.machine.store.away
+
+    def _delay(self) -> float:
+        slow = self.plan.slow_disk and self._delays.random() < 0.05
+        return self._delays.random() * (2.0 if slow else 0.002)
+
+    def _recorded_time(self) -> float:
+        """Return the virtual time, a little later each time that it is asked for."""
+        self._last_time = max(self.loop.time(), self._last_time + 1e-6)
+        return self._last_time
+
+
+def _remove_catalog(catalog: Path) -> None:
+    for suffix in SUFFIXES:
+        catalog.with_name(catalog.name + suffix).unlink(missing_ok=True)

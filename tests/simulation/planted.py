@@ -1,0 +1,337 @@
+"""Faults put into the engine on purpose: each breaks one thing that it promises."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from durable_sessions.bucket.store import Bucket
+from durable_sessions.clock import Clock
+from durable_sessions.errors import LogError, ObjectExistsError, StreamNotFoundError
+from durable_sessions.limits import Limits
+from durable_sessions.log import Log, recovery
+from durable_sessions.log.disk import Disk, File, write_all
+from durable_sessions.log.file import FileLog
+from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
+from durable_sessions.log.segment import ActiveSegment, Segment, segment_name
+from durable_sessions.storage import published, stored, sweep
+from durable_sessions.storage.archive import Archive, Flushed
+from durable_sessions.storage.bucket_archive import BucketArchive
+from durable_sessions.storage.commit import Committer
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.reading import Reader
+from durable_sessions.storage.succession import Next, Succession
+from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Stream
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledge_before_sync(patch: pytest.MonkeyPatch) -> None:
+    def append(self: ActiveSegment, payload: bytes) -> int:
+        frame = self.segment.codec.encode(self.segment.end, payload)
+        write_all(self._file, frame, self.segment.size)
+        self.segment.size += len(frame)
+        return self.segment.end - len(payload)
+
+    patch.setattr(ActiveSegment, "append", append)
+
+
+def new_segment_without_directory_sync(patch: pytest.MonkeyPatch) -> None:
+    def create(disk: Disk, directory: Path, base: int, salt: int) -> ActiveSegment:
+        path = directory / segment_name(base)
+        file = disk.create(path)
+        write_all(file, SegmentHeader(base, salt).encode(), 0)
+        file.sync()
+        return ActiveSegment(Segment(path, base, salt, HEADER_BYTES), file)
+
+    patch.setattr(ActiveSegment, "create", create)
+
+
+def new_segment_without_header_sync(patch: pytest.MonkeyPatch) -> None:
+    def create(disk: Disk, directory: Path, base: int, salt: int) -> ActiveSegment:
+        path = directory / segment_name(base)
+        file = disk.create(path)
+        write_all(file, SegmentHeader(base, salt).encode(), 0)
+        disk.sync_directory(directory)
+        return ActiveSegment(Segment(path, base, salt, HEADER_BYTES), file)
+
+    patch.setattr(ActiveSegment, "create", create)
+
+
+def go_on_after_a_failed_write(patch: pytest.MonkeyPatch) -> None:
+    def refuse(self: FileLog) -> None:
+        if self._closed:
+            raise LogError(reason="it is closed")
+
+    async def run(self: Committer) -> None:
+        while True:
+            if not self._queue:
+                if self._closing:
+                    return
+                self._idle = self._loop.create_future()
+                await self._idle
+                continue
+            flying = self._flying = self._take()
+            payload = b"".join([part for entry in flying for part in entry.encoded])
+            try:
+                position = await self._log.append(payload)
+            except LogError:
+                position = await self._log.append(payload)
+            self._publish(position, flying)
+            self._flying = []
+            for entry in flying:
+                self.pending_bytes -= entry.size
+                entry.durable()
+
+    patch.setattr(FileLog, "_refuse_if_stopped", refuse)
+    patch.setattr(Committer, "_run", run)
+
+
+def trust_what_a_failed_sync_left(patch: pytest.MonkeyPatch) -> None:
+    def settle(file: File, newest: Segment, last_start: int, end: int) -> None:
+        if end < newest.size:
+            file.truncate(end)
+            newest.size = end
+        file.sync()
+
+    patch.setattr(recovery, "_settle", settle)
+
+
+def leave_the_torn_end(patch: pytest.MonkeyPatch) -> None:
+    def settle(file: File, newest: Segment, last_start: int, end: int) -> None:
+        newest.size = end
+        write_all(file, file.read(end - last_start, last_start), last_start)
+        file.sync()
+
+    patch.setattr(recovery, "_settle", settle)
+
+
+def trim_without_directory_sync(patch: pytest.MonkeyPatch) -> None:
+    def trim_one(self: FileLog, through: int) -> bool:
+        if len(self._segments) < 2 or self._segments[0].end > through:
+            return False
+        oldest, *rest = self._segments
+        self._segments = tuple(rest)
+        try:
+            self._disk.unlink(oldest.path)
+        except OSError as error:
+            self._failure = str(error)
+            raise LogError(reason=self._failure) from error
+        return True
+
+    patch.setattr(FileLog, "_trim_one", trim_one)
+
+
+def trim_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
+    flush = BucketArchive.flush
+
+    async def trimming(self: Partition) -> bool:
+        async def early(archive: BucketArchive, batches: Sequence[bytes], through: int) -> Flushed:
+            await self._log.trim(through)
+            return await flush(archive, batches, through)
+
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(BucketArchive, "flush", early)
+            return await original(self)
+
+    original = Partition.flush
+    patch.setattr(Partition, "flush", trimming)
+
+
+def publish_before_durable(patch: pytest.MonkeyPatch) -> None:
+    async def run(self: Committer) -> None:
+        while True:
+            if not self._queue:
+                if self._closing:
+                    return
+                self._idle = self._loop.create_future()
+                await self._idle
+                continue
+            flying = self._flying = self._take()
+            payload = b"".join([part for entry in flying for part in entry.encoded])
+            self._publish(self._log.ends_at or 1, flying)
+            try:
+                await self._log.append(payload)
+            except LogError as error:
+                self._fail(error)
+                return
+            self._flying = []
+            for entry in flying:
+                self.pending_bytes -= entry.size
+                entry.durable()
+
+    patch.setattr(Committer, "_run", run)
+
+
+def answer_repeats_at_once(patch: pytest.MonkeyPatch) -> None:
+    def settled(self: Committer, result: object) -> object:
+        future = self._loop.create_future()
+        future.set_result(result)
+        return future
+
+    patch.setattr(Committer, "settled", settled)
+
+
+def forget_producers_in_the_archive(patch: pytest.MonkeyPatch) -> None:
+    decode = stored.decode
+
+    def forgetful(data: bytes) -> Stream:
+        stream = decode(data)
+        stream.producers.clear()
+        return stream
+
+    patch.setattr(stored, "decode", forgetful)
+
+
+def forget_producers_at_replay(patch: pytest.MonkeyPatch) -> None:
+    apply = State.apply
+
+    async def replaying(log: Log, clock: Clock, limits: Limits, archive: Archive) -> Partition:
+        def forgetful(self: State, effect: Effect) -> None:
+            apply(
+                self,
+                msgspec.structs.replace(effect, producer=None) if isinstance(effect, Appended) else effect,
+            )
+
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(State, "apply", forgetful)
+            return await original(log, clock, limits, archive)
+
+    original = Partition.open
+    patch.setattr(Partition, "open", replaying)
+
+
+def lose_the_close_flag(patch: pytest.MonkeyPatch) -> None:
+    decode = stored.decode
+
+    def forgetful(data: bytes) -> Stream:
+        stream = decode(data)
+        stream.closed = False
+        return stream
+
+    patch.setattr(stored, "decode", forgetful)
+
+
+def catalog_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
+    finish = Succession._finish
+
+    async def early(self: Succession, following: Next, *, look_first: bool = False) -> Next:
+        await self._carry_out(following)
+        return await finish(self, following, look_first=look_first)
+
+    patch.setattr(Succession, "_finish", early)
+
+
+def take_a_rivals_manifest_for_ours(patch: pytest.MonkeyPatch) -> None:
+    async def finish(self: Succession, following: Next, *, look_first: bool = False) -> Next:
+        try:
+            await self._manifests.create_next(following.manifest)
+        except ObjectExistsError:
+            pass
+        await self._carry_out(following)
+        self.manifest = following.manifest
+        self._written = following.manifest.number
+        self._unsettled = None
+        return following
+
+    patch.setattr(Succession, "_finish", finish)
+
+
+def take_any_object_for_ours(patch: pytest.MonkeyPatch) -> None:
+    async def holds(self: Bucket, path: str, data: bytes) -> bool:
+        return True
+
+    patch.setattr(Bucket, "_holds", holds)
+
+
+def sweep_what_is_about_to_be_named(patch: pytest.MonkeyPatch) -> None:
+    def reason(info: object, newest: int, now_ms: int, limits: object) -> str | None:
+        return sweep.ORPHAN if sweep._OURS.fullmatch(info.path) else None  # type: ignore[attr-defined]
+
+    patch.setattr(sweep, "_reason", reason)
+
+
+def never_sweep(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sweep, "_reason", lambda *_: None)
+
+
+def evict_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
+    async def rest(self: Partition) -> int:
+        self.state.era += 1
+        await self.settled()
+        for stream in list(self.state.by_id.values()):
+            durable = self.published.by_id.get(stream.id)
+            if durable is not None and not durable.pins and not durable.waiters and durable.flushed:
+                self.state.evict(stream)
+                self.published.evict(durable)
+        return 0
+
+    patch.setattr(Partition, "rest", rest)
+
+
+def removed_streams_come_back(patch: pytest.MonkeyPatch) -> None:
+    remove = State._remove
+
+    def forgetful(self: State, effect: StreamRemoved) -> None:
+        remove(self, effect)
+        self.removed.pop(effect.stream, None)
+
+    patch.setattr(State, "_remove", forgetful)
+
+
+def flushed_too_far(patch: pytest.MonkeyPatch) -> None:
+    flushed = published.PublishedStreams.flushed
+
+    def further(self: published.PublishedStreams, number: int, tail: int, through: int) -> None:
+        durable = self.by_id.get(number)
+        flushed(self, number, tail if durable is None else durable.tail, through)
+
+    patch.setattr(published.PublishedStreams, "flushed", further)
+
+
+def take_a_removed_source_for_impossible(patch: pytest.MonkeyPatch) -> None:
+    owner = Reader.owner
+
+    def certain(self: Reader, durable: DurableStream, position: int) -> tuple[DurableStream, int]:
+        try:
+            return owner(self, durable, position)
+        except StreamNotFoundError as error:
+            raise AssertionError("a source is kept as long as it has forks") from error
+
+    patch.setattr(Reader, "owner", certain)
+
+
+def wake_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DurableStream, "wake", lambda self: None)
+
+
+PLANTED: dict[Plant, int] = {
+    acknowledge_before_sync: 0,
+    new_segment_without_directory_sync: 0,
+    new_segment_without_header_sync: 30,
+    go_on_after_a_failed_write: 11,
+    trust_what_a_failed_sync_left: 105,
+    leave_the_torn_end: 29,
+    trim_without_directory_sync: 18,
+    trim_before_the_manifest: 0,
+    publish_before_durable: 0,
+    answer_repeats_at_once: 0,
+    forget_producers_in_the_archive: 0,
+    forget_producers_at_replay: 63,
+    lose_the_close_flag: 0,
+    catalog_before_the_manifest: 1,
+    take_a_rivals_manifest_for_ours: 92,
+    take_any_object_for_ours: 137,
+    sweep_what_is_about_to_be_named: 2,
+    never_sweep: 0,
+    evict_what_is_not_flushed: 3,
+    removed_streams_come_back: 0,
+    flushed_too_far: 39,
+    take_a_removed_source_for_impossible: 32,
+    wake_nobody: 0,
+}
+"""Each fault, and a seed from which on it is soon found; from another one it only takes longer."""

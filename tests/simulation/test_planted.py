@@ -1,0 +1,23 @@
+"""The simulation finds what it is there for: each fault put into the engine shows within some seeds."""
+
+import pytest
+
+from durable_sessions.testing.simulation.pool import run_all
+from durable_sessions.testing.simulation.run import run
+from tests.simulation.planted import PLANTED
+
+SEEDS_MAX = 300
+
+
+def found_at(name: str) -> tuple[str, int | None]:
+    plant, first = next((plant, first) for plant, first in PLANTED.items() if plant.__name__ == name)
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        seeds = range(first, first + SEEDS_MAX)
+        return name, next((seed for seed in seeds if run(seed).problems), None)
+
+
+def test_every_planted_fault_is_found() -> None:
+    found = dict(run_all(found_at, [plant.__name__ for plant in PLANTED]))
+    assert len(found) == len(PLANTED)
+    assert not [name for name, seed in found.items() if seed is None]

@@ -1,0 +1,48 @@
+"""Seeds: those that once found a fault, some others, and that each means the same run everywhere."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from durable_sessions.testing.simulation.pool import run_all
+from durable_sessions.testing.simulation.run import run
+
+SEEDS = Path(__file__).with_name("seeds.txt")
+COUNT = 150
+
+
+def kept() -> list[int]:
+    lines = [line.split("#")[0].strip() for line in SEEDS.read_text().splitlines()]
+    return [int(line) for line in lines if line]
+
+
+def test_no_seed_shows_a_fault() -> None:
+    chosen = sorted({*kept(), *range(COUNT)})
+    failed = {result.seed: result.problems[:5] for result in run_all(run, chosen) if result.problems}
+    assert not failed
+
+
+def test_a_seed_is_the_same_run_in_every_process() -> None:
+    code = (
+        "from durable_sessions.testing.simulation.run import run\n"
+        "print([run(seed).digest for seed in (1, 2, 3, 50, 51, 52)])"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2000")
+    }
+    assert len(digests) == 1
+
+
+def test_the_trace_has_every_step_and_changes_nothing() -> None:
+    traced, plain = run(7, trace=True), run(7)
+    assert traced.digest == plain.digest
+    assert any("after log.sync" in line for line in traced.lines)
+    assert plain.lines == []

@@ -1,0 +1,59 @@
+"""What was said to have expired stays gone, whatever the clock does afterwards."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from durable_sessions.clock import ManualClock
+from durable_sessions.errors import DurableSessionsError, StreamNotFoundError
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Create, Fork
+from durable_sessions.streams.stream import Key
+from durable_sessions.testing.memory_log import MemoryLog
+
+pytestmark = pytest.mark.anyio
+
+EXPIRED, OTHER = Key("default", "expired"), Key("default", "other")
+REQUESTS: dict[str, Callable[[Partition], Awaitable[object]]] = {
+    "append": lambda partition: partition.append(EXPIRED, Append(b"more", "text/plain")),
+    "delete": lambda partition: partition.delete(EXPIRED),
+    "fork": lambda partition: partition.create(OTHER, Create(fork=Fork("expired"))),
+}
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+async def test_a_stream_that_a_refusal_called_missing_does_not_come_back_with_the_clock(
+    request_: Callable[[Partition], Awaitable[object]],
+) -> None:
+    log, clock = MemoryLog(), ManualClock()
+    partition = await Partition.open(log, clock, DEFAULT_LIMITS)
+    await partition.create(EXPIRED, Create("text/plain", ttl_seconds=2, body=b"text"))
+    clock.advance(3)
+    with pytest.raises(StreamNotFoundError):
+        await request_(partition)
+    clock.advance(-60)
+    with pytest.raises(StreamNotFoundError):
+        partition.find(EXPIRED)
+    await partition.close()
+    partition = await Partition.open(log, clock, DEFAULT_LIMITS)
+    with pytest.raises(StreamNotFoundError):
+        partition.find(EXPIRED)
+    await partition.close()
+
+
+async def test_a_create_that_is_refused_because_of_an_expired_stream_leaves_that_gone() -> None:
+    log, clock = MemoryLog(), ManualClock()
+    partition = await Partition.open(log, clock, DEFAULT_LIMITS)
+    await partition.create(EXPIRED, Create("text/plain", ttl_seconds=2, body=b"text"))
+    await partition.create(OTHER, Create(ttl_seconds=1_000, fork=Fork("expired")))
+    clock.advance(3)
+    with pytest.raises(DurableSessionsError) as refused:
+        await partition.create(EXPIRED, Create("text/plain"))
+    assert refused.value.code == "path_blocked"
+    clock.advance(-60)
+    with pytest.raises(DurableSessionsError) as missing:
+        partition.find(EXPIRED)
+    assert missing.value.code == "stream_gone"
+    await partition.close()
