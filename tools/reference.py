@@ -11,17 +11,19 @@ from pathlib import Path
 from durable_sessions import errors, limits
 from durable_sessions.http.errors import STATUS_BY_CODE
 from durable_sessions.http.message import Request, Response
+from durable_sessions.http.openapi.document import document
 from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
+from tools.api_page import NOTE, api_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
-_NOTE = "<!-- Made by `python -m tools.reference`; change the code, not this page. -->\n"
 
 
 def pages() -> dict[str, str]:
     """Return every generated page by its file name."""
     return {
+        "api.md": api_page(document(DEFAULT_LIMITS)),
         "errors.md": _errors(),
         "limits.md": _limits(),
         "metrics.md": asyncio.run(_metrics()),
@@ -32,13 +34,13 @@ def pages() -> dict[str, str]:
 def _page(title: str, text: str, heads: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     table = [heads, tuple("---" for _ in heads), *rows]
     lines = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table)
-    return f"{_NOTE}# {title}\n\n{text}\n\n{lines}\n"
+    return f"{NOTE}# {title}\n\n{text}\n\n{lines}\n"
 
 
 def _settings() -> str:
     def rows() -> Iterator[tuple[str, ...]]:
         for item in fields(Settings):
-            flag = f"`--{item.name.replace('_', '-')}`"
+            flag = "" if item.metadata["secret"] else f"`--{item.name.replace('_', '-')}`"
             variable = f"`{ENVIRONMENT_PREFIX}{item.name.upper()}`"
             default = f"`{item.default}`" if item.default else "none"
             yield (
@@ -51,8 +53,8 @@ def _settings() -> str:
     text = (
         "Each setting is an option of `durable-sessions serve`, an environment variable and a key of the\n"
         f"TOML file that `--config` (or `{ENVIRONMENT_PREFIX}CONFIG`) names. The option wins over the\n"
-        "variable, the variable over the file. An unknown key or variable is refused, and the nearest known\n"
-        "one is named."
+        "variable, the variable over the file; a secret has no option. An unknown key or variable is\n"
+        "refused, and the nearest known one is named."
     )
     return _page("Settings", text, ("option", "variable", "key", "default", "meaning"), rows())
 
@@ -78,9 +80,10 @@ def _errors() -> str:
             yield f"`{code}`", str(status), re.sub(r"\{(\w+)(!r)?\}", r"*\1*", inspect.cleandoc(text))
 
     text = (
-        'Every error has the body `{"error":{"code":…,"message":…}}`, and every 503 has `Retry-After`.\n'
-        "Codes are stable; messages may change. Words in italics stand for values. Under `/v1/stream/__ds/`\n"
-        "codes are in upper case, and `invalid_ack` is spelt `INVALID_OFFSET`."
+        'Errors have the body `{"error":{"code":…,"message":…}}`. Those of sessions, agents and\n'
+        "environments have Anthropic's shape, with the code as `error.details.error_code`. Every 429 and\n"
+        "503 has `Retry-After`. Codes are stable; messages may change. Words in italics stand for values.\n"
+        "Under `/v1/stream/__ds/` codes are in upper case, and `invalid_ack` is spelt `INVALID_OFFSET`."
     )
     return _page("Errors", text, ("code", "status", "message"), rows())
 

@@ -126,7 +126,7 @@ class MethodNotAllowedError(DurableSessionsError):
 
 
 class RouteNotFoundError(DurableSessionsError):
-    """Nothing is served at {path}. Streams live under /v1/stream/."""
+    """Nothing is served at {path}. What is, is listed at /docs and in /openapi.json."""
 
     code = "route_not_found"
 
@@ -275,6 +275,72 @@ class InvalidAckError(DurableSessionsError):
     code = "invalid_ack"
 
 
+# Who may do what, and how much ----------------------------------------------------------
+
+
+class AuthenticationError(DurableSessionsError):
+    """{problem} Send a key as Authorization: Bearer <key> or as x-api-key: <key>."""
+
+    code = "authentication_error"
+
+
+class PermissionDeniedError(DurableSessionsError):
+    """{problem}"""
+
+    code = "permission_error"
+
+
+class RateLimitedError(DurableSessionsError):
+    """The key {key_id} may send {requests_per_second} requests per second. Try again in {retry_after_seconds} seconds, or ask an admin for a key with a higher rate."""  # noqa: E501
+
+    code = "rate_limited"
+
+
+class QuotaExceededError(DurableSessionsError):
+    """The workspace is at its quota of {most} {what}. Delete streams that are not needed any more, or ask the operator to raise the setting {setting}."""  # noqa: E501
+
+    code = "quota_exceeded"
+
+
+class KeyNotFoundError(DurableSessionsError):
+    """There is no key {id}. List the keys with GET /v1/keys."""
+
+    code = "key_not_found"
+
+
+class TooManyKeysError(DurableSessionsError):
+    """The server holds {keys_max} keys that are not revoked. Revoke those that are not used."""
+
+    code = "too_many_keys"
+
+
+# Artifacts ------------------------------------------------------------------------------
+
+
+class ArtifactNotFoundError(DurableSessionsError):
+    """There is no artifact {digest}. Store it with PUT /v1/artifacts/<sha256>."""
+
+    code = "artifact_not_found"
+
+
+class ArtifactMismatchError(DurableSessionsError):
+    """The body has the SHA-256 {found}, not {expected}; nothing was stored. Send the bytes that the digest was made of."""  # noqa: E501
+
+    code = "artifact_mismatch"
+
+
+class ArtifactTooLargeError(DurableSessionsError):
+    """The body is larger than {artifact_bytes_max} bytes. Store it in parts, each an artifact of its own."""
+
+    code = "artifact_too_large"
+
+
+class RangeNotSatisfiableError(DurableSessionsError):
+    """The range {range!r} lies outside of the {size} bytes that there are. Ask for bytes=<first>-<last> inside of them."""  # noqa: E501
+
+    code = "range_not_satisfiable"
+
+
 # What the server cannot do now ----------------------------------------------------------
 
 
@@ -354,6 +420,105 @@ class ObjectDamagedError(DurableSessionsError):
 
 
 # The log and the process ----------------------------------------------------------------
+
+
+# What sessions refuse --------------------------------------------------------------------
+
+
+class InvalidEventError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_event"
+
+
+class EventTooLargeError(DurableSessionsError):
+    """{where}the event has {size} bytes; send at most {event_bytes_max}. Put large payloads into an artifact and refer to it."""  # noqa: E501
+
+    code = "event_too_large"
+
+
+class InvalidSessionError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_session"
+
+
+class SessionTooLargeError(DurableSessionsError):
+    """What is said of the session has {size} bytes; send at most {session_document_bytes_max}."""
+
+    code = "session_too_large"
+
+
+class SessionNotFoundError(DurableSessionsError):
+    """There is no session {session}. Create it with PUT /v1/sessions/{session}, or by appending an event to it."""  # noqa: E501
+
+    code = "session_not_found"
+
+
+class EventNotFoundError(DurableSessionsError):
+    """The session has no event {event}."""
+
+    code = "event_not_found"
+
+
+class ThreadNotFoundError(DurableSessionsError):
+    """The session has no thread {thread}."""
+
+    code = "thread_not_found"
+
+
+class SessionExistsError(DurableSessionsError):
+    """The session {session} exists already and differs: {difference}. Send the same again to confirm it, or choose another id."""  # noqa: E501
+
+    code = "session_exists"
+
+
+class SessionArchivedError(DurableSessionsError):
+    """The session {session} is archived: it can be read, but takes nothing more."""
+
+    code = "session_archived"
+
+
+class SessionRunningError(DurableSessionsError):
+    """The session {session} is running. Send user.interrupt first, and wait for session.status_idle."""
+
+    code = "session_running"
+
+
+class InvalidAgentError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_agent"
+
+
+class InvalidEnvironmentError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_environment"
+
+
+class RegisteredObjectNotFoundError(DurableSessionsError):
+    """There is no {kind} {name}."""
+
+    code = "registered_object_not_found"
+
+
+class ObjectArchivedError(DurableSessionsError):
+    """The {kind} {name} is archived and can no longer be changed."""
+
+    code = "object_archived"
+
+
+class VersionConflictError(DurableSessionsError):
+    """The {kind} {name} is at version {version} by now. Read it again, and send your change with that version."""  # noqa: E501
+
+    code = "version_conflict"
+
+
+class IdempotencyMismatchError(DurableSessionsError):
+    """The Idempotency-Key was used before, with another body. Send the same body again, or another key."""
+
+    code = "idempotency_mismatch"
 
 
 class LogError(DurableSessionsError):

@@ -14,10 +14,34 @@ MIB = 1024 * KIB
 class Limits:
     """Upper bounds; each comment line above a field is its documentation."""
 
-    # The largest request body, after chunked decoding. Beyond it: 413.
+    # The largest request body, after chunked decoding. Beyond it: 413 (setting: body_bytes).
     append_body_bytes_max: int = 8 * MIB
     # The most JSON messages one request may carry. Beyond it: 400.
     append_messages_max: int = 10_000
+    # The most events in one request to a session. Beyond it: 400 (setting: events_per_request).
+    events_per_request_max: int = 1_000
+    # The largest event, as it was sent. Beyond it: 413 (setting: event_bytes).
+    event_bytes_max: int = 1 * MIB
+    # The longest type of an event, in characters. Beyond it: 400.
+    event_type_max: int = 128
+    # The longest id that a client may give to an event, in characters. Beyond it: 400.
+    event_id_max: int = 200
+    # The longest Idempotency-Key. Beyond it: 400.
+    idempotency_key_max: int = 256
+    # What clients may say of one session (title, metadata, agent …), as JSON. Beyond it: 413.
+    session_document_bytes_max: int = 256 * KIB
+    # Threads of one session that are known by name. Later ones are still found by their events.
+    session_threads_max: int = 1_000
+    # Outcomes of one session whose evaluation is followed.
+    session_outcomes_max: int = 100
+    # The most data on one page of events; at least one event is always sent.
+    page_bytes_max: int = 8 * MIB
+    # The most events on one page.
+    page_events_max: int = 10_000
+    # Events that a filtered read looks at before it answers with what it has found.
+    scanned_events_max: int = 50_000
+    # Sessions that a filtered list looks at before it answers with what it has found.
+    listed_sessions_max: int = 10_000
     # How deep one JSON message may nest. Beyond it: 400.
     json_depth_max: int = 128
     # The longest stream path, in UTF-8 bytes after percent-decoding. Beyond it: 400.
@@ -120,6 +144,14 @@ class Limits:
     read_ahead_bytes_max: int = 256 * KIB
     # Requests, of all connections together, that are incomplete or wait for their turn. Beyond it: 503.
     request_bytes_max: int = 64 * MIB
+    # The largest artifact. Beyond it: 413 (setting: artifact_bytes).
+    artifact_bytes_max: int = 64 * MIB
+    # Incomplete bodies larger than an append's, all connections together. Beyond it: 503 with Retry-After.
+    incomplete_artifact_bytes_max: int = 256 * MIB
+    # From the end of the headers to the end of such a body. Beyond it: 408.
+    artifact_body_seconds_max: float = 300.0
+    # Artifacts that are being stored or sent, all together. Beyond it: 503 with Retry-After.
+    artifact_memory_bytes_max: int = 256 * MIB
     # After a refusal, how long what the peer still sends is thrown away so that it can read the answer.
     linger_seconds_max: float = 2.0
     # After a refusal, how much of what the peer still sends is thrown away.
@@ -172,6 +204,14 @@ class Limits:
     resolver_threads_max: int = 8
     # How long a callback or claim token is valid.
     token_seconds_max: int = 24 * 3600
+    # Keys of all workspaces; one that is revoked makes room for another. Beyond it: 409.
+    keys_max: int = 10_000
+    # The longest name of a key's principal, in characters. Beyond it: 400.
+    principal_characters_max: int = 128
+    # The highest rate that a key can be given; without one it has none. Beyond it: 400.
+    key_requests_per_second_max: int = 1_000_000
+    # The most keys or audit events on one page. Beyond it: 400.
+    page_items_max: int = 1_000
 
 
 DEFAULT_LIMITS = Limits()

@@ -17,14 +17,18 @@ from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
 ENVIRONMENT_PREFIX = "DURABLE_SESSIONS_"
 # Variables of the client commands and of the command line itself, not of the server.
-_OTHER_VARIABLES = frozenset({"API_KEY", "CONFIG", "URL"})
+_OTHER_VARIABLES = frozenset({"CONFIG", "URL"})
+WORKSPACE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+"""Names that are safe in object paths of every store, also where case is ignored; none is empty."""
 _BYTES = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
 _IDLE_DAYS_MAX = 36_600
 _UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def _setting(default: Any, help_text: str, *, file_only: bool = False) -> Any:
-    return field(default=default, metadata={"help": help_text, "file_only": file_only})
+def _setting(default: Any, help_text: str, *, file_only: bool = False, secret: bool = False) -> Any:
+    """Return a field; a secret has no option, since command lines are seen by others, and is never shown."""
+    metadata = {"help": help_text, "file_only": file_only, "secret": secret}
+    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,27 @@ class Settings:
         "",
         "URL under which clients reach the server, if not http:// and the Host header (behind a TLS proxy).",
     )
+    api_key: str = _setting(
+        "",
+        "A key that is admin of the workspace, for containers; kept in memory only. See keys.md.",
+        secret=True,
+    )
+    workspace: str = _setting(
+        "default",
+        "Workspace that is served without keys, and that of api_key; its admins are the operators.",
+    )
+    workspace_streams: int = _setting(0, "Most streams in one workspace; 0 is no limit.")
+    workspace_bytes: int = _setting(
+        0, "Most bytes of records and artifacts in one workspace, such as 10GiB; 0 is no limit."
+    )
+    artifact_bytes: int = _setting(DEFAULT_LIMITS.artifact_bytes_max, "The largest artifact, such as 64MiB.")
+    body_bytes: int = _setting(
+        DEFAULT_LIMITS.append_body_bytes_max, "The largest body of a request, such as 8MiB."
+    )
+    event_bytes: int = _setting(DEFAULT_LIMITS.event_bytes_max, "The largest event of a session.")
+    events_per_request: int = _setting(
+        DEFAULT_LIMITS.events_per_request_max, "Most events that one request may append to a session."
+    )
     log_level: str = _setting("info", "Least severe log line to print: debug, info, warning or error.")
     log_format: str = _setting("auto", "Log lines as json or console; auto is console on a terminal.")
     retention: tuple[RetentionPolicy, ...] = _setting(
@@ -80,6 +105,16 @@ class Settings:
             connections_max=self.connections,
             flush_bytes_max=self.flush_bytes,
             unflushed_bytes_max=self.unflushed_bytes,
+            append_body_bytes_max=self.body_bytes,
+            event_bytes_max=self.event_bytes,
+            events_per_request_max=self.events_per_request,
+            pending_bytes_max=max(DEFAULT_LIMITS.pending_bytes_max, 4 * self.body_bytes),
+            request_bytes_max=max(DEFAULT_LIMITS.request_bytes_max, 4 * self.body_bytes),
+            artifact_bytes_max=self.artifact_bytes,
+            incomplete_artifact_bytes_max=max(
+                DEFAULT_LIMITS.incomplete_artifact_bytes_max, 2 * self.artifact_bytes
+            ),
+            artifact_memory_bytes_max=max(DEFAULT_LIMITS.artifact_memory_bytes_max, 2 * self.artifact_bytes),
         )
 
 
@@ -143,13 +178,30 @@ def _checked(name: str, value: object, source: str) -> object:
     try:
         return _CHECKS[name](value)
     except (TypeError, ValueError) as error:
-        raise SettingsError(problem=f"{name} = {value!r} in {source} is not usable: {error}") from None
+        shown = name if name in _SECRETS else f"{name} = {value!r}"
+        raise SettingsError(problem=f"{shown} in {source} is not usable: {error}") from None
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("write text")
     return value
+
+
+def _secret(value: object) -> str:
+    text = _text(value)
+    if not all("!" <= character <= "~" for character in text):
+        raise ValueError("write printable ASCII without spaces")
+    return text
+
+
+def _workspace(value: object) -> str:
+    name = _text(value)
+    if not WORKSPACE_NAME.fullmatch(name):
+        raise ValueError(
+            "write 1 to 63 of a-z, 0-9, dot, hyphen and underscore, beginning with a letter or digit"
+        )
+    return name
 
 
 def _number(lowest: float, highest: float, unit: str) -> Any:
@@ -231,6 +283,7 @@ def _policy(table: dict[str, object]) -> RetentionPolicy:
     return RetentionPolicy(prefix, keep="keep" in table, hold="hold" in table)
 
 
+_SECRETS = frozenset(item.name for item in fields(Settings) if item.metadata["secret"])
 _CHECKS: dict[str, Any] = {
     "host": _text,
     "port": _whole_number(0, 65535),
@@ -243,6 +296,14 @@ _CHECKS: dict[str, Any] = {
     "memory_bytes": _bytes,
     "connections": _whole_number(1, 1_000_000),
     "public_url": _public_url,
+    "api_key": _secret,
+    "workspace": _workspace,
+    "workspace_streams": _whole_number(0, 10**12),
+    "workspace_bytes": _bytes,
+    "artifact_bytes": _bytes,
+    "body_bytes": _bytes,
+    "event_bytes": _bytes,
+    "events_per_request": _whole_number(1, DEFAULT_LIMITS.append_messages_max),
     "log_level": _choice("debug", "info", "warning", "error"),
     "log_format": _choice("auto", "json", "console"),
     "retention": _retention,

@@ -29,9 +29,12 @@ class Received:
         assert self.headers[b"content-type"] == b"application/json", self
         assert self.headers[b"cache-control"] == b"no-store", self
         said: dict[str, Any] = json.loads(self.body)
-        assert list(said) == ["error"], self
-        assert {"code", "message"} <= set(said["error"]), self
         assert said["error"]["message"], self
+        if said.get("type") == "error":  # Anthropic's shape, of the sessions face
+            assert list(said) == ["type", "error", "request_id"], self
+            assert said["error"]["type"], self
+            return str(said["error"]["details"]["error_code"])
+        assert list(said) == ["error"], self
         return str(said["error"]["code"])
 
     def check(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -60,8 +61,33 @@ PRESSED = {
     "webhook_seconds_max": "test_subscriptions.test_receivers_that_are_traps",
     "webhook_answer_bytes_max": "test_subscriptions.test_receivers_that_are_traps",
     "webhook_deliveries_max": "test_subscriptions.test_receivers_that_are_traps",
+    **dict.fromkeys(
+        (
+            *("event_type_max", "event_id_max", "idempotency_key_max", "session_document_bytes_max"),
+            *("page_events_max", "page_items_max"),
+        ),
+        "test_sessions.test_at_the_limit_and_beyond_it",
+    ),
+    "artifact_body_seconds_max": "test_sessions.test_an_artifact_that_never_ends",
 }
 """Which test presses on which limit."""
+
+ELSEWHERE = {
+    "events_per_request_max": "tests/unit/sessions/test_drafts.py",
+    "event_bytes_max": "tests/unit/sessions/test_drafts.py",
+    "session_threads_max": "tests/unit/sessions/test_threads.py",
+    "session_outcomes_max": "tests/unit/sessions/test_summary.py",
+    "page_bytes_max": "tests/unit/sessions/test_reading.py",
+    "scanned_events_max": "tests/integration/test_sessions_read.py",
+    "listed_sessions_max": "tests/unit/sessions/test_listing.py",
+    "artifact_bytes_max": "tests/integration/test_artifacts.py",
+    "incomplete_artifact_bytes_max": "tests/integration/test_artifacts.py",
+    "artifact_memory_bytes_max": "tests/integration/test_artifacts.py",
+    "keys_max": "tests/integration/test_keys.py",
+    "principal_characters_max": "tests/integration/test_keys.py",
+    "key_requests_per_second_max": "tests/integration/test_keys.py",
+}
+"""Which file presses on which limit outside of this folder."""
 
 OUT_OF_REACH = {
     *(
@@ -129,8 +155,10 @@ async def client(arena: Arena) -> AsyncIterator[Stranger]:
 
 
 def test_no_limit_is_forgotten() -> None:
-    assert PRESSED.keys() | OUT_OF_REACH == set(names())
+    assert PRESSED.keys() | ELSEWHERE.keys() | OUT_OF_REACH == set(names())
     assert not PRESSED.keys() & OUT_OF_REACH
+    for limit, file in ELSEWHERE.items():
+        assert limit in (Path(__file__).parents[2] / file).read_text(), limit
     for test in PRESSED.values():
         module, _, name = test.partition(".")
         assert hasattr(importlib.import_module(f"tests.hostile.{module}"), name), test

@@ -17,3 +17,10 @@ async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
 async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     async with httpx2.AsyncClient(base_url=server.url + "/v1/stream", timeout=10) as client:
         yield client
+
+
+@pytest.fixture
+async def api(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the sessions face, ``/v1``."""
+    async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=20) as client:
+        yield client

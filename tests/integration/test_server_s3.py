@@ -1,6 +1,7 @@
 """The whole server on real S3: it works, it survives the store's faults, and it refuses a store that lies."""
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
@@ -209,3 +210,23 @@ def test_a_store_that_lies_about_conditions_is_refused(
     assert done.returncode == 1
     assert "condition" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_artifacts_in_s3_are_whole_or_not_there(proxy: FaultProxy, client: httpx2.AsyncClient) -> None:
+    data = bytes(range(256)) * 40_000  # more than one request of an ordinary upload takes
+    path = f"/v1/artifacts/{hashlib.sha256(data).hexdigest()}"
+    assert (await client.get(path)).status_code == 404
+    assert (await client.put(path, content=data, headers={"Content-Type": "x/y"})).status_code == 201
+    assert (await client.put(path, content=data)).status_code == 200
+    got = await client.get(path, headers={"Range": "bytes=1000-1999"})
+    assert (got.status_code, got.content, got.headers["content-type"]) == (206, data[1000:2000], "x/y")
+    other = b"while the store is away"
+    missing = f"/v1/artifacts/{hashlib.sha256(other).hexdigest()}"
+    proxy.mode = "drop"
+    for answer in (await client.put(missing, content=other), await client.get(path), await client.head(path)):
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    proxy.mode = "pass"
+    assert (await client.get(missing)).status_code in (200, 404)
+    assert (await client.put(missing, content=other)).status_code in (200, 201)
+    assert (await client.get(missing)).content == other
+    assert (await client.get(path)).content == data

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
 
-@pytest.mark.parametrize("name", ["errors.md", "limits.md", "metrics.md", "settings.md"])
+@pytest.mark.parametrize("name", ["api.md", "errors.md", "limits.md", "metrics.md", "settings.md"])
 def test_reference_pages_are_current(name: str) -> None:
     assert (reference.FOLDER / name).read_text() == reference.pages()[name], "run: python -m tools.reference"
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.errors import SettingsError
+from durable_sessions.limits import Limits
 from durable_sessions.settings import RetentionPolicy, Settings, load
 
 
@@ -53,11 +54,33 @@ def test_an_unknown_variable_is_refused_and_the_nearest_is_named() -> None:
         {"log_level": "loud"},
         {"log_format": "xml"},
         {"public_url": "example.com"},
+        {"workspace": ""},
+        {"workspace": "a/b"},
+        {"workspace": "Upper"},
+        {"workspace_streams": "-1"},
+        {"workspace_bytes": "1TB"},
+        {"artifact_bytes": "x"},
     ],
 )
 def test_a_bad_value_is_refused_with_what_to_write(options: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match=r"write|could not convert|invalid literal"):
         load(options, {}, None)
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    settings = load({}, {"DURABLE_SESSIONS_API_KEY": "quite-secret"}, None)
+    assert settings.api_key == "quite-secret"
+    assert "quite-secret" not in repr(settings)
+    with pytest.raises(SettingsError, match="printable ASCII") as refused:
+        load({}, {"DURABLE_SESSIONS_API_KEY": "quite secret"}, None)
+    assert "quite" not in str(refused.value)
+
+
+def test_the_limits_of_artifacts_leave_room_for_two_of_the_largest() -> None:
+    limits = load({"artifact_bytes": "1GiB"}, {}, None).limits()
+    assert limits.artifact_bytes_max == 2**30
+    assert limits.incomplete_artifact_bytes_max == limits.artifact_memory_bytes_max == 2 * 2**30
+    assert Settings().limits() == Limits()
 
 
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ VERSION_KEY = "durable_sessions.sessions_version"
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one stream. ``state`` is the engine's own and means nothing here.
 
-    ``deleted`` marks a stream that is gone: its row exists to replace earlier ones.
+    ``attributes`` are a JSON object. ``deleted`` marks a stream that is gone: its row exists to replace
+    earlier ones.
     """
 
     workspace: str
@@ -36,6 +37,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     ttl_seconds: int | None = None
     expires_at_ms: int | None = None
     last_access_ms: int | None = None
+    attributes: str | None = None
     state: bytes | None = None
 
 
@@ -54,6 +56,7 @@ _SCHEMA = pa.schema(
         pa.field("ttl_seconds", pa.int64()),
         pa.field("expires_at", TIMESTAMP),
         pa.field("last_access", TIMESTAMP),
+        pa.field("attributes", pa.string()),
         pa.field("state", pa.binary()),
     ]
 )

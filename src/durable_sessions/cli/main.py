@@ -8,6 +8,7 @@ from durable_sessions import __version__
 from durable_sessions.cli.dump import dump
 from durable_sessions.cli.flush import flush
 from durable_sessions.cli.gc import gc
+from durable_sessions.cli.keys import keys
 from durable_sessions.cli.repair import repair
 from durable_sessions.cli.serve import serve
 from durable_sessions.cli.verify import verify
@@ -20,7 +21,7 @@ def cli() -> None:
     """Durable Sessions: the append-only event log for AI agents."""
 
 
-for command in (serve, verify, dump, repair, gc, flush):
+for command in (serve, keys, verify, dump, repair, gc, flush):
     cli.add_command(command)
 
 

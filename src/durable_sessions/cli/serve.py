@@ -33,7 +33,7 @@ def _options(command: Any) -> Any:
     """Give the command one option per setting that fits in one, so that there is one table of them."""
     for item in reversed(fields(Settings)):
         assert item.default is not MISSING
-        if item.metadata["file_only"]:
+        if item.metadata["file_only"] or item.metadata["secret"]:
             continue
         flag = "--" + item.name.replace("_", "-")
         variable = ENVIRONMENT_PREFIX + item.name.upper()

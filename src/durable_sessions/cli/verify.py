@@ -14,21 +14,22 @@ from durable_sessions.storage.verification import verify as run_verification
 @click.command()
 @with_target
 @click.option("--bucket-only", is_flag=True, help="Leave log and catalog alone; a server may be running.")
-def verify(where: Target, bucket_only: bool) -> None:
+@click.option("--artifacts", is_flag=True, help="Read the artifacts, too.")
+def verify(where: Target, bucket_only: bool, artifacts: bool) -> None:
     """Check the log, the bucket and the catalog of a stopped server, byte by byte. Changes nothing.
 
     Exits with 0 if everything is as it must be, and with 1 if not.
     """
     lock = nullcontext() if bucket_only else where.locked("Stop the server first, or use --bucket-only.")
     with lock:
-        findings = asyncio.run(_verify(where, bucket_only=bucket_only))
+        findings = asyncio.run(_verify(where, bucket_only=bucket_only, artifacts=artifacts))
     report(where, findings)
     sys.exit(1 if findings.problems else 0)
 
 
-async def _verify(where: Target, *, bucket_only: bool) -> Findings:
+async def _verify(where: Target, *, bucket_only: bool, artifacts: bool) -> Findings:
     bucket = await where.open_bucket()
-    return await run_verification(bucket, None if bucket_only else where.data)
+    return await run_verification(bucket, None if bucket_only else where.data, artifacts=artifacts)
 
 
 def report(where: Target, findings: Findings) -> None:

@@ -20,6 +20,7 @@ from durable_sessions.http.wire import (
     LAST_REQUEST,
     encode_response,
     encode_stream_head,
+    is_chunked,
 )
 
 # Why the next request is not answered now: one is being answered, the peer does not read, the end.
@@ -41,6 +42,9 @@ class Answerer(RequestReader):
         "_handler",
         "_heads",
         "_loop",
+        "_new_id",
+        "_path",
+        "_request_id",
         "_running",
         "_transport",
         "_write_waiter",
@@ -56,6 +60,9 @@ class Answerer(RequestReader):
         self._handler = state.handler
         self._heads = state.heads
         self._answers = state.answers
+        self._new_id = state.request_ids.new
+        self._request_id = b""  # of the request that is being answered
+        self._path = b""
         self._blocked = 0
         self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
         self._write_waiter: asyncio.Future[None] | None = None
@@ -74,10 +81,12 @@ class Answerer(RequestReader):
 
     def answer(self, request: Request, flags: int) -> None:
         """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
+        request.id = self._request_id = self._new_id()
+        self._path = request.path
         try:
             answer = self._handler(request)
         except Exception as error:
-            answer = internal_error(error)
+            answer = self._internal_error(error)
         if type(answer) is Response:
             self._send(answer, flags)
         else:
@@ -97,7 +106,7 @@ class Answerer(RequestReader):
         except (Exception, asyncio.CancelledError) as error:
             if self._blocked & CLOSED and future.cancelled():
                 return
-            answer = internal_error(error)
+            answer = self._internal_error(error)
         if type(answer) is Response:
             self._finish(answer, flags)
         else:
@@ -110,9 +119,9 @@ class Answerer(RequestReader):
             except asyncio.CancelledError as error:
                 if self._blocked & CLOSED:
                     raise
-                answer = internal_error(error)
+                answer = self._internal_error(error)
             except Exception as error:
-                answer = internal_error(error)
+                answer = self._internal_error(error)
         if isinstance(answer, StreamingResponse):
             await self._stream(answer, flags)
         else:
@@ -128,10 +137,10 @@ class Answerer(RequestReader):
 
     def _send(self, response: Response, flags: int) -> None:
         try:
-            data = encode_response(self._heads, response, flags)
+            data = encode_response(self._heads, response, flags, self._request_id)
             self._answers[response.status // 100] += 1
         except Exception as error:
-            data = encode_response(self._heads, internal_error(error), flags)
+            data = encode_response(self._heads, self._internal_error(error), flags, self._request_id)
             self._answers[5] += 1
         self.bytes_out += len(data)
         self._transport.write(data)
@@ -139,6 +148,9 @@ class Answerer(RequestReader):
             self.answer_waits(data)
         if flags & LAST_REQUEST:
             self.end()
+
+    def _internal_error(self, error: BaseException) -> Response:
+        return internal_error(error, self._path, self._request_id)
 
     def _write(self, data: bytes) -> None:
         self.bytes_out += len(data)
@@ -157,17 +169,17 @@ class Answerer(RequestReader):
         if flags & HTTP_1_0 or self.draining:
             flags |= LAST_REQUEST
         try:
-            head = encode_stream_head(self._heads, answer.status, answer.headers, flags)
+            head = encode_stream_head(self._heads, answer.status, answer.headers, flags, self._request_id)
             self._answers[answer.status // 100] += 1
         except Exception as error:
             await close_iterator(answer.chunks)
-            self._finish(internal_error(error), flags)
+            self._finish(self._internal_error(error), flags)
             return
         try:
             if not self._blocked & CLOSED:
                 self._write(head)
                 if not flags & HEAD_REQUEST and answer.status not in BODILESS_STATUSES:
-                    await self._send_chunks(answer.chunks, chunked=not flags & HTTP_1_0)
+                    await self._send_chunks(answer.chunks, chunked=is_chunked(answer.headers, flags))
         except BaseException as error:
             # Without its end the peer can tell that the body is incomplete.
             self.abort()

@@ -3,11 +3,17 @@
 from collections.abc import Awaitable
 
 from durable_sessions.errors import DurableSessionsError
+from durable_sessions.http.administration import Administration
+from durable_sessions.http.artifacts import ROOT as ARTIFACT_ROOT
+from durable_sessions.http.artifacts import ArtifactsFace
+from durable_sessions.http.auth import Authenticator
+from durable_sessions.http.documentation import Documentation
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.headers import base_url
 from durable_sessions.http.message import Answer, Request
 from durable_sessions.http.operations import Operations
-from durable_sessions.http.paths import DEFAULT_WORKSPACE, STREAM_ROOT
+from durable_sessions.http.paths import STREAM_ROOT
+from durable_sessions.http.sessions.face import SessionsFace
 from durable_sessions.http.streams import StreamsFace
 from durable_sessions.http.subscriptions import SubscriptionRoutes
 
@@ -15,19 +21,30 @@ _CONTROL_ROOT = STREAM_ROOT + b"__ds"
 
 
 class Application:
-    """Sends a request to the part that answers it; it is a ``Handler``."""
+    """Sends a request, once it is known who sent it, to the part that answers it; it is a ``Handler``."""
 
     def __init__(
         self,
+        auth: Authenticator,
         operations: Operations,
+        administration: Administration,
         streams: StreamsFace,
         subscriptions: SubscriptionRoutes,
+        sessions: SessionsFace,
+        artifacts: ArtifactsFace,
+        documentation: Documentation,
         public_url: str,
     ) -> None:
+        self._auth = auth
+        self._administration = administration
+        self._artifacts = artifacts
+        self._documentation = documentation
         self._streams = streams
         self._subscriptions = subscriptions
+        self._sessions = sessions
         self._public_url = public_url
         self.operations = operations
+        self.body_limit = artifacts.body_limit
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request, at once where that is possible."""
@@ -35,16 +52,37 @@ class Application:
             if request.path.startswith(STREAM_ROOT):
                 if request.path.startswith(_CONTROL_ROOT) and request.path[len(_CONTROL_ROOT) :][:1] in b"/":
                     return self._control(request)
-                return self._streams.handle(request)
-            return self.operations.handle(request)
+                if request.method == b"OPTIONS":
+                    return self._streams.preflight()
+                return self._streams.handle(request, self._auth.caller(request))
+            return self._other(request)
         except DurableSessionsError as error:
             return error_response(error)
+
+    def _other(self, request: Request) -> Answer | Awaitable[Answer]:
+        if self._sessions.serves(request.path):
+            return self._sessions.handle(request)
+        if request.path.startswith(ARTIFACT_ROOT):
+            if request.method == b"OPTIONS":
+                return self._artifacts.preflight()
+            return _answered(self._artifacts.handle(request, self._auth.caller(request)))
+        if self._administration.serves(request.path):
+            return _answered(self._administration.handle(request, self._auth.caller(request)))
+        if self._documentation.serves(request.path):
+            return self._documentation.handle(request)
+        return self.operations.handle(request)
 
     async def _control(self, request: Request) -> Answer:
         rest = request.path[len(_CONTROL_ROOT) + 1 :].decode("latin-1")
         try:
-            return await self._subscriptions.handle(
-                request, rest, DEFAULT_WORKSPACE, base_url(request, self._public_url)
-            )
+            return await self._subscriptions.handle(request, rest, base_url(request, self._public_url))
         except DurableSessionsError as error:
             return error_response(error, control=True)
+
+
+async def _answered(answer: Awaitable[Answer]) -> Answer:
+    """Return an answer, or what a refusal looks like."""
+    try:
+        return await answer
+    except DurableSessionsError as error:
+        return error_response(error)

@@ -1,16 +1,25 @@
 """One connection: its requests in their turn, and its life from accepting to losing it."""
 
 import asyncio
-from typing import cast
+from typing import NamedTuple, cast
 
 from durable_sessions.errors import DurableSessionsError, OverloadedError
 from durable_sessions.http.answering import CLOSED, RUNNING, Answerer
-from durable_sessions.http.errors import error_response
 from durable_sessions.http.lingering import Lingering
 from durable_sessions.http.message import Request
 from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED
+from durable_sessions.http.refusing import refusal_at
 from durable_sessions.http.state import ServerState
 from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
+
+_PATH_BYTES_KEPT = 64
+
+
+class Refused(NamedTuple):
+    """A request that is refused when its turn comes; the beginning of its path tells in which shape."""
+
+    error: DurableSessionsError
+    path: bytes
 
 
 class Connection(Answerer):
@@ -29,7 +38,7 @@ class Connection(Answerer):
     def __init__(self, state: ServerState) -> None:
         super().__init__(state)
         # A list, because it is short, and mostly empty, and ten thousand of them must be small.
-        self._queue: list[tuple[Request | DurableSessionsError, int]] = []
+        self._queue: list[tuple[Request | Refused, int]] = []
         self._queue_bytes = 0
         self._continue_due = False
         # What the last sweep saw; so no request has to look at the time.
@@ -51,11 +60,11 @@ class Connection(Answerer):
     def _wait_in_turn(self, request: Request, flags: int) -> None:
         limits = self._limits
         size = request.size()
-        if self._state.request_bytes + size > limits.request_bytes_max:
+        if self._state.requests.bytes_held + size > limits.request_bytes_max:
             self._reject(self._too_many_bytes())
         self._queue.append((request, flags))
         self._queue_bytes += size
-        self._state.request_bytes += size
+        self._state.requests.bytes_held += size
         if (
             len(self._queue) >= limits.pipeline_requests_max
             or self._queue_bytes > limits.read_ahead_bytes_max
@@ -71,11 +80,12 @@ class Connection(Answerer):
         flags = LAST_REQUEST
         if self._url and self._parser.get_method() == b"HEAD":
             flags |= HEAD_REQUEST
+        refused = Refused(error, self._url[:_PATH_BYTES_KEPT].partition(b"?")[0])
         self.forget_input()
         if self._blocked:
-            self._queue.append((error, flags))
+            self._queue.append((refused, flags))
         else:
-            self._send_refusal(error, flags)
+            self._send_refusal(refused, flags)
 
     def send_continue(self) -> None:
         """Tell the peer, in turn, that the body of the request being read is wanted."""
@@ -89,12 +99,12 @@ class Connection(Answerer):
         while not self._blocked:
             if self._queue:
                 request, flags = self._queue.pop(0)
-                if isinstance(request, DurableSessionsError):
+                if isinstance(request, Refused):
                     self._send_refusal(request, flags)
                 else:
                     size = request.size()
                     self._queue_bytes -= size
-                    self._state.request_bytes -= size
+                    self._state.requests.bytes_held -= size
                     self.answer(request, flags)
             elif self.read_paused:
                 self.read_paused = False
@@ -107,10 +117,11 @@ class Connection(Answerer):
                     self._write(CONTINUE)
                 return
 
-    def _send_refusal(self, error: DurableSessionsError, flags: int) -> None:
-        response = error_response(error)
+    def _send_refusal(self, refused: Refused, flags: int) -> None:
+        request_id = self._new_id()
+        response = refusal_at(refused.path, refused.error, request_id)
         self._answers[response.status // 100] += 1
-        self._write(encode_response(self._heads, response, flags))
+        self._write(encode_response(self._heads, response, flags, request_id))
         self._linger()
 
     # Life -------------------------------------------------------------------------------
@@ -206,7 +217,7 @@ class Connection(Answerer):
         self._blocked |= CLOSED
         self.phase = STOPPED
         self._queue.clear()
-        self._state.request_bytes -= self._queue_bytes
+        self._state.requests.bytes_held -= self._queue_bytes
         self._queue_bytes = 0
         self.forget_input()
         running, self._running = self._running, None

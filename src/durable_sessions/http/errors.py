@@ -7,10 +7,14 @@ import msgspec
 
 from durable_sessions.errors import (
     AlreadyClaimedError,
+    AuthenticationError,
     DurableSessionsError,
     MethodNotAllowedError,
     PreconditionFailedError,
     ProducerGapError,
+    QuotaExceededError,
+    RangeNotSatisfiableError,
+    RateLimitedError,
     StaleEpochError,
     StreamClosedError,
 )
@@ -28,16 +32,35 @@ STATUS_BY_CODE: dict[str, int] = {
     "missing_content_type": 400,
     "new_epoch_sequence": 400,
     "malformed_request": 400,
+    "invalid_event": 400,
+    "invalid_session": 400,
+    "invalid_agent": 400,
+    "invalid_environment": 400,
+    "session_running": 400,
+    "object_archived": 400,
     "webhook_url_rejected": 400,
+    "artifact_mismatch": 400,
+    "authentication_error": 401,
     "token_invalid": 401,
     "token_expired": 401,
+    "permission_error": 403,
     "stale_epoch": 403,
     "route_not_found": 404,
     "stream_not_found": 404,
+    "session_not_found": 404,
+    "event_not_found": 404,
+    "thread_not_found": 404,
+    "registered_object_not_found": 404,
     "subscription_not_found": 404,
+    "key_not_found": 404,
+    "artifact_not_found": 404,
     "method_not_allowed": 405,
     "request_timeout": 408,
     "stream_exists": 409,
+    "session_exists": 409,
+    "session_archived": 409,
+    "idempotency_mismatch": 409,
+    "version_conflict": 409,
     "path_blocked": 409,
     "legal_hold": 409,
     "stream_closed": 409,
@@ -48,6 +71,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "fork_too_deep": 409,
     "subscription_already_exists": 409,
     "too_many_subscriptions": 409,
+    "too_many_keys": 409,
     "fenced": 409,
     "already_claimed": 409,
     "no_pending_work": 409,
@@ -55,7 +79,13 @@ STATUS_BY_CODE: dict[str, int] = {
     "stream_gone": 410,
     "precondition_failed": 412,
     "body_too_large": 413,
+    "event_too_large": 413,
+    "session_too_large": 413,
+    "artifact_too_large": 413,
     "target_too_long": 414,
+    "range_not_satisfiable": 416,
+    "rate_limited": 429,
+    "quota_exceeded": 429,
     "headers_too_large": 431,
     "internal": 500,
     "log_failed": 500,
@@ -77,6 +107,8 @@ STATUS_BY_CODE: dict[str, int] = {
     "bucket_denied": 503,
 }
 
+_QUOTA_RETRY_SECONDS = 60
+
 _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, object]]]] = {
     StreamClosedError: lambda e: [(b"Stream-Closed", "true"), (b"Stream-Next-Offset", e.tail)],
     StaleEpochError: lambda e: [(b"Producer-Epoch", e.current)],
@@ -86,6 +118,10 @@ _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, obj
     ],
     PreconditionFailedError: lambda e: [(b"Stream-Next-Offset", e.tail)],
     MethodNotAllowedError: lambda e: [(b"Allow", e.allow)],
+    AuthenticationError: lambda e: [(b"WWW-Authenticate", "Bearer")],
+    RateLimitedError: lambda e: [(b"Retry-After", e.retry_after_seconds)],
+    QuotaExceededError: lambda e: [(b"Retry-After", _QUOTA_RETRY_SECONDS)],
+    RangeNotSatisfiableError: lambda e: [(b"Content-Range", f"bytes */{e.size}")],
 }
 
 _BASE_HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
@@ -97,14 +133,9 @@ def error_response(error: DurableSessionsError, *, control: bool = False) -> Res
     Below ``__ds`` (``control``) the protocol spells codes in upper case, and one of them differently.
     """
     status = STATUS_BY_CODE[error.code]
-    headers = _BASE_HEADERS.copy()
-    if status == 503:
-        headers.append((b"Retry-After", b"1"))
-    more = _HEADERS.get(type(error))
-    if more is not None:
-        headers.extend((name, str(value).encode()) for name, value in more(error))
+    headers = error_headers(error)
     detail: dict[str, object] = {
-        "code": _control_code(error.code) if control else error.code,
+        "code": error_code_under_control(error.code) if control else error.code,
         "message": str(error),
     }
     if isinstance(error, AlreadyClaimedError):
@@ -113,5 +144,17 @@ def error_response(error: DurableSessionsError, *, control: bool = False) -> Res
     return Response(status, headers, msgspec.json.encode({"error": detail}))
 
 
-def _control_code(code: str) -> str:
+def error_headers(error: DurableSessionsError) -> list[Header]:
+    """Return the headers that an answer for ``error`` has, whatever its body looks like."""
+    headers = _BASE_HEADERS.copy()
+    if STATUS_BY_CODE[error.code] == 503:
+        headers.append((b"Retry-After", b"1"))
+    more = _HEADERS.get(type(error))
+    if more is not None:
+        headers.extend((name, str(value).encode()) for name, value in more(error))
+    return headers
+
+
+def error_code_under_control(code: str) -> str:
+    """Return a code as the protocol spells it below ``__ds``."""
     return "INVALID_OFFSET" if code == "invalid_ack" else code.upper()

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 import structlog
 
 from durable_sessions.errors import InternalError
-from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Response
+from durable_sessions.http.refusing import refusal_at
 
 _log = structlog.get_logger(__name__)
 
 
-def internal_error(error: BaseException) -> Response:
+def internal_error(error: BaseException, path: bytes, request_id: bytes) -> Response:
     """Log ``error`` with its traceback and return the answer that stands in for it."""
     _log.error("handler_failed", exc_info=error)
-    return error_response(InternalError())
+    return refusal_at(path, InternalError(), request_id)
 
 
 async def close_iterator(chunks: AsyncIterator[bytes]) -> None:

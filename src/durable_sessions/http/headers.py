@@ -1,7 +1,6 @@
 """Request headers of the protocol, turned into requests of the stream layer."""
 
 import re
-from datetime import UTC, datetime
 
 from durable_sessions.errors import InvalidForkError, InvalidHeaderError
 from durable_sessions.http.message import Request
@@ -11,12 +10,10 @@ from durable_sessions.streams import content, offsets
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.stream import Producer
+from durable_sessions.times import parse_rfc3339
 
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
-_RFC3339 = re.compile(
-    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
-)
 _ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
 
 
@@ -34,24 +31,31 @@ def parse_append(request: Request, limits: Limits) -> Append:
     )
 
 
-def parse_create(request: Request, limits: Limits) -> Create:
-    """Return what a PUT asks for."""
-    headers = request.headers
-    content_type = headers.get(b"content-type")
-    ttl, expires_at = headers.get(b"stream-ttl"), headers.get(b"stream-expires-at")
+def parse_lifetime(request: Request, limits: Limits) -> tuple[int | None, int | None]:
+    """Return the TTL in seconds or the time of expiry in milliseconds that a PUT asks for."""
+    ttl, expires_at = request.headers.get(b"stream-ttl"), request.headers.get(b"stream-expires-at")
     if ttl is not None and expires_at is not None:
         raise InvalidHeaderError(
             header="Stream-TTL", problem="send either Stream-TTL or Stream-Expires-At, not both"
         )
+    return (
+        None if ttl is None else _ttl_seconds(ttl.decode("latin-1"), limits),
+        None if expires_at is None else _expires_at_ms(expires_at.decode("latin-1")),
+    )
+
+
+def parse_create(request: Request, limits: Limits) -> Create:
+    """Return what a PUT asks for."""
+    headers = request.headers
+    content_type = headers.get(b"content-type")
     return Create(
         None
         if content_type is None
         else content.check(content_type.decode("latin-1"), limits.content_type_bytes_max),
-        None if ttl is None else _ttl_seconds(ttl.decode("latin-1"), limits),
-        None if expires_at is None else _expires_at_ms(expires_at.decode("latin-1")),
+        *parse_lifetime(request, limits),
         is_closed(headers),
         request.body,
-        _fork(headers),
+        _fork(request),
     )
 
 
@@ -69,12 +73,6 @@ def matches_etag(if_none_match: bytes, etag: str) -> bool:
     """Say whether an If-None-Match header names this entity tag; weak ones count."""
     value = if_none_match.decode("latin-1").strip()
     return value == "*" or etag in [tag.removeprefix("W/") for tag in _ENTITY_TAG.findall(value)]
-
-
-def rfc3339(at_ms: int) -> str:
-    """Return a time as it is written in headers and JSON: UTC, with milliseconds."""
-    at = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
 
 
 def _has_other_producer(headers: dict[bytes, bytes]) -> bool:
@@ -140,22 +138,17 @@ def _ttl_seconds(value: str, limits: Limits) -> int:
 
 
 def _expires_at_ms(value: str) -> int:
-    match = _RFC3339.fullmatch(value)
-    try:
-        if match is None:
-            raise ValueError
-        day, time, fraction, zone = match.groups()
-        at = datetime.fromisoformat(f"{day}T{time}{'+00:00' if zone in 'Zz' else zone}")
-        at = at.astimezone(UTC)  # so that every time we take can be written again
-        return int(at.timestamp()) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
-    except (ValueError, OverflowError):
+    at_ms = parse_rfc3339(value)
+    if at_ms is None:
         raise InvalidHeaderError(
             header="Stream-Expires-At",
             problem=f"{value[:40]!r} is not an RFC 3339 time such as 2030-01-31T12:00:00Z",
-        ) from None
+        )
+    return at_ms
 
 
-def _fork(headers: dict[bytes, bytes]) -> Fork | None:
+def _fork(request: Request) -> Fork | None:
+    headers = request.headers
     source = headers.get(b"stream-forked-from")
     anchor, beyond = headers.get(b"stream-fork-offset"), headers.get(b"stream-fork-sub-offset")
     if source is None:
@@ -166,8 +159,15 @@ def _fork(headers: dict[bytes, bytes]) -> Fork | None:
         return None
     if not source.startswith(STREAM_ROOT):
         raise InvalidForkError(problem="Stream-Forked-From is a URL path that begins with /v1/stream/")
+    return parse_fork(request, stream_path(source[len(STREAM_ROOT) :]))
+
+
+def parse_fork(request: Request, source: str) -> Fork:
+    """Return where in its source, whose path is known, a fork begins."""
+    anchor = request.headers.get(b"stream-fork-offset")
+    beyond = request.headers.get(b"stream-fork-sub-offset")
     return Fork(
-        stream_path(source[len(STREAM_ROOT) :]),
+        source,
         None if anchor is None else offsets.decode(anchor.decode("latin-1")),
         0 if beyond is None else _sub_offset(beyond.decode("latin-1")),
     )

@@ -8,10 +8,11 @@ Header = tuple[bytes, bytes]
 class Request:
     """One complete request: the body has been read, header names are lower case.
 
-    Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded.
+    Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded. ``id`` is given
+    by the carrier, which also sends it with the answer.
     """
 
-    __slots__ = ("body", "headers", "method", "path", "query")
+    __slots__ = ("body", "headers", "id", "method", "path", "query")
 
     def __init__(
         self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes
@@ -21,6 +22,7 @@ class Request:
         self.query = query
         self.headers = headers
         self.body = body
+        self.id = b""
 
     def size(self) -> int:
         """Return how many bytes the request holds on to."""
@@ -58,3 +60,5 @@ class StreamingResponse:
 Answer = Response | StreamingResponse
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 """Answers a request, at once where it can. It never raises: errors are answers too."""
+BodyLimit = Callable[[Request], int]
+"""Tells from a request without its body how large that may be, or raises the refusal."""

@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sse import EventSource
 from durable_sessions.http.webhooks import WebhookSender
@@ -31,6 +32,7 @@ class Metrics(Collector):
         maintenance: Maintenance,
         events: EventSource,
         webhooks: WebhookSender,
+        auth: Authenticator,
     ) -> None:
         self._partition = partition
         self._log = log
@@ -39,6 +41,7 @@ class Metrics(Collector):
         self._maintenance = maintenance
         self._events = events
         self._webhooks = webhooks
+        self._auth = auth
         self.server: HttpServer | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -89,6 +92,12 @@ class Metrics(Collector):
             "Webhooks sent, by what the receiver made of them.",
             "outcome",
             {"accepted": webhooks.accepted, "failed": webhooks.failed},
+        )
+        yield _labelled(
+            "requests_refused",
+            "Requests that were not let in, by reason.",
+            "reason",
+            {"authentication": self._auth.unknown, "rate": self._auth.rate_limited},
         )
         if self.server is not None:
             yield from _http(self.server)

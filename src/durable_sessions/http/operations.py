@@ -1,10 +1,18 @@
-"""What operators ask for: health, metrics, and a flush now."""
+"""What operators ask for: health, metrics, a flush now."""
 
 from collections.abc import Awaitable
 
 import msgspec
 
-from durable_sessions.errors import DurableSessionsError, MethodNotAllowedError, RouteNotFoundError
+from durable_sessions.access.audit import Act, Audit
+from durable_sessions.access.keys import Keys
+from durable_sessions.errors import (
+    DurableSessionsError,
+    MethodNotAllowedError,
+    PermissionDeniedError,
+    RouteNotFoundError,
+)
+from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Request, Response
 from durable_sessions.http.metrics import CONTENT_TYPE, Metrics
@@ -17,11 +25,21 @@ _READING = (b"GET", b"HEAD")
 
 
 class Operations:
-    """Answers everything outside of the faces of the streams."""
+    """Answers what concerns the server as a whole; only health needs no key."""
 
     def __init__(
-        self, partition: Partition, archive: BucketArchive, flusher: Flusher, metrics: Metrics
+        self,
+        partition: Partition,
+        archive: BucketArchive,
+        flusher: Flusher,
+        metrics: Metrics,
+        auth: Authenticator,
+        keys: Keys,
+        audit: Audit,
     ) -> None:
+        self._auth = auth
+        self._keys = keys
+        self._audit = audit
         self._partition = partition
         self._archive = archive
         self._flusher = flusher
@@ -35,27 +53,55 @@ class Operations:
             return Response(200, _JSON, b'{"status":"alive"}')
         if request.path == b"/readyz":
             _require(request, *_READING)
-            return self._ready()
+            return self._ready(detailed=self._is_known(request))
         if request.path == b"/metrics":
             _require(request, *_READING)
+            self._require_home(self._auth.caller(request))
             return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
         if request.path == b"/v1/admin/flush":
-            _require(request, b"POST")
-            return self._flush()
+            return self._flush(request, self._auth.caller(request))
+        if request.path.startswith(b"/v1/"):
+            self._auth.caller(request)  # who has no key does not learn what there is
         raise RouteNotFoundError(path=request.path.decode("latin-1"))
 
-    def _ready(self) -> Response:
+    def _is_known(self, request: Request) -> bool:
+        """Say whether a request may be told what is wrong; that names files and buckets."""
+        try:
+            self._require_home(self._auth.caller(request))
+        except DurableSessionsError:
+            return False
+        return True
+
+    def _require_home(self, caller: Caller) -> None:
+        if caller.workspace != self._keys.home:
+            raise PermissionDeniedError(
+                problem=f"This is about the whole server. Use a key of the workspace {self._keys.home}."
+            )
+
+    def _ready(self, *, detailed: bool) -> Response:
         said: dict[str, object] = {"status": "ready"}
         failure = self._flusher.failure
-        if failure is not None:
+        if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
         reason = "shutting down" if self.draining else self._partition.refusal
         if reason is None:
             return Response(200, _JSON, msgspec.json.encode(said))
-        return Response(503, _JSON, msgspec.json.encode({**said, "status": "not ready", "reason": reason}))
+        said["status"] = "not ready"
+        if detailed:
+            said["reason"] = reason
+        return Response(503, _JSON, msgspec.json.encode(said))
 
-    async def _flush(self) -> Answer:
+    async def _flush(self, request: Request, caller: Caller) -> Answer:
         try:
+            _require(request, b"POST")
+            request_id = request.id.decode()
+            try:
+                caller.require(Role.ADMIN)
+                self._require_home(caller)
+            except PermissionDeniedError as error:
+                self._audit.refused(caller, "flush", error, request_id)
+                raise
+            await self._audit.record(Act("flush.requested", caller, caller.workspace, request_id))
             await self._flusher.flush_all()
         except DurableSessionsError as error:
             return error_response(error)

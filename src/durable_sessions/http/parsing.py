@@ -7,6 +7,7 @@ from typing import NoReturn
 import httptools
 
 from durable_sessions.errors import (
+    ArtifactTooLargeError,
     BodyTooLargeError,
     DurableSessionsError,
     HeadersTooLargeError,
@@ -52,7 +53,9 @@ class RequestParser(asyncio.Protocol):
 
     __slots__ = (
         "_body",
+        "_body_bytes_max",
         "_body_length",
+        "_budget",
         "_head_bytes",
         "_headers",
         "_limits",
@@ -84,6 +87,8 @@ class RequestParser(asyncio.Protocol):
         self._head_bytes = 0  # of a head that did not come in one piece
         self._measure = self._always_measure  # whether the lines of this head must be measured
         self._body_length = 0  # -1: chunked
+        self._body_bytes_max = state.limits.append_body_bytes_max
+        self._budget = state.requests
         self._body = bytearray()  # of a body that did not come in one piece
         self._parts: list[bytes] = []
         self.on_body = self._parts.append  # the parser then calls C, not Python
@@ -145,9 +150,10 @@ class RequestParser(asyncio.Protocol):
         if length is not None:
             self._body_length = int(length)
             if self._body_length > self._limits.append_body_bytes_max:
-                self._reject(self._body_too_large())
+                self._expect_large(Request(method, path, query, headers, b""))
         elif b"transfer-encoding" in headers:
             self._expect_chunks(flags)
+            self._expect_large(Request(method, path, query, headers, b""))
         else:
             self._body_length = 0
         if b"expect" in headers and self._body_length and not flags & HTTP_1_0:
@@ -177,16 +183,17 @@ class RequestParser(asyncio.Protocol):
         self.request_received(request, flags)
 
     def _take_body(self) -> bytes:
-        self._state.request_bytes -= len(self._body)
+        self._budget.bytes_held -= len(self._body)
+        self._budget = self._state.requests
         body = bytes(self._body) + b"".join(self._parts)
         self._body.clear()
         self._parts.clear()
-        if len(body) > self._limits.append_body_bytes_max:
+        if self._body_length < 0 and len(body) > self._body_bytes_max:
             self._reject(self._body_too_large())
         return body
 
     def _forget_head_bytes(self) -> None:
-        self._state.request_bytes -= self._head_bytes
+        self._state.requests.bytes_held -= self._head_bytes
         self._head_bytes = 0
 
     def _connection_flags(self) -> int:
@@ -202,6 +209,17 @@ class RequestParser(asyncio.Protocol):
             self._reject(MalformedRequestError(problem="the only transfer coding is chunked, in HTTP/1.1"))
         self._body_length = -1
         self._headers = _Discarded()  # whatever comes now is a trailer
+
+    def _expect_large(self, request: Request) -> None:
+        """Ask how large this body may be; whoever may send a large one is known by now."""
+        try:
+            self._body_bytes_max = self._state.body_limit(request)
+        except DurableSessionsError as error:
+            self._reject(error)
+        if self._body_length > self._body_bytes_max:
+            self._reject(self._body_too_large())
+        if self._body_bytes_max > self._limits.append_body_bytes_max:
+            self._budget = self._state.large_bodies
 
     def _expect(self, expectation: bytes) -> None:
         if expectation.lower() == b"100-continue":
@@ -236,7 +254,9 @@ class RequestParser(asyncio.Protocol):
             header_bytes_max=self._limits.header_bytes_max, header_count_max=self._limits.header_count_max
         )
 
-    def _body_too_large(self) -> BodyTooLargeError:
+    def _body_too_large(self) -> DurableSessionsError:
+        if self._body_bytes_max > self._limits.append_body_bytes_max:
+            return ArtifactTooLargeError(artifact_bytes_max=self._body_bytes_max)
         return BodyTooLargeError(append_body_bytes_max=self._limits.append_body_bytes_max)
 
     def _too_many_bytes(self) -> OverloadedError:

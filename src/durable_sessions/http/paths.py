@@ -8,14 +8,15 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.streams.stream import Key
 
 STREAM_ROOT = b"/v1/stream/"
-DEFAULT_WORKSPACE = "default"
+_SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments")
+_SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
 _PATH_BYTES_MAX = DEFAULT_LIMITS.path_bytes_max
 
 
 @lru_cache(maxsize=4096)
-def stream_key(path: bytes) -> Key:
-    """Return the stream that a URL path below the stream root names, or refuse it."""
-    return Key(DEFAULT_WORKSPACE, stream_path(path[len(STREAM_ROOT) :]))
+def stream_key(workspace: str, path: bytes) -> Key:
+    """Return the stream of a workspace that a URL path below the stream root names, or refuse it."""
+    return Key(workspace, stream_path(path[len(STREAM_ROOT) :]))
 
 
 def stream_path(encoded: bytes) -> str:
@@ -31,6 +32,8 @@ def stream_path(encoded: bytes) -> str:
         raise _invalid("it is not UTF-8") from None
     if not path.isprintable():
         raise _invalid("it holds a control character")
+    if path.startswith("__"):
+        raise _invalid("its first segment begins with __, which is kept for the server")
     for segment in path.split("/"):
         if segment in ("", ".", ".."):
             raise _invalid(f"it holds the segment {segment!r}")
@@ -39,3 +42,8 @@ def stream_path(encoded: bytes) -> str:
 
 def _invalid(problem: str) -> InvalidPathError:
     return InvalidPathError(problem=problem, path_bytes_max=_PATH_BYTES_MAX)
+
+
+def is_of_sessions(path: bytes) -> bool:
+    """Say whether a path lies on the sessions face."""
+    return path.startswith(_SESSION_ROOTS) and path.split(b"/", 3)[2] in _SESSION_NOUNS

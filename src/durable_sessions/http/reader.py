@@ -64,7 +64,7 @@ class RequestReader(RequestParser):
     def take_held(self) -> bytes:
         """Return what was received but not parsed yet; it is held no longer."""
         held, self.held = self.held, b""
-        self._state.request_bytes -= len(held)
+        self._state.requests.bytes_held -= len(held)
         return held
 
     def forget_input(self) -> None:
@@ -73,18 +73,20 @@ class RequestReader(RequestParser):
         self._forget_head_bytes()
         self._url = b""
         self._headers = {}
-        self._state.request_bytes -= len(self._body)
+        self._budget.bytes_held -= len(self._body)
+        self._budget = self._state.requests
         self._body.clear()
         self._parts.clear()
 
     def _hold(self, data: bytes) -> None:
         self.held += data
-        self._state.request_bytes += len(data)
+        self._state.requests.bytes_held += len(data)
         self._require_room()
 
     def _require_room(self) -> None:
         """Refuse the request that is being read if all connections together keep too much."""
-        if self._state.request_bytes > self._limits.request_bytes_max:
+        requests = self._state.requests
+        if requests.bytes_held > requests.bytes_max or self._budget.bytes_held > self._budget.bytes_max:
             self.refuse(self._too_many_bytes())
 
     def time_out(self, now: float) -> None:
@@ -92,10 +94,10 @@ class RequestReader(RequestParser):
         if self.phase == STOPPED:
             return
         if self.read_paused:
-            self.deadline = now + self._limits.body_seconds_max  # the wait is of our making
+            self.deadline = now + self._budget.seconds_max  # the wait is of our making
         elif now > self.deadline:
             in_head = self.phase == IN_HEAD
-            seconds = self._limits.header_seconds_max if in_head else self._limits.body_seconds_max
+            seconds = self._limits.header_seconds_max if in_head else self._budget.seconds_max
             self.refuse(RequestTimeoutError(seconds=seconds))
 
     def _feed(self, data: bytes | memoryview) -> None:
@@ -124,7 +126,7 @@ class RequestReader(RequestParser):
         if not self.deadline:
             self.deadline = self._state.loop.time() + limits.header_seconds_max
         self._head_bytes += len(data)
-        self._state.request_bytes += len(data)
+        self._state.requests.bytes_held += len(data)
         # The parser keeps an unfinished header line to itself, so what went into it is bounded
         # here; finished lines are measured exactly at the end of the head.
         raw_bytes_max = limits.header_bytes_max + 4 * limits.header_count_max + 2 * SLICE_BYTES
@@ -138,7 +140,7 @@ class RequestReader(RequestParser):
     def _body_incomplete(self, size: int) -> None:
         limits = self._limits
         if not self.deadline:
-            self.deadline = self._state.loop.time() + limits.body_seconds_max
+            self.deadline = self._state.loop.time() + self._budget.seconds_max
             self._quiet_bytes = 0
         if not self._parts:
             self._quiet_bytes += size
@@ -150,8 +152,8 @@ class RequestReader(RequestParser):
         self._parts.clear()
         self._body += received
         self._quiet_bytes = 0
-        self._state.request_bytes += len(received)
-        if len(self._body) > limits.append_body_bytes_max:
+        self._budget.bytes_held += len(received)
+        if self._body_length < 0 and len(self._body) > self._body_bytes_max:
             self.refuse(self._body_too_large())
         else:
             self._require_room()

@@ -70,7 +70,7 @@ class Reads:
             return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, known)
         cursor = parameters.get(b"cursor")
         if live == "sse":
-            return self._follow(durable, position, cursor)
+            return self.follow(durable, position, cursor)
         return self._long_poll(key, durable, position, cursor, known)
 
     def _at_tail(self, durable: DurableStream) -> Response:
@@ -95,7 +95,8 @@ class Reads:
         self._pace.count(len(found.data))
         return _records(durable, found, known)
 
-    def _follow(self, durable: DurableStream, position: int, cursor: str | None) -> StreamingResponse:
+    def follow(self, durable: DurableStream, position: int, cursor: str | None) -> StreamingResponse:
+        """Answer with the protocol's event stream from a position on."""
         if self._partition.published.waiting >= self._limits.waiters_max:
             raise OverloadedError(what="waiting readers")
         fields = [(b"Content-Type", b"text/event-stream"), (b"Cache-Control", b"no-cache")]
@@ -107,13 +108,7 @@ class Reads:
         self, key: Key, durable: DurableStream, position: int, cursor: str | None, known: bytes | None
     ) -> Answer:
         """Answer when there is something; the request, whose headers may be large, is not kept meanwhile."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._long_poll_seconds
-        durable.pins += 1
-        try:
-            await self._wait(key, durable, position, deadline)
-        finally:
-            durable.pins -= 1
+        await self.wait(key, durable, position)
         stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
         if position < durable.tail:
             answer = await self._catch_up_later(durable, position, known)
@@ -122,8 +117,16 @@ class Reads:
         fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
         return Response(204, fields)
 
+    async def wait(self, key: Key, durable: DurableStream, position: int) -> None:
+        """Wait until there is something to read, nothing more can come, or a long poll has lasted enough."""
+        deadline = asyncio.get_running_loop().time() + self._long_poll_seconds
+        durable.pins += 1
+        try:
+            await self._wait(key, durable, position, deadline)
+        finally:
+            durable.pins -= 1
+
     async def _wait(self, key: Key, durable: DurableStream, position: int, deadline: float) -> None:
-        """Wait until there is something to read, nothing more can come, or the time is over."""
         loop = asyncio.get_running_loop()
         while position >= durable.tail and not durable.closed and not self._events.draining:
             if durable.removed:

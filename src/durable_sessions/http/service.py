@@ -4,18 +4,31 @@ import asyncio
 
 import structlog
 
+from durable_sessions.access.audit import Audit
+from durable_sessions.access.keys import Keys
 from durable_sessions.bucket.format import ensure_format
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.errors import SettingsError
+from durable_sessions.http.administration import Administration
 from durable_sessions.http.app import Application
+from durable_sessions.http.artifacts import ArtifactsFace
+from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.documentation import Documentation
+from durable_sessions.http.exposure import require_guarded
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.pace import Pace
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.server import HttpServer
+from durable_sessions.http.sessions.events import Events
+from durable_sessions.http.sessions.face import SessionsFace
+from durable_sessions.http.sessions.registries import Registries
+from durable_sessions.http.sessions.strict import SessionStreams
+from durable_sessions.http.sessions.tail import Tails
+from durable_sessions.http.shelf import Shelf
 from durable_sessions.http.signing import Keyring
 from durable_sessions.http.sse import EventSource
 from durable_sessions.http.streams import StreamsFace
@@ -25,11 +38,16 @@ from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.file import FileLog
+from durable_sessions.sessions.event_ids import names_of
+from durable_sessions.sessions.registry import Registry
+from durable_sessions.sessions.store import Sessions
 from durable_sessions.settings import Settings
+from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.subscriptions import SubscriptionManager
 
@@ -69,17 +87,23 @@ class Service:
         try:
             keyring = Keyring.open(settings.data / "keys.json")
             await self._open_bucket()
+            quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)
             self.partition = await Partition.open(
-                self.log, self._clock, limits, self.archive, Retention(settings.retention)
+                self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
             )
+            artifacts = Artifacts(self.archive.bucket, self.partition.state, quotas, self._clock)
+            if quotas.bytes_bounded:
+                await artifacts.count()
         except BaseException:
             await self.log.close()
             raise
+        auth, audit = self._open_access(quotas)
         self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
         self.maintenance = Maintenance(self.archive, self._clock, limits)
         cursors = Cursors(self._clock, self._ids)
         pace = Pace(limits.turn_bytes_max)
-        self._events = EventSource(self.partition, cursors, limits, pace)
+        shelf = Shelf(limits.sse_shared_bytes_max)
+        self._events = EventSource(self.partition, cursors, limits, pace, shelf)
         self._webhooks = WebhookSender(keyring, self._clock, limits)
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
@@ -92,19 +116,51 @@ class Service:
             self.maintenance,
             self._events,
             self._webhooks,
+            auth,
         )
         reads = Reads(self.partition, self._events, cursors, limits, pace, settings.long_poll_seconds)
+        sessions = Sessions(self.partition, self._clock, self._ids, limits)
+        self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         self.app = Application(
-            Operations(self.partition, self.archive, self.flusher, metrics),
-            StreamsFace(self.partition, reads, limits, settings.public_url),
-            SubscriptionRoutes(self._subscriptions, keyring, self._clock, limits),
+            auth,
+            Operations(self.partition, self.archive, self.flusher, metrics, auth, self.keys, audit),
+            Administration(self.keys, audit, limits),
+            StreamsFace(
+                self.partition, SessionStreams(sessions, limits), reads, auth, limits, settings.public_url
+            ),
+            SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits),
+            SessionsFace(
+                sessions,
+                Events(sessions, reads, self._tails, auth, limits),
+                self._registries(),
+                auth,
+                self._ids,
+                limits,
+            ),
+            ArtifactsFace(artifacts, auth, limits),
+            Documentation(limits, settings.public_url),
             settings.public_url,
         )
-        self.server = metrics.server = HttpServer(self.app, limits)
+        self.server = metrics.server = HttpServer(self.app, limits, body_limit=self.app.body_limit)
         self._subscriptions.start()
         self.flusher.start()
         self.maintenance.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="expiry")
+
+    def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
+        settings, limits = self._settings, self._limits
+        audit = Audit(self.partition, self._clock, limits)
+        quotas.refused = audit.quota_refused
+        self.keys = Keys(self.partition, audit, self._clock, self._ids, limits, settings.workspace)
+        if settings.api_key:
+            self.keys.bootstrap(settings.api_key)
+        return Authenticator(self.keys, self._clock), audit
+
+    def _registries(self) -> Registries:
+        def registry(kind: str, prefix: str) -> Registry:
+            return Registry(self.partition, self._clock, self._ids, kind, prefix)
+
+        return Registries(registry("agent", "agent_"), registry("environment", "env_"))
 
     async def _open_bucket(self) -> None:
         settings = self._settings
@@ -112,12 +168,13 @@ class Service:
         await probe(bucket, self._ids)
         await ensure_format(bucket)
         self.archive = await BucketArchive.open(
-            bucket, settings.data / "catalog.sqlite", self._clock, self._ids, self._limits
+            bucket, settings.data / "catalog.sqlite", self._clock, self._ids, self._limits, names_of
         )
 
     async def listen(self) -> None:
         """Accept connections on the configured address."""
         host, port = self._settings.host, self._settings.port
+        require_guarded(host, keys=self.keys.required, bootstrap=self._settings.api_key)
         try:
             await self.server.start(host, port)
         except OSError as error:
@@ -126,7 +183,7 @@ class Service:
 
     async def close(self) -> None:
         """Refuse new work, finish what is in flight, and leave everything durable."""
-        self.app.operations.draining = self._events.draining = True
+        self.app.operations.draining = self._events.draining = self._tails.draining = True
         self.partition.published.wake_all()
         await self.server.shutdown(self._limits.shutdown_seconds_max)
         self._sweeper.cancel()

@@ -64,22 +64,35 @@ class Keyring:
         return f"t={at_seconds},kid={self.kid},ed25519={_base64url(signature)}"
 
     def issue_token(self, key: SubscriptionKey, generation: int, expires_at_seconds: int) -> str:
-        """Return a bearer token for one generation of one subscription."""
-        return f"{generation}.{expires_at_seconds}.{self._mac(key, generation, expires_at_seconds)}"
+        """Return a bearer token for one generation of one subscription; it tells the workspace, too."""
+        mac = self._mac(key, generation, expires_at_seconds)
+        return f"{_base64url(key.workspace.encode())}.{generation}.{expires_at_seconds}.{mac}"
 
     def check_token(self, token: str, key: SubscriptionKey, now_seconds: int) -> int:
         """Return the generation that a token was issued for, or refuse the token."""
-        parts = token.split(".")
         try:
-            generation, expires_at_seconds, mac = int(parts[0]), int(parts[1]), parts[2]
-        except (IndexError, ValueError):
+            workspace, first, second, mac = token.split(".")
+            generation, expires_at_seconds = int(first), int(second)
+        except ValueError:
             raise TokenInvalidError from None
         expected = self._mac(key, generation, expires_at_seconds)
-        if len(parts) != 3 or not hmac.compare_digest(mac.encode(), expected.encode()):
+        if not hmac.compare_digest(mac.encode(), expected.encode()):
+            raise TokenInvalidError
+        if workspace != _base64url(key.workspace.encode()):
             raise TokenInvalidError
         if now_seconds >= expires_at_seconds:
             raise TokenExpiredError
         return generation
+
+    def workspace(self, token: str, subscription: str, now_seconds: int) -> str:
+        """Return the workspace of the subscription that a token was issued for, or refuse the token."""
+        encoded = token.partition(".")[0]
+        try:
+            workspace = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+        except ValueError:
+            raise TokenInvalidError from None
+        self.check_token(token, SubscriptionKey(workspace, subscription), now_seconds)
+        return workspace
 
     def _mac(self, key: SubscriptionKey, generation: int, expires_at_seconds: int) -> str:
         subject = msgspec.json.encode([key.workspace, key.id, generation, expires_at_seconds])

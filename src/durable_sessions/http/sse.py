@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from durable_sessions.errors import OverloadedError
 from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.pace import Pace
+from durable_sessions.http.shelf import Shelf
 from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
@@ -54,28 +55,6 @@ def complete_utf8(data: bytes) -> int:
             length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(data) - back if length > back else len(data)
     return len(data)
-
-
-class Shelf:
-    """Bounds what the encoded frames of all streams take; what was put there first leaves first."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._sizes: dict[tuple[Fanout, int], int] = {}
-        self._bytes = 0
-
-    def put(self, fanout: "Fanout", start: int, size: int) -> None:
-        """Count what a fan-out keeps under ``start``; older things are dropped if it is too much."""
-        self.drop(fanout, start)
-        self._sizes[fanout, start] = size
-        self._bytes += size
-        while self._bytes > self._bytes_max:
-            oldest, start = next(iter(self._sizes))
-            oldest.forget(start)
-
-    def drop(self, fanout: "Fanout", start: int) -> None:
-        """Count something no longer."""
-        self._bytes -= self._sizes.pop((fanout, start), 0)
 
 
 class Fanout:
@@ -141,13 +120,15 @@ class Fanout:
 class EventSource:
     """Follows streams for subscribers: catches up, then sends what becomes durable."""
 
-    def __init__(self, partition: Partition, cursors: Cursors, limits: Limits, pace: Pace) -> None:
+    def __init__(
+        self, partition: Partition, cursors: Cursors, limits: Limits, pace: Pace, shelf: Shelf
+    ) -> None:
         self._partition = partition
         self._cursors = cursors
         self._limits = limits
         self._pace = pace
         self._fanouts: dict[DurableStream, Fanout] = {}
-        self._shelf = Shelf(limits.sse_shared_bytes_max)
+        self._shelf = shelf
         self.draining = False
 
     @property

@@ -4,7 +4,8 @@ import asyncio
 from typing import Protocol
 
 from durable_sessions.clock import Clock
-from durable_sessions.http.message import Handler
+from durable_sessions.http.message import BodyLimit, Handler
+from durable_sessions.http.request_ids import RequestIds
 from durable_sessions.http.wire import Heads
 from durable_sessions.limits import Limits
 
@@ -32,15 +33,34 @@ class Peer(Protocol):
         ...
 
 
+class Budget:
+    """What requests that are incomplete or wait for their turn may take, all connections together.
+
+    ``seconds_max`` is how long a body may take to arrive. Large bodies have a budget of their own.
+    """
+
+    __slots__ = ("bytes_held", "bytes_max", "seconds_max")
+
+    def __init__(self, bytes_max: int, seconds_max: float) -> None:
+        self.bytes_held = 0
+        self.bytes_max = bytes_max
+        self.seconds_max = seconds_max
+
+
 class ServerState:
-    """Handler, limits, counters and the set of open connections; counters are plain integers."""
+    """Handler, limits, counters and the set of open connections; counters are plain integers.
+
+    ``body_limit`` is asked for requests whose body may be larger than that of an append.
+    """
 
     loop: asyncio.AbstractEventLoop  # set when the server starts
 
-    def __init__(self, handler: Handler, limits: Limits, clock: Clock) -> None:
+    def __init__(self, handler: Handler, limits: Limits, clock: Clock, body_limit: BodyLimit | None) -> None:
         self.handler = handler
         self.limits = limits
         self.clock = clock
+        self.body_limit = body_limit or (lambda request: limits.append_body_bytes_max)
+        self.request_ids = RequestIds()
         self.heads = Heads()
         self.heads.tick(clock.now_ms())
         self.draining = False
@@ -49,7 +69,8 @@ class ServerState:
         self.nobody_left.set()
         self.peers_total = 0
         self.answers = [0] * 6  # by the first digit of the status
-        self.request_bytes = 0  # of requests that are incomplete or wait for their turn
+        self.requests = Budget(limits.request_bytes_max, limits.body_seconds_max)
+        self.large_bodies = Budget(limits.incomplete_artifact_bytes_max, limits.artifact_body_seconds_max)
         self._untaken: dict[Peer, bytes] = {}  # what peers do not take, the longest wait first
         self._holders: dict[int, int] = {}  # of the same piece, by its identity
         self._untaken_bytes = 0

@@ -9,15 +9,21 @@ from durable_sessions.errors import (
     StreamNotFoundError,
 )
 from durable_sessions.http import headers
+from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.errors import error_response
-from durable_sessions.http.message import Answer, Header, Request, Response
+from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.http.paths import stream_key
 from durable_sessions.http.reads import Reads
+from durable_sessions.http.sessions.strict import SessionStreams
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams import offsets
+from durable_sessions.streams.create import Created
+from durable_sessions.streams.stream import Key
+from durable_sessions.times import rfc3339
 
 ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+_WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
 _CLOSED = (b"Stream-Closed", b"true")
 _PREFLIGHT: list[Header] = [
     (b"Allow", ALLOW.encode()),
@@ -35,34 +41,52 @@ _PREFLIGHT: list[Header] = [
 class StreamsFace:
     """Answers the protocol's requests; the hot ones with as little as possible in between."""
 
-    def __init__(self, partition: Partition, reads: Reads, limits: Limits, public_url: str) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        sessions: SessionStreams,
+        reads: Reads,
+        auth: Authenticator,
+        limits: Limits,
+        public_url: str,
+    ) -> None:
+        self._sessions = sessions
         self._partition = partition
+        self._auth = auth
         self._reads = reads
         self._limits = limits
         self._public_url = public_url
 
-    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+    @staticmethod
+    def preflight() -> Response:
+        """Answer OPTIONS, which browsers send without a key."""
+        return Response(204, _PREFLIGHT)
+
+    def handle(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         """Answer a request below the stream root."""
         method = request.method
         if method == b"POST":
-            return self._append(request)
+            caller.require(_WRITER)
+            return self._append(request, caller)
         if method == b"GET":
-            return self._read(request)
+            return self._read(request, caller)
         if method == b"HEAD":
-            return self._head(request)
+            return self._head(request, caller)
         if method == b"PUT":
-            return self._create(request)
+            caller.require(_WRITER)
+            return self._create(request, caller)
         if method == b"DELETE":
-            return self._delete(request)
-        if method == b"OPTIONS":
-            return Response(204, _PREFLIGHT)
+            caller.require(_WRITER)
+            return self._delete(request, caller)
         raise MethodNotAllowedError(allow=ALLOW)
 
-    async def _append(self, request: Request) -> Answer:
+    async def _append(self, request: Request, caller: Caller) -> Answer:
         try:
-            result = await self._partition.append(
-                stream_key(request.path), headers.parse_append(request, self._limits)
-            )
+            key = stream_key(caller.workspace, request.path)
+            if self._sessions.holds(key):
+                result = await self._sessions.append(request, caller, key)
+            else:
+                result = await self._partition.append(key, headers.parse_append(request, self._limits))
         except DurableSessionsError as error:
             return error_response(error)
         fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
@@ -74,16 +98,18 @@ class StreamsFace:
         fields += [(b"Producer-Epoch", b"%d" % producer.epoch), (b"Producer-Seq", b"%d" % producer.seq)]
         return Response(204 if result.duplicate or not request.body else 200, fields)
 
-    def _read(self, request: Request) -> Answer | Awaitable[Answer]:
+    def _read(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         try:
-            answer = self._reads.answer(stream_key(request.path), request)
+            answer = self._reads.answer(stream_key(caller.workspace, request.path), request)
         except (StreamNotFoundError, StreamGoneError) as error:
             return self._refuse(error)
-        return answer if isinstance(answer, Answer) else self._guard(answer)
+        if isinstance(answer, StreamingResponse):
+            answer.chunks = self._auth.while_valid(caller, answer.chunks)
+        return answer if isinstance(answer, Answer) else self._guard(answer, caller)
 
-    def _head(self, request: Request) -> Answer | Awaitable[Answer]:
+    def _head(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         try:
-            durable = self._partition.find(stream_key(request.path))
+            durable = self._partition.find(stream_key(caller.workspace, request.path))
         except (StreamNotFoundError, StreamGoneError) as error:
             return self._refuse(error)
         stream = durable.stream
@@ -95,17 +121,18 @@ class StreamsFace:
         if stream.ttl_seconds is not None:
             fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
         if stream.expires_at_ms is not None:
-            fields.append((b"Stream-Expires-At", headers.rfc3339(stream.expires_at_ms).encode()))
+            fields.append((b"Stream-Expires-At", rfc3339(stream.expires_at_ms).encode()))
         if durable.closed:
             fields.append(_CLOSED)
         return Response(200, fields)
 
-    async def _create(self, request: Request) -> Answer:
+    async def _create(self, request: Request, caller: Caller) -> Answer:
         try:
-            key, wanted = stream_key(request.path), headers.parse_create(request, self._limits)
-            fork = wanted.fork
-            anchor_end = await self._partition.anchor_end(key, fork) if fork and fork.beyond else None
-            created = await self._partition.create(key, wanted, anchor_end)
+            key = stream_key(caller.workspace, request.path)
+            if self._sessions.holds(key):
+                created = await self._sessions.create(request, caller, key)
+            else:
+                created = await self._create_stream(request, key)
         except DurableSessionsError as error:
             return error_response(error)
         fields: list[Header] = [
@@ -119,9 +146,19 @@ class StreamsFace:
             fields.append((b"Location", base + request.path))
         return Response(201 if created.new else 200, fields)
 
-    async def _delete(self, request: Request) -> Answer:
+    async def _create_stream(self, request: Request, key: Key) -> Created:
+        wanted = headers.parse_create(request, self._limits)
+        fork = wanted.fork
+        anchor_end = await self._partition.anchor_end(key, fork) if fork and fork.beyond else None
+        return await self._partition.create(key, wanted, anchor_end)
+
+    async def _delete(self, request: Request, caller: Caller) -> Answer:
         try:
-            await self._partition.delete(stream_key(request.path))
+            key = stream_key(caller.workspace, request.path)
+            if self._sessions.holds(key):
+                await self._sessions.delete(caller, key)
+            else:
+                await self._partition.delete(key)
         except DurableSessionsError as error:
             return error_response(error)
         return Response(204, [])
@@ -134,9 +171,11 @@ class StreamsFace:
             return error_response(failure)
         return error_response(error)
 
-    @staticmethod
-    async def _guard(answer: Awaitable[Answer]) -> Answer:
+    async def _guard(self, answer: Awaitable[Answer], caller: Caller) -> Answer:
+        """Answer a read that has to wait; a key may be revoked meanwhile."""
         try:
-            return await answer
+            answered = await answer
+            self._auth.require_valid(caller)
+            return answered
         except DurableSessionsError as error:
             return error_response(error)

@@ -13,7 +13,7 @@ from durable_sessions.errors import (
     TokenInvalidError,
 )
 from durable_sessions.http import subscription_bodies as bodies
-from durable_sessions.http.headers import rfc3339
+from durable_sessions.http.auth import Authenticator, Role
 from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.paths import stream_path
 from durable_sessions.http.signing import Keyring
@@ -21,12 +21,14 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView
 from durable_sessions.streams.subscriptions import Kind, SubscriptionKey
 from durable_sessions.streams.wakes import Hold
+from durable_sessions.times import rfc3339
 
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _JWKS: list[Header] = [
     (b"Content-Type", b"application/jwk-set+json"),
     (b"Cache-Control", b"public, max-age=300"),
 ]
+_HELD = ("callback", "ack", "release")
 _HOLD = "a JSON object with wake_id and generation as they were given"
 
 Act = Callable[[Request, SubscriptionKey], Awaitable[Response]]
@@ -35,8 +37,16 @@ Act = Callable[[Request, SubscriptionKey], Awaitable[Response]]
 class SubscriptionRoutes:
     """Answers requests about subscriptions; refusals are raised."""
 
-    def __init__(self, manager: SubscriptionManager, keyring: Keyring, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        manager: SubscriptionManager,
+        auth: Authenticator,
+        keyring: Keyring,
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
         self._manager = manager
+        self._auth = auth
         self._keyring = keyring
         self._clock = clock
         self._limits = limits
@@ -48,7 +58,7 @@ class SubscriptionRoutes:
             "release": self._release,
         }
 
-    async def handle(self, request: Request, rest: str, workspace: str, base_url: str) -> Response:
+    async def handle(self, request: Request, rest: str, base_url: str) -> Response:
         """Answer a request; ``rest`` is the percent-encoded path below the control root."""
         if rest == "jwks.json":
             if _method(request, "GET", "HEAD") is None:
@@ -56,6 +66,14 @@ class SubscriptionRoutes:
             return Response(200, _JWKS, self._keyring.jwks)
         root, _, below = rest.partition("/")
         name, _, action = below.partition("/")
+        if request.method == b"OPTIONS":
+            workspace = ""  # a preflight is answered below, and comes without a key
+        elif action in _HELD:
+            workspace = self._holder_workspace(request, name)
+        else:
+            caller = self._auth.caller(request)
+            caller.require(Role.READER if request.method in (b"GET", b"HEAD") else Role.WRITER)
+            workspace = caller.workspace
         if root != "subscriptions" or not name or (below.endswith("/") and not action):
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
         key = SubscriptionKey(workspace, self._id(name))
@@ -74,6 +92,17 @@ class SubscriptionRoutes:
         if _method(request, "POST") is None:
             return _preflight("POST")
         return await act(request, key)
+
+    def _holder_workspace(self, request: Request, name: str) -> str:
+        """Return the workspace of who works on a wake: the token that came with the wake is enough.
+
+        Authorization holds that token, so that a key, which need not be sent, would be in ``x-api-key``.
+        """
+        if self._auth.keys_required and b"x-api-key" not in request.headers:
+            return self._keyring.workspace(_bearer(request), self._id(name), self._now_seconds())
+        caller = self._auth.caller(request)
+        caller.require(Role.WRITER)
+        return caller.workspace
 
     async def _subscription(self, request: Request, key: SubscriptionKey, base_url: str) -> Response:
         method = _method(request, "GET", "HEAD", "PUT", "DELETE")
@@ -131,10 +160,7 @@ class SubscriptionRoutes:
     async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, bodies.HoldBody]:
         """Return what the client shows to work on a wake: first of all a token of ours."""
         await self._manager.require_kind(key, kind)
-        scheme, _, token = request.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer":
-            raise TokenInvalidError
-        token_generation = self._keyring.check_token(token.strip(), key, self._now_seconds())
+        token_generation = self._keyring.check_token(_bearer(request), key, self._now_seconds())
         body = bodies.decode(request.body, bodies.HoldBody, _HOLD)
         return Hold(body.wake_id, body.generation, token_generation), body
 
@@ -177,6 +203,13 @@ class SubscriptionRoutes:
 
     def _now_seconds(self) -> int:
         return self._clock.now_ms() // 1000
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        raise TokenInvalidError
+    return token.strip()
 
 
 def _method(request: Request, *allowed: str) -> str | None:

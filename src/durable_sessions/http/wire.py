@@ -7,9 +7,11 @@ from http import HTTPStatus
 from durable_sessions.http.message import Header, Response
 
 EXPOSED_HEADERS = (
+    b"request-id",
     b"etag",
     b"location",
     b"content-encoding",
+    b"content-range",
     b"vary",
     b"retry-after",
     b"stream-next-offset",
@@ -42,7 +44,7 @@ HEADER_NAMES = {
         b"Accept Accept-Encoding Accept-Language Authorization Cache-Control Connection Content-Length "
         b"Content-Type Cookie Expect Host If-Match If-None-Match Last-Event-ID Origin Producer-Epoch "
         b"Producer-Id Producer-Seq Referer Stream-Closed Stream-Expires-At Stream-Fork-Offset "
-        b"Stream-Forked-From Stream-Seq Stream-TTL Transfer-Encoding User-Agent"
+        b"Stream-Forked-From Stream-Seq Stream-TTL Transfer-Encoding User-Agent X-Api-Key"
     ).split()
     for spelling in (name, name.lower())
 }
@@ -90,7 +92,7 @@ class Heads(dict[int, bytes]):
         return head
 
 
-def encode_response(heads: Heads, response: Response, flags: int) -> bytes:
+def encode_response(heads: Heads, response: Response, flags: int, request_id: bytes) -> bytes:
     """Return the whole answer (without the body for ``HEAD``, 204 and 304)."""
     status = response.status
     headers = response.headers
@@ -100,22 +102,30 @@ def encode_response(heads: Heads, response: Response, flags: int) -> bytes:
     if status in BODILESS_STATUSES or flags & HEAD_REQUEST:
         if status not in BODILESS_STATUSES and not has_length(headers):
             lines += b"Content-Length: %d\r\n" % len(response.body)
-        return b"%b%b\r\n" % (heads[status], lines)
+        return b"%b%brequest-id: %b\r\n\r\n" % (heads[status], lines, request_id)
     body = response.body
+    length = b"request-id: %b\r\nContent-Length: %d\r\n\r\n" % (request_id, len(body))
     # Joined: to format a large body takes thirty times as long as to copy it.
-    return b"".join((heads[status], lines, b"Content-Length: %d\r\n\r\n" % len(body), body))
+    return b"".join((heads[status], lines, length, body))
 
 
-def encode_stream_head(heads: Heads, status: int, headers: Sequence[Header], flags: int) -> bytes:
-    """Return the head of a streamed answer: chunked, or up to the end of the connection for 1.0."""
+def encode_stream_head(
+    heads: Heads, status: int, headers: Sequence[Header], flags: int, request_id: bytes
+) -> bytes:
+    """Return the head of a streamed answer: of known length, chunked, or for 1.0 up to the end."""
     lines = header_lines(headers) + _connection_line(flags)
-    if status not in BODILESS_STATUSES and not flags & (HTTP_1_0 | HEAD_REQUEST):
+    if status not in BODILESS_STATUSES and not flags & HEAD_REQUEST and is_chunked(headers, flags):
         lines += b"Transfer-Encoding: chunked\r\n"
-    return b"%b%b\r\n" % (heads[status], lines)
+    return b"%b%brequest-id: %b\r\n\r\n" % (heads[status], lines, request_id)
+
+
+def is_chunked(headers: Sequence[Header], flags: int) -> bool:
+    """Tell whether a streamed answer goes out in chunks: its length is unknown, the peer knows them."""
+    return not flags & HTTP_1_0 and not has_length(headers)
 
 
 def has_length(headers: Sequence[Header]) -> bool:
-    """Tell whether the application gave the length itself, as it may for ``HEAD``."""
+    """Tell whether the application gave the length itself, as it may for ``HEAD`` and streamed answers."""
     return any(name.lower() == b"content-length" for name, _ in headers)
 
 

@@ -7,7 +7,8 @@ from durable_sessions.storage.reading import FlushedRecords
 from durable_sessions.storage.retention import Retention
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import ColdStreams, NothingCold
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.usage import Usage
 
 
 class Flushed(NamedTuple):
@@ -57,8 +58,18 @@ class Archive(Protocol):
         """Return number and path of a workspace's streams as of the last flush."""
         ...
 
+    def page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> Sequence[Stream]:
+        """Return the next streams of a folder after one, by number, as of the last flush."""
+        ...
+
     def stream_count(self) -> int:
         """Return how many streams there were at the last flush."""
+        ...
+
+    def usage(self) -> dict[str, Usage]:
+        """Return what each workspace held at the last flush."""
         ...
 
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
@@ -99,9 +110,19 @@ class NothingArchived:
         """Return nothing."""
         return ()
 
+    def page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> Sequence[Stream]:
+        """Return nothing."""
+        return ()
+
     def stream_count(self) -> int:
         """Return 0."""
         return 0
+
+    def usage(self) -> dict[str, Usage]:
+        """Return nothing."""
+        return {}
 
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
         """Refuse: there is nowhere to flush to."""

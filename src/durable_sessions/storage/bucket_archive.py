@@ -31,7 +31,7 @@ from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Catalog, Change
 from durable_sessions.storage.checkpoints import encode_changes
 from durable_sessions.storage.fold import Folded, fold
-from durable_sessions.storage.rebuild import rebuild
+from durable_sessions.storage.rebuild import NamesOf, no_names, rebuild
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.succession import (
     SUBSCRIPTIONS,
@@ -43,7 +43,8 @@ from durable_sessions.storage.succession import (
 )
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import ColdStreams
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.usage import Usage
 
 T = TypeVar("T")
 
@@ -65,9 +66,18 @@ class BucketArchive:
 
     @classmethod
     async def open(
-        cls, bucket: ObjectStore, catalog_path: Path, clock: Clock, ids: Ids, limits: Limits
+        cls,
+        bucket: ObjectStore,
+        catalog_path: Path,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        names_of: NamesOf = no_names,
     ) -> "BucketArchive":
-        """Open the archive; a catalog that is not of the newest manifest is made anew from the bucket."""
+        """Open the archive; a catalog that is not of the newest manifest is made anew from the bucket.
+
+        ``names_of`` then tells again which names the records of an append were given.
+        """
         writer = ids.token("writer_")
         newest = await Manifests(bucket).newest()
         manifest = (
@@ -82,7 +92,7 @@ class BucketArchive:
         if catalog.reader.about() != about(manifest):
             catalog.close()
             archive.catalog = Catalog.create(catalog_path, limits)
-            await rebuild(archive.catalog, bucket, manifest, archive.cache)
+            await rebuild(archive.catalog, bucket, manifest, archive.cache, names_of)
         return archive
 
     async def close(self) -> None:
@@ -128,9 +138,19 @@ class BucketArchive:
         """Return number and path of a workspace's streams as of the last flush."""
         return self.catalog.reader.paths(workspace)
 
+    def page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> Sequence[Stream]:
+        """Return the next streams of a folder after one, by number, as of the last flush."""
+        return self.catalog.reader.page(workspace, folder, after, limit, newest_first=newest_first)
+
     def stream_count(self) -> int:
         """Return how many streams there were at the last flush."""
         return self.catalog.reader.count()
+
+    def usage(self) -> dict[str, Usage]:
+        """Return what each workspace held at the last flush."""
+        return self.catalog.reader.usage()
 
     async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
         """Return records from ``start``, before ``stop``, at least one, and the position after them."""
@@ -199,6 +219,7 @@ class BucketArchive:
             segments=[one.size for one in held],
             placed=[place for one in held for place in one.places],
             dirty=[sessions] if state.removed else [],
+            names=folded.names(),
         )
         tails = {stream.id: stream.tail for stream in state.by_id.values()}
         return Next(following, change, Flushed(tails, list(state.removed), through), subscriptions)

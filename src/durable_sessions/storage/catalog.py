@@ -18,21 +18,23 @@ from durable_sessions.storage import stored
 from durable_sessions.storage.catalog_view import About, CatalogView, Placed
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import lifetime
+from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Stream
 
 T = TypeVar("T")
 
-_VERSION = 2
+_VERSION = 4
 _SCHEMA = """
 create table about (
   version integer not null, boot text not null, manifest integer not null, flushed_through integer not null,
   policies text not null
 );
 create table streams (
-  id integer primary key, workspace text not null, path text not null, soft_deleted integer not null,
-  removal_ms integer, state blob not null
+  id integer primary key, workspace text not null, path text not null, folder text not null,
+  soft_deleted integer not null, removal_ms integer, record_bytes integer not null, state blob not null
 );
 create unique index streams_by_path on streams (workspace, path);
+create index streams_by_folder on streams (workspace, folder, id);
 create index streams_by_removal on streams (removal_ms) where removal_ms is not null;
 create table extents (
   stream integer not null, first integer not null, next integer not null, segment text not null,
@@ -40,6 +42,10 @@ create table extents (
 ) without rowid;
 create index extents_by_segment on extents (segment);
 create table segments (path text primary key, record_bytes integer not null) without rowid;
+create table names (
+  stream integer not null, name text not null, first integer not null, count integer not null,
+  checked integer not null, primary key (stream, name)
+) without rowid;
 create table dirty (path text primary key, since_ms integer not null) without rowid;
 """
 
@@ -55,7 +61,8 @@ class Change(NamedTuple):
     """What one flush or compaction changes; it is applied whole or not at all.
 
     ``replaced`` are objects that no longer count. The segments that hold records of ``removed``
-    streams become dirty at ``at_ms``, and so do the objects in ``dirty``.
+    streams become dirty at ``at_ms``, and so do the objects in ``dirty``. ``names`` are those of records,
+    each with the number of its stream.
     """
 
     about: About
@@ -66,6 +73,7 @@ class Change(NamedTuple):
     segments: Sequence[Sized] = ()
     placed: Sequence[Placed] = ()
     dirty: Sequence[str] = ()
+    names: Sequence[tuple[int, Name]] = ()
 
 
 class Catalog:
@@ -148,9 +156,13 @@ class Catalog:
                 )
                 connection.execute("delete from streams where id = ?", (stream,))
                 connection.execute("delete from extents where stream = ?", (stream,))
+                connection.execute("delete from names where stream = ?", (stream,))
             connection.executemany(
-                "insert or replace into streams values (?, ?, ?, ?, ?, ?)", map(self._row, change.streams)
+                "insert or replace into streams values (?, ?, ?, ?, ?, ?, ?, ?)",
+                map(self._row, change.streams),
             )
+            names = ((stream, one.name, one.first, one.count, one.check) for stream, one in change.names)
+            connection.executemany("insert or replace into names values (?, ?, ?, ?, ?)", names)
             connection.executemany("insert or replace into extents values (?, ?, ?, ?)", change.placed)
             connection.executemany("insert or replace into segments values (?, ?)", change.segments)
             dirty = ((path, change.at_ms) for path in change.dirty)
@@ -167,10 +179,11 @@ class Catalog:
                 connection.execute("update streams set removal_ms = ? where id = ?", values)
             connection.execute("update about set policies = ?", (retention.fingerprint,))
 
-    def _row(self, stream: Stream) -> tuple[int, str, str, bool, int | None, bytes]:
+    def _row(self, stream: Stream) -> tuple[int, str, str, str, bool, int | None, int, bytes]:
         state = stored.encode(stream)
         removal_ms = self._removal_ms(stored.decode(state))
-        return stream.id, *stream.key, stream.soft_deleted, removal_ms, state
+        key, folder = stream.key, stream.key.folder
+        return stream.id, *key, folder, stream.soft_deleted, removal_ms, stream.record_bytes, state
 
     def _removal_ms(self, stream: Stream) -> int | None:
         self._retention.govern(stream)

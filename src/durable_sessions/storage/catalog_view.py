@@ -8,9 +8,15 @@ from typing import NamedTuple
 from durable_sessions.limits import Limits
 from durable_sessions.storage import stored
 from durable_sessions.streams import lifetime
+from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.usage import Usage
 
 _PAGE_ROWS = 500
+_NUMBER_MAX = 2**63 - 1
+_IN_FOLDER = "select state from streams where workspace = ? and folder = ? and not soft_deleted and id "
+_NEWEST_FIRST = _IN_FOLDER + "< ? order by id desc limit ?"
+_OLDEST_FIRST = _IN_FOLDER + "> ? order by id limit ?"
 
 
 class About(NamedTuple):
@@ -44,6 +50,21 @@ class CatalogView:
         """Return a stream by its number as of the last flush."""
         return self._stream("select state from streams where id = ?", (stream,))
 
+    def load_name(self, stream: int, name: str) -> Name | None:
+        """Return which records of a stream have a name, as of the last flush."""
+        query = "select name, first, count, checked from names where stream = ? and name = ?"
+        found = self._connection.execute(query, (stream, name)).fetchone()
+        return None if found is None else Name(*found)
+
+    def page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> list[Stream]:
+        """Return the next streams of a folder after one, by number, as of the last flush."""
+        start = after if after is not None else _NUMBER_MAX if newest_first else 0
+        query = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
+        rows = self._connection.execute(query, (workspace, folder, start, limit))
+        return [stored.decode(state) for (state,) in rows]
+
     def _stream(self, query: str, values: tuple[object, ...]) -> Stream | None:
         found = self._connection.execute(query, values).fetchone()
         if found is None:
@@ -59,6 +80,11 @@ class CatalogView:
     def count(self) -> int:
         """Return how many streams there were at the last flush."""
         return int(self._connection.execute("select count(*) from streams").fetchone()[0])
+
+    def usage(self) -> dict[str, Usage]:
+        """Return what each workspace held at the last flush."""
+        query = "select workspace, count(*), sum(record_bytes) from streams group by workspace"
+        return {workspace: Usage(*held) for workspace, *held in self._connection.execute(query)}
 
     def paths(self, workspace: str) -> list[tuple[int, str]]:
         """Return number and path of a workspace's streams as of the last flush."""

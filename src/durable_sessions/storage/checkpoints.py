@@ -1,5 +1,6 @@
 """Session metadata in the bucket: what each flush changed, and now and then all of it."""
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -50,8 +51,17 @@ def _row(stream: Stream) -> SessionRow:
         ttl_seconds=stream.ttl_seconds,
         expires_at_ms=stream.expires_at_ms,
         last_access_ms=stream.recorded_at_ms,
+        attributes=_attributes(stream),
         state=stored.encode(stream),
     )
+
+
+def _attributes(stream: Stream) -> str | None:
+    """Return the attributes, which are JSON each, as one object; None if there are none."""
+    if not stream.attributes:
+        return None
+    members = [f"{json.dumps(name)}:{value.decode()}" for name, value in sorted(stream.attributes.items())]
+    return "{" + ",".join(members) + "}"
 
 
 def _tombstone(number: int, key: Key) -> SessionRow:

@@ -11,20 +11,25 @@ class DurableStream:
     """The durable part of a stream, with its unflushed records and those who wait for more.
 
     ``removed`` stays true once the stream is deleted, also while its records are kept for its
-    forks. Records before ``flushed`` are in the bucket, those after it in the log, the newest of
-    both in memory too. ``changed_at`` is the position in the log of the last effect on the
+    forks. ``attributes`` are the durable ones, ``changed_ms`` is when something became so,
+    ``record_bytes`` how much was appended. Records
+    before ``flushed`` are in the bucket, those after it in the log, the newest of both in memory too.
+    ``changed_at`` is the position in the log of the last effect on the
     stream; ``pins`` counts those who hold on to this object. ``stream`` is the tip's object; of it
     readers use only what never changes (key, content type, expiry configuration) and the time of
     the last access.
     """
 
     __slots__ = (
+        "attributes",
         "changed_at",
+        "changed_ms",
         "closed",
         "flushed",
         "hot",
         "index",
         "pins",
+        "record_bytes",
         "removed",
         "stream",
         "tail",
@@ -37,6 +42,9 @@ class DurableStream:
         self.flushed = stream.base
         self.closed = False
         self.removed = False
+        self.attributes: dict[str, bytes] = {}
+        self.changed_ms = stream.created_at_ms
+        self.record_bytes = 0
         self.changed_at = 0
         self.pins = 0
         self.index = RecordIndex()
@@ -50,6 +58,9 @@ class DurableStream:
         durable.tail = durable.flushed = stream.tail
         durable.closed = stream.closed
         durable.removed = stream.soft_deleted
+        durable.attributes = dict(stream.attributes)
+        durable.changed_ms = stream.changed_at_ms
+        durable.record_bytes = stream.record_bytes
         return durable
 
     def wake(self) -> None:

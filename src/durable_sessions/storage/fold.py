@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.storage import batch
-from durable_sessions.streams.effects import Appended, Effect
+from durable_sessions.streams.effects import Appended, Effect, Name
 from durable_sessions.streams.state import ColdStreams, State
 
 
 @dataclass(slots=True)
 class Folded:
-    """The state after the batches, as far as they changed it, and the records that they added."""
+    """The state after the batches, as far as they changed it, and the records and names that they added."""
 
     state: State
     runs: dict[int, list[AppendRun]] = field(default_factory=dict)
+    named: list[tuple[int, Name]] = field(default_factory=list)
 
     def records(self) -> list[StreamRecords]:
         """Return the records of the streams that still exist."""
@@ -24,6 +25,10 @@ class Folded:
             if stream is not None:
                 found.append(StreamRecords(number, *stream.key, stream.content_type, runs))
         return found
+
+    def names(self) -> list[tuple[int, Name]]:
+        """Return the names of records, each with its stream, of the streams that still exist."""
+        return [(number, name) for number, name in self.named if number in self.state.by_id]
 
 
 def fold(
@@ -41,4 +46,5 @@ def fold(
             if isinstance(effect, Appended) and effect.data:
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
                 folded.runs.setdefault(effect.stream, []).append(run)
+                folded.named += [(effect.stream, name) for name in effect.names]
     return folded

@@ -21,6 +21,7 @@ from durable_sessions.streams.effects import (
     Effect,
     Linked,
     StreamCreated,
+    StreamDescribed,
     StreamRemoved,
     StreamTouched,
     SubscriptionCreated,
@@ -110,7 +111,7 @@ def mend(state: State, effect: Effect, home: str = LOST_AND_FOUND) -> Mended:
         mended = _create(state, effect)
     elif isinstance(effect, StreamRemoved):
         mended = _remove(state, effect)
-    elif isinstance(effect, StreamTouched):
+    elif isinstance(effect, StreamTouched | StreamDescribed):
         known = state.get_id(effect.stream) is not None
         mended = Mended([effect]) if known else _dropped(f"stream {effect.stream} does not exist")
     else:
@@ -164,7 +165,8 @@ def _append(state: State, effect: Appended, home: str) -> Mended:
             return Mended((), f"the stream already reaches to {stream.tail}", repeated=True)
         whole = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
         first, _, lengths, data = clipped(whole, stream.tail, effect.next)
-        rest = msgspec.structs.replace(effect, first=first, lengths=lengths, data=data)
+        names = tuple(name for name in effect.names if name.first >= first)
+        rest = msgspec.structs.replace(effect, first=first, lengths=lengths, data=data, names=names)
         return Mended([rest], f"its records before {stream.tail} are there already")
     if stream.closed:
         return _dropped(f"the stream was closed at {stream.tail}")

@@ -6,8 +6,10 @@ the I/O of the log and of the archive does not.
 """
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from durable_sessions.clock import Clock
@@ -27,6 +29,7 @@ from durable_sessions.storage.commit import Committer, Entry
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.published import PublishedStreams, StreamListener
+from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.reading import Reader
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import append, create, lifetime
@@ -35,6 +38,7 @@ from durable_sessions.streams.create import Create, Created, Fork
 from durable_sessions.streams.effects import Effect, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.usage import Usages
 
 T = TypeVar("T")
 
@@ -65,6 +69,7 @@ class Partition:
         self.published = PublishedStreams(limits, self._warm, archive.stream_count())
         self.reader = Reader(self.published, log, archive.records)
         self.committer = Committer(log, self._publish, limits)
+        self._quotas: Quotas | None = None
         self.streams_expired = 0
 
     @classmethod
@@ -75,6 +80,7 @@ class Partition:
         limits: Limits,
         archive: Archive | None = None,
         retention: Retention = NO_RETENTION,
+        quotas: Quotas | None = None,
     ) -> "Partition":
         """Return a partition that has replayed its log and knows all that was acknowledged."""
         archive = archive or NothingArchived()
@@ -87,6 +93,9 @@ class Partition:
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
         partition.state.next_id = archive.next_stream
+        if quotas is not None and quotas.bounded:
+            partition._quotas = quotas
+            partition.state.usages = Usages(archive.usage())
         for effect in archive.subscriptions():
             partition.state.apply(effect)
         async for position, payload in log.replay(archive.flushed_through):
@@ -113,6 +122,8 @@ class Partition:
         self.committer.require_running()
         try:
             decided, result = decide(self.state, self._clock.now_ms())
+            if self._quotas is not None:
+                self._quotas.check(self.state, decided)
         except DurableSessionsError as error:
             return self._refuse(error)
         for effect in decided:
@@ -124,9 +135,9 @@ class Partition:
 
         A fork past its anchor needs :meth:`anchor_end`.
         """
-        self._admit(len(request.body))
+        self.admit(len(request.body))
         keys = (key,) if request.fork is None else (key, Key(key.workspace, request.fork.source))
-        return self._commit_on(
+        return self.commit_on(
             keys, lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end)
         )
 
@@ -139,16 +150,16 @@ class Partition:
 
     def append(self, key: Key, request: Append) -> "asyncio.Future[AppendResult]":
         """Append durably, all or nothing, exactly once if the request names its producer."""
-        self._admit(len(request.body))
-        return self._commit_on(
+        self.admit(len(request.body))
+        return self.commit_on(
             (key,), lambda state, now: append.decide(state, key, request, now, self._limits)
         )
 
     def delete(self, key: Key) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""
-        return self._commit_on((key,), lambda state, now: (lifetime.delete(state, key, now), None))
+        return self.commit_on((key,), lambda state, now: (lifetime.delete(state, key, now), None))
 
-    def _commit_on(
+    def commit_on(
         self, keys: Sequence[Key], decide: Callable[[State, int], tuple[Sequence[Effect], T]]
     ) -> "asyncio.Future[T]":
         """Commit what is decided on streams; one that has expired is removed first.
@@ -176,7 +187,8 @@ class Partition:
             return f"{self.unflushed_bytes} bytes wait to be flushed to the bucket"
         return None
 
-    def _admit(self, body_bytes: int) -> None:
+    def admit(self, body_bytes: int) -> None:
+        """Refuse a request whose body does not fit to what waits to become durable or to be flushed."""
         if self.committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
             raise OverloadedError(what="appends not yet durable")
         if self.unflushed_bytes + body_bytes > self._limits.unflushed_bytes_max:
@@ -317,6 +329,9 @@ class Partition:
         through = flushed.through
         for number, tail in flushed.tails.items():
             self.published.flushed(number, tail, through)
+            known = self.state.by_id.get(number)
+            if known is not None:
+                known.flushed_names(tail)
         for number in flushed.removed:
             self.state.removed.pop(number, None)
         while self._unflushed and self._unflushed[0].position <= through:
@@ -355,6 +370,44 @@ class Partition:
 
     def _warmed(self, stream: Stream) -> None:
         self.published.add(DurableStream.of_flushed(stream))
+
+    # Listing ----------------------------------------------------------------------------
+
+    def page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> list[DurableStream]:
+        """Return the next durable streams of a folder after one, in the order of their creation.
+
+        Those that are not in memory are not brought there. Expired ones may be among them.
+        """
+        numbers = self.published.folder(workspace, folder)
+        if newest_first:
+            end = len(numbers) if after is None else bisect_left(numbers, after)
+            hot = range(end - 1, -1, -1)
+        else:
+            hot = range(0 if after is None else bisect_right(numbers, after), len(numbers))
+        streams = (self.published.by_id[numbers[at]] for at in hot)
+        found = list(islice((one for one in streams if not one.removed), limit))
+        found += self._cold_page(workspace, folder, after, limit, newest_first=newest_first)
+        found.sort(key=lambda one: one.stream.id, reverse=newest_first)
+        return found[:limit]
+
+    def _cold_page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> list[DurableStream]:
+        found: list[DurableStream] = []
+        while len(found) < limit:
+            wanted = limit - len(found)
+            streams = self._archive.page(workspace, folder, after, wanted, newest_first=newest_first)
+            found += [
+                DurableStream.of_flushed(stream)
+                for stream in streams
+                if stream.id not in self.published.by_id and stream.id not in self.state.removed
+            ]
+            if len(streams) < wanted:
+                break
+            after = streams[-1].id
+        return found
 
     # What subscriptions need ------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """What readers see: durable streams, their recent records, and those who wait for more."""
 
 import asyncio
-from collections.abc import Callable
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,8 @@ from durable_sessions.limits import Limits
 from durable_sessions.log import Extent
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.memory import MemoryTier
-from durable_sessions.streams.effects import Appended, Effect, StreamRemoved, StreamTouched
+from durable_sessions.streams.effects import Appended, Effect, StreamDescribed, StreamRemoved, StreamTouched
+from durable_sessions.streams.state import describe
 from durable_sessions.streams.stream import Key, Stream
 
 
@@ -52,6 +54,7 @@ class PublishedStreams:
         self._listeners: list[StreamListener] = []
         self.by_key: dict[Key, DurableStream] = {}
         self.by_id: dict[int, DurableStream] = {}
+        self._folders: dict[tuple[str, str], list[int]] = {}
         self.counters = Counters()
         self.count = count
         self.waiting = 0
@@ -77,11 +80,18 @@ class PublishedStreams:
             self._warm(number)
         return self.by_id.get(number)
 
+    def folder(self, workspace: str, folder: str) -> Sequence[int]:
+        """Return the numbers of a folder's streams in memory, in order, also of those kept only for forks."""
+        return self._folders.get((workspace, folder), ())
+
     # Publishing -------------------------------------------------------------------------
 
     def add(self, durable: DurableStream) -> None:
         """Show a stream that has become durable, or that was not in memory."""
         self.by_key[durable.stream.key] = self.by_id[durable.stream.id] = durable
+        key = durable.stream.key
+        if folder := key.folder:
+            insort(self._folders.setdefault((key.workspace, folder), []), durable.stream.id)
 
     def create(self, stream: Stream, extent: Extent) -> None:
         """Show a stream that has become durable."""
@@ -93,8 +103,8 @@ class PublishedStreams:
             self._note_change(stream.parent, extent)
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
-        """Show an append or a removal that has become durable; other effects have nothing to show."""
-        if not isinstance(effect, Appended | StreamRemoved | StreamTouched):
+        """Show a change that has become durable; effects on subscriptions have nothing to show."""
+        if not isinstance(effect, Appended | StreamRemoved | StreamTouched | StreamDescribed):
             return
         durable = self.by_id.get(effect.stream)
         if durable is None:  # it was created and removed again before anyone could see it
@@ -104,12 +114,17 @@ class PublishedStreams:
             self._append(durable, effect, extent, encoded)
         elif isinstance(effect, StreamRemoved):
             self._remove(durable, extent, soft=effect.soft)
+        elif isinstance(effect, StreamDescribed):
+            durable.changed_ms = max(durable.changed_ms, effect.at_ms)
+            describe(durable.attributes, effect)
 
     def _append(self, durable: DurableStream, effect: Appended, extent: Extent, encoded: bytes) -> None:
         if effect.data:
             durable.index.add(effect.first, extent, google_crc32c.value(encoded))
             self._memory.append(effect.stream, durable.hot, effect.first, effect.data, effect.lengths)
         durable.tail = effect.next
+        durable.changed_ms = effect.at_ms
+        durable.record_bytes += len(effect.data)
         durable.closed = durable.closed or effect.closed
         if durable.waiters:
             durable.wake()
@@ -154,6 +169,12 @@ class PublishedStreams:
 
     def _drop(self, durable: DurableStream) -> None:
         del self.by_id[durable.stream.id]
+        key = durable.stream.key
+        if folder := key.folder:
+            numbers = self._folders[key.workspace, folder]
+            del numbers[bisect_left(numbers, durable.stream.id)]
+            if not numbers:
+                del self._folders[key.workspace, folder]
         if self.by_key.get(durable.stream.key) is durable:
             del self.by_key[durable.stream.key]
         self._memory.forget(durable.stream.id)

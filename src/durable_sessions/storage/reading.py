@@ -1,5 +1,6 @@
 """Reading records wherever they are: in memory, in the log, or in the bucket."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import google_crc32c
@@ -62,21 +63,25 @@ class Reader:
             holder = parent
         return holder, stop
 
-    def read_hot(self, durable: DurableStream, start: int, bytes_max: int) -> Slice | None:
+    def read_hot(
+        self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
+    ) -> Slice | None:
         """Return records from ``start`` if all that are wanted are in memory, else None."""
-        found = self._hot_part(durable, start, bytes_max)
+        found = self._hot_part(durable, start, bytes_max, stop)
         return None if found.cold else Slice(b"".join(found.pieces), start, found.next)
 
-    async def read(self, durable: DurableStream, start: int, bytes_max: int) -> Slice:
-        """Return records from ``start``, at least one if there are any, as many as fit."""
+    async def read(
+        self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
+    ) -> Slice:
+        """Return records from ``start``, before ``stop``, at least one if there are any, as many as fit."""
         pieces: list[bytes] = []
         position = start
-        while position < durable.tail and (bytes_max > 0 or not pieces):
-            hot = self._hot_part(durable, position, bytes_max)
+        while position < _end(durable, stop) and (bytes_max > 0 or not pieces):
+            hot = self._hot_part(durable, position, bytes_max, stop)
             if hot.pieces:
                 data, following = b"".join(hot.pieces), hot.next
             else:
-                data, following = await self._read_cold(durable, position, bytes_max)
+                data, following = await self._read_cold(durable, position, bytes_max, stop)
             if pieces and len(data) > bytes_max:
                 break  # a single record that does not fit any more
             pieces.append(data)
@@ -84,31 +89,34 @@ class Reader:
             position = following
         return Slice(b"".join(pieces), start, position)
 
-    def _hot_part(self, durable: DurableStream, start: int, bytes_max: int) -> "_HotPart":
+    def _hot_part(self, durable: DurableStream, start: int, bytes_max: int, stop: int | None) -> "_HotPart":
         """Return what of the wanted records is in memory without a gap from ``start`` on."""
         pieces: list[memoryview] = []
-        position = start
-        while position < durable.tail and (bytes_max > 0 or not pieces):
-            owner, stop = self.owner(durable, position)
+        position, end = start, _end(durable, stop)
+        while position < end and (bytes_max > 0 or not pieces):
+            owner, part_end = self.owner(durable, position)
             if not owner.hot.holds(position):
                 return _HotPart(pieces, position, cold=True)
-            found, position = owner.hot.cut(position, stop, bytes_max)
+            found, position = owner.hot.cut(position, min(part_end, end), bytes_max)
             pieces += found
             bytes_max -= sum(map(len, found))
-            if position < stop:
+            if position < part_end:
                 break
         return _HotPart(pieces, position, cold=False)
 
-    async def _read_cold(self, durable: DurableStream, start: int, bytes_max: int) -> tuple[bytes, int]:
-        owner, stop = self.owner(durable, start)
+    async def _read_cold(
+        self, durable: DurableStream, start: int, bytes_max: int, stop: int | None
+    ) -> tuple[bytes, int]:
+        owner, part_end = self.owner(durable, start)
+        end = min(part_end, _end(durable, stop))
         if start >= owner.flushed:
             try:
-                return await self._read_log(owner, start, stop, bytes_max)
+                return await self._read_log(owner, start, end, bytes_max)
             except LogError as error:
                 if start >= owner.flushed:  # else a flush has just taken it out of the log
                     raise ColdReadError(reason=str(error)) from error
         self.bucket_reads += 1
-        return await self._flushed.read(owner.stream.id, start, min(stop, owner.flushed), bytes_max)
+        return await self._flushed.read(owner.stream.id, start, min(end, owner.flushed), bytes_max)
 
     async def append_end(self, durable: DurableStream, position: int) -> int | None:
         """Return where the append that holds a position ends; None if no durable append holds it."""
@@ -135,6 +143,10 @@ class Reader:
         return _slice_of(await self._log.read(extents), checksums, start, stop, bytes_max)
 
 
+def _end(durable: DurableStream, stop: int | None) -> int:
+    return durable.tail if stop is None else min(stop, durable.tail)
+
+
 def _slice_of(
     found: list[bytes], checksums: list[int], start: int, stop: int, bytes_max: int
 ) -> tuple[bytes, int]:
@@ -148,14 +160,27 @@ def _slice_of(
         assert isinstance(effect, Appended)
         skip, take = position - effect.first, min(effect.next, stop) - effect.first
         if effect.lengths:
+            take, size = _fitting(effect.lengths, skip, take, bytes_max)
+            if pieces and size > bytes_max:
+                break  # a single record that does not fit any more
             begin = sum(effect.lengths[:skip])
-            piece = effect.data[begin : begin + sum(effect.lengths[skip:take])]
+            piece = effect.data[begin : begin + size]
         else:
             take = min(take, skip + max(bytes_max, 1))
             piece = effect.data[skip:take]
         pieces.append(piece)
         bytes_max -= len(piece)
         position = effect.first + take
-        if position >= stop or bytes_max <= 0:
+        if position >= stop or bytes_max <= 0 or position < effect.next:
             break
     return b"".join(pieces), position
+
+
+def _fitting(lengths: Sequence[int], skip: int, take: int, bytes_max: int) -> tuple[int, int]:
+    """Return up to which record of an append they fit, at least one, and how large they are together."""
+    size = lengths[skip]
+    for at in range(skip + 1, take):
+        if size + lengths[at] > bytes_max:
+            return at, size
+        size += lengths[at]
+    return take, size

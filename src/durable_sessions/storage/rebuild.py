@@ -1,22 +1,38 @@
 """Making the catalog anew from the bucket: from the checkpoints and the segments' directories."""
 
+from collections.abc import Callable, Iterable
+
 from durable_sessions.bucket.cache import BlockCache
 from durable_sessions.bucket.checkpoint import read_checkpoint
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.records import AppendRun
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.storage import placing, stored
 from durable_sessions.storage.catalog import Catalog, Change
 from durable_sessions.storage.catalog_view import About
 from durable_sessions.storage.succession import about
+from durable_sessions.streams.effects import Name
+from durable_sessions.streams.stream import Stream
 
 _UNFINISHED = About(-1, -1)
 
+NamesOf = Callable[[Stream, AppendRun], Iterable[Name]]
+"""Tells from the records of an append which names they were given."""
 
-async def rebuild(catalog: Catalog, bucket: ObjectStore, manifest: Manifest, cache: BlockCache) -> None:
+
+def no_names(stream: Stream, run: AppendRun) -> Iterable[Name]:
+    """Return nothing: for streams whose records have no names."""
+    return ()
+
+
+async def rebuild(
+    catalog: Catalog, bucket: ObjectStore, manifest: Manifest, cache: BlockCache, names_of: NamesOf
+) -> None:
     """Fill an empty catalog with what the manifest refers to.
 
-    Since when an object has been dirty is not written anywhere; so it counts as long overdue.
+    Names are told again from the records of streams that have some. Since when an object has been
+    dirty is not written anywhere; so it counts as long overdue.
     """
     for checkpoint in manifest.checkpoints:
         rows = await read_checkpoint(bucket, checkpoint)
@@ -25,9 +41,17 @@ async def rebuild(catalog: Catalog, bucket: ObjectStore, manifest: Manifest, cac
         dirty = [checkpoint.path] if removed else []
         await catalog.apply(Change(_UNFINISHED, streams=streams, removed=removed, dirty=dirty))
     for info in manifest.segments:
-        directory = await SegmentReader(bucket, info, cache).directory()
+        reader = SegmentReader(bucket, info, cache)
+        directory = await reader.directory()
         live = await catalog.run(catalog.writer.existing, directory.streams)
         held = await catalog.run(placing.contents, info.path, directory, live)
         dirty = [info.path] if live < set(directory.streams) else []
-        await catalog.apply(Change(_UNFINISHED, segments=[held.size], placed=held.places, dirty=dirty))
+        change = Change(_UNFINISHED, segments=[held.size], placed=held.places, dirty=dirty)
+        await catalog.apply(change)
+        for place in held.places:
+            stream = await catalog.run(catalog.writer.load_id, place.stream)
+            if stream is not None and stream.named:
+                runs = [run async for run in reader.appends(stream.id, place.first, place.next)]
+                names = [(stream.id, name) for run in runs for name in names_of(stream, run)]
+                await catalog.apply(Change(_UNFINISHED, names=names))
     await catalog.apply(Change(about(manifest)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from durable_sessions.settings import RetentionPolicy
-from durable_sessions.streams.stream import Stream
+from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Stream
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -26,8 +26,8 @@ class Retention:
         return next((policy for policy in self._policies if path.startswith(policy.prefix)), None)
 
     def govern(self, stream: Stream) -> None:
-        """Tell a stream whether it is held, and how long it may stay unused."""
-        policy = self.policy(stream.key.path)
+        """Tell a stream whether it is held and how long it may stay unused; the server's own are free."""
+        policy = None if stream.key.workspace == SYSTEM_WORKSPACE else self.policy(stream.key.path)
         stream.held = policy is not None and policy.hold
         days = None if policy is None else policy.idle_days
         stream.idle_ms = None if days is None else int(days * DAY_MS)

@@ -27,6 +27,10 @@ class StoredStream(msgspec.Struct, frozen=True, array_like=True):
     last_seq: str | None
     soft_deleted: bool
     producers: dict[str, tuple[int, int]]
+    attributes: dict[str, bytes] = {}
+    record_bytes: int = 0
+    named: int = 0
+    changed_at_ms: int | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -55,6 +59,10 @@ def encode(stream: Stream) -> bytes:
             stream.last_seq,
             stream.soft_deleted,
             stream.producers,
+            stream.attributes,
+            stream.record_bytes,
+            stream.named,
+            stream.changed_at_ms,
         )
     )
 
@@ -82,4 +90,8 @@ def decode(data: bytes) -> Stream:
         last_seq=stored.last_seq,
         soft_deleted=stored.soft_deleted,
         producers=dict(stored.producers),
+        attributes=dict(stored.attributes),
+        record_bytes=stored.record_bytes,
+        named=stored.named,
+        changed_at_ms=stored.recorded_at_ms if stored.changed_at_ms is None else stored.changed_at_ms,
     )

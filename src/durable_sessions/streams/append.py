@@ -51,10 +51,37 @@ def decide(
     close_only = request.close and not request.body
     if not request.body and not request.close:
         raise EmptyBodyError
+    if not close_only and not stream.closed:
+        _require_content_type(stream, request.content_type)
+    repeat = admit(stream, request, now_ms, limits, close_only=close_only)
+    if repeat is not None:
+        return repeat
+    if close_only:
+        payload = messages.EMPTY
+    else:
+        payload = messages.require_some(messages.parse(request.body, json=stream.is_json, limits=limits))
+    effect = Appended(
+        stream.id,
+        stream.tail,
+        now_ms,
+        payload.lengths,
+        request.producer,
+        request.seq,
+        request.close,
+        payload.data,
+    )
+    return [effect], AppendResult(effect.next, closed=request.close, producer=request.producer)
+
+
+def admit(
+    stream: Stream, request: Append, now_ms: int, limits: Limits, *, close_only: bool
+) -> tuple[list[Effect], AppendResult] | None:
+    """Return None if an append can go on, its effects and answer if it is a repeat, or refuse it.
+
+    Looked at are everything but the body: closed, producer, precondition and Stream-Seq.
+    """
     if stream.closed:
         return _on_closed(stream, request, now_ms, limits, close_only=close_only)
-    if not close_only:
-        _require_content_type(stream, request.content_type)
     producer = request.producer
     if producer is not None:
         repeat = _check_producer(stream, producer, limits)
@@ -66,14 +93,7 @@ def decide(
         raise PreconditionFailedError(tail=offsets.encode(stream.tail))
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         raise SequenceConflictError(sent=request.seq, last=stream.last_seq)
-    if close_only:
-        payload = messages.EMPTY
-    else:
-        payload = messages.require_some(messages.parse(request.body, json=stream.is_json, limits=limits))
-    effect = Appended(
-        stream.id, stream.tail, now_ms, payload.lengths, producer, request.seq, request.close, payload.data
-    )
-    return [effect], AppendResult(effect.next, closed=request.close, producer=producer)
+    return None
 
 
 def _on_closed(

@@ -22,8 +22,20 @@ class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
     fork_at_tail: bool = False
 
 
+class Name(msgspec.Struct, frozen=True, array_like=True):
+    """What some records of one append are called, so that they can be found and are not appended twice.
+
+    ``check`` means something only to who gives names.
+    """
+
+    name: str
+    first: int
+    count: int
+    check: int = 0
+
+
 class Appended(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Records, producer state and close flag of one append, together or not at all."""
+    """Records, their names, producer state and close flag of one append, together or not at all."""
 
     stream: int
     first: int
@@ -33,6 +45,7 @@ class Appended(msgspec.Struct, frozen=True, array_like=True, tag=2):
     seq: str | None
     closed: bool
     data: bytes
+    names: tuple[Name, ...] = ()
 
     @property
     def next(self) -> int:
@@ -52,6 +65,14 @@ class StreamTouched(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
     stream: int
     at_ms: int
+
+
+class StreamDescribed(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Some attributes of a stream, each a JSON text, have these values from now on; None removes one."""
+
+    stream: int
+    at_ms: int
+    attributes: dict[str, bytes | None]
 
 
 class SubscriptionCreated(msgspec.Struct, frozen=True, array_like=True, tag=16):
@@ -143,7 +164,7 @@ class DeliveryFailed(msgspec.Struct, frozen=True, array_like=True, tag=25):
     next_attempt_at_ms: int
 
 
-StreamEffect = StreamCreated | Appended | StreamRemoved | StreamTouched
+StreamEffect = StreamCreated | Appended | StreamRemoved | StreamTouched | StreamDescribed
 SubscriptionEffect = (
     SubscriptionCreated
     | SubscriptionRemoved

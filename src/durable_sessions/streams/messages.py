@@ -50,7 +50,7 @@ def parse(body: bytes, *, json: bool, limits: Limits) -> Payload:
     """Return the payload of a body; an empty JSON array gives an empty payload."""
     if not json:
         return Payload(body)
-    values = _values(body, limits)
+    values = split(body, limits)
     if len(values) == 1:
         return Payload(values[0] + b",", (len(values[0]) + 1,))
     if not values:
@@ -65,37 +65,64 @@ def require_some(payload: Payload) -> Payload:
     return payload
 
 
-def _values(body: bytes, limits: Limits) -> list[bytes]:
+def cut(wire: bytes) -> list[bytes]:
+    """Return the messages in a run of them, ``value,value,``, as it is stored."""
+    body = json_array(wire)
+    try:
+        return _cut(body, is_array=True)
+    except msgspec.DecodeError as error:
+        return _values_with_lone_surrogates(body, is_array=True, error=error)
+
+
+def split(body: bytes, limits: Limits, *, levels: int = 0) -> list[bytes]:
+    """Return the values of a JSON array, or the one value that a body is, byte for byte as they came.
+
+    ``levels`` are those around the messages that do not count when their depth is checked.
+    """
     _check_utf8(body)
     is_array = body.lstrip(_SPACE)[:1] == b"["
+    if is_array and body.count(b",") >= limits.append_messages_max:
+        _require_few(body, limits.append_messages_max)
     try:
-        values = _cut(body, is_array=is_array, limits=limits)
+        values = _cut(body, is_array=is_array)
     except RecursionError:
         raise _too_deep(limits) from None
     except msgspec.DecodeError as error:
-        values = _values_with_lone_surrogates(body, is_array=is_array, error=error, limits=limits)
+        values = _values_with_lone_surrogates(body, is_array=is_array, error=error)
     for value in values:
-        if value.count(b"[") + value.count(b"{") > limits.json_depth_max:
-            _check_depth(value, limits)
+        check_depth(value, limits, levels=levels)
     return values
 
 
-def _cut(body: bytes, *, is_array: bool, limits: Limits) -> list[bytes]:
-    if not is_array:
-        return [bytes(_VALUE.decode(body))]
-    if body.count(b",") >= limits.append_messages_max:
-        _require_few(body, limits.append_messages_max)
-    return [bytes(value) for value in _ARRAY.decode(body)]
+def check_depth(value: bytes, limits: Limits, *, levels: int = 0) -> None:
+    """Refuse a message that nests too deeply."""
+    depth_max = limits.json_depth_max + levels
+    if value.count(b"[") + value.count(b"{") <= depth_max:
+        return
+    depth = 0
+    for run in _BRACKETS.finditer(value):
+        opened, closed = run.span(1), run.span(2)
+        depth += opened[1] - opened[0]
+        if depth > depth_max:
+            raise _too_deep(limits)
+        depth -= closed[1] - closed[0]
+
+
+def _cut(body: bytes, *, is_array: bool) -> list[bytes]:
+    found = _ARRAY.decode(body) if is_array else [_VALUE.decode(body)]
+    return [bytes(value) for value in found]
 
 
 def _require_few(body: bytes, messages_max: int) -> None:
     """Refuse an array of too many messages before a list of them all takes many times its memory."""
     try:
-        _few(messages_max).decode(body)
+        _few(messages_max).decode(_without_surrogates(body))
     except msgspec.ValidationError:
         raise InvalidRequestError(
             problem=f"The body holds too many messages; send at most {messages_max}."
         ) from None
+    except (msgspec.DecodeError, RecursionError):
+        pass  # it is no JSON, which will be said
 
 
 @lru_cache(maxsize=1)
@@ -112,19 +139,23 @@ def _check_utf8(body: bytes) -> None:
         raise InvalidJsonError(problem=f"byte {error.start} is not UTF-8") from None
 
 
-def _values_with_lone_surrogates(
-    body: bytes, *, is_array: bool, error: msgspec.DecodeError, limits: Limits
-) -> list[bytes]:
+def _without_surrogates(body: bytes) -> bytes:
+    """Return a body in which each surrogate escape is replaced by another escape of the same length."""
+    if rb"\u" not in body:
+        return body
+    return _SURROGATE.sub(lambda m: m[1] + b"\\u0020" if m[2] else m[1], body)
+
+
+def _values_with_lone_surrogates(body: bytes, *, is_array: bool, error: msgspec.DecodeError) -> list[bytes]:
     r"""Cut a body again whose only fault may be an escape such as ``\ud800`` without its partner.
 
-    RFC 8259 allows those and we keep them, but the decoder refuses them. So a copy is cut in
-    which each surrogate escape is replaced by another escape of the same length.
+    RFC 8259 allows those and we keep them, but the decoder refuses them. So a copy is cut that has none.
     """
-    shadow = _SURROGATE.sub(lambda m: m[1] + b"\\u0020" if m[2] else m[1], body)
+    shadow = _without_surrogates(body)
     if shadow == body:
         raise InvalidJsonError(problem=str(error)) from None
     try:
-        found = _cut(shadow, is_array=is_array, limits=limits)
+        found = _cut(shadow, is_array=is_array)
     except msgspec.DecodeError as second:
         raise InvalidJsonError(problem=str(second)) from None
     except RecursionError:
@@ -137,16 +168,6 @@ def _values_with_lone_surrogates(
         values.append(body[at : at + len(shadowed)])
         at += len(shadowed)
     return values
-
-
-def _check_depth(value: bytes, limits: Limits) -> None:
-    depth = 0
-    for run in _BRACKETS.finditer(value):
-        opened, closed = run.span(1), run.span(2)
-        depth += opened[1] - opened[0]
-        if depth > limits.json_depth_max:
-            raise _too_deep(limits)
-        depth -= closed[1] - closed[0]
 
 
 def _too_deep(limits: Limits) -> InvalidJsonError:

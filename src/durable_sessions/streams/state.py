@@ -3,9 +3,18 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamRemoved, StreamTouched
+from durable_sessions.streams.effects import (
+    Appended,
+    Effect,
+    Name,
+    StreamCreated,
+    StreamDescribed,
+    StreamRemoved,
+    StreamTouched,
+)
 from durable_sessions.streams.stream import Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
+from durable_sessions.streams.usage import Usages
 
 
 class ColdStreams(Protocol):
@@ -19,6 +28,10 @@ class ColdStreams(Protocol):
         """Return a stream by its number as it was written, None if there was none."""
         ...
 
+    def load_name(self, stream: int, name: str) -> Name | None:
+        """Return which records of a stream have a name, None if none have or they were not written yet."""
+        ...
+
 
 class NothingCold:
     """For a partition whose streams are all in memory."""
@@ -29,6 +42,9 @@ class NothingCold:
     def load_id(self, stream: int) -> Stream | None:
         """Return None."""
 
+    def load_name(self, stream: int, name: str) -> Name | None:
+        """Return None."""
+
 
 class State:
     """The tip of a partition; the same effects in the same order give the same state.
@@ -36,7 +52,7 @@ class State:
     ``streams`` and ``by_id`` are those in memory; :meth:`get` and :meth:`get_id` find the others too.
     ``removed`` are those that the cold ones may still have. ``era`` is moved on from outside; a stream
     remembers in which one it was last looked up. ``govern`` is told of each stream that comes into
-    memory, to say what the retention policies mean for it.
+    memory, to say what the retention policies mean for it. ``usages`` are kept only if somebody asked.
     """
 
     def __init__(
@@ -54,6 +70,7 @@ class State:
         self.next_id = 1
         self.era = 0
         self.subscriptions = Subscriptions()
+        self.usages: Usages | None = None
 
     def get(self, key: Key) -> Stream | None:
         """Return the stream at a path, None if there is none."""
@@ -75,6 +92,22 @@ class State:
         """Return the stream that this one is a fork of; it is kept as long as it has forks."""
         return None if stream.parent is None else self._existing(stream.parent)
 
+    def named(self, stream: Stream, name: str) -> Name | None:
+        """Return which records of a stream, or of those that it inherits, have a name."""
+        holder: Stream | None = stream
+        end = stream.tail
+        while holder is not None:
+            found = None
+            if holder.names is not None:
+                found = holder.names.get(name)
+            if found is None and holder.named:
+                found = self._cold.load_name(holder.id, name)
+            if found is not None and found.first + found.count <= end:
+                return found
+            end = holder.base
+            holder = self.parent(holder)
+        return None
+
     def evict(self, stream: Stream) -> None:
         """Take a stream out of memory; the cold ones must have it as it is."""
         del self.streams[stream.key], self.by_id[stream.id]
@@ -89,6 +122,8 @@ class State:
             self._create(effect)
         elif isinstance(effect, StreamRemoved):
             self._remove(effect)
+        elif isinstance(effect, StreamDescribed):
+            self._describe(effect)
         else:
             self.subscriptions.apply(effect)
 
@@ -115,15 +150,29 @@ class State:
         stream = self._existing(effect.stream)
         assert effect.first == stream.tail, "effects of a stream are consecutive"
         stream.tail = effect.next
+        stream.record_bytes += len(effect.data)
+        stream.changed_at_ms = effect.at_ms
         self._touch(stream, effect.at_ms)
         if effect.seq is not None:
             stream.last_seq = effect.seq
         if effect.producer is not None:
             producer, epoch, seq = effect.producer
             stream.producers[producer] = (epoch, seq)
+        if effect.names:
+            stream.named += len(effect.names)
+            stream.names = stream.names or {}
+            stream.names.update((name.name, name) for name in effect.names)
         if effect.closed:
             stream.closed = True
             stream.closed_by = Producer(*effect.producer) if effect.producer else None
+        if self.usages is not None:
+            self.usages.appended(stream, len(effect.data))
+
+    def _describe(self, effect: StreamDescribed) -> None:
+        stream = self._existing(effect.stream)
+        stream.changed_at_ms = max(stream.changed_at_ms, effect.at_ms)
+        self._touch(stream, effect.at_ms)
+        describe(stream.attributes, effect)
 
     @staticmethod
     def _touch(stream: Stream, at_ms: int) -> None:
@@ -133,27 +182,14 @@ class State:
 
     def _create(self, effect: StreamCreated) -> None:
         parent = None if effect.parent is None else self._existing(effect.parent)
-        key = Key(effect.workspace, effect.path)
-        stream = Stream(
-            id=effect.stream,
-            key=key,
-            content_type=effect.content_type,
-            tail=effect.base,
-            ttl_seconds=effect.ttl_seconds,
-            expires_at_ms=effect.expires_at_ms,
-            created_at_ms=effect.created_at_ms,
-            accessed_at_ms=effect.created_at_ms,
-            recorded_at_ms=effect.created_at_ms,
-            parent=effect.parent,
-            base=effect.base,
-            fork_at_tail=effect.fork_at_tail,
-            depth=0 if parent is None else parent.depth + 1,
-        )
+        stream = Stream.of(effect, depth=0 if parent is None else parent.depth + 1)
         if parent is not None:
             parent.forks += 1
-        assert key not in self.streams, "a path is created only when it is free"
+        assert stream.key not in self.streams, "a path is created only when it is free"
         self._enter(stream)
         self.next_id = max(self.next_id, stream.id + 1)
+        if self.usages is not None:
+            self.usages.created(stream)
 
     def _remove(self, effect: StreamRemoved) -> None:
         stream = self._existing(effect.stream)
@@ -166,3 +202,14 @@ class State:
             parent.forks -= 1
         del self.streams[stream.key], self.by_id[stream.id]
         self.removed[stream.id] = stream.key
+        if self.usages is not None:
+            self.usages.removed(stream)
+
+
+def describe(attributes: dict[str, bytes], effect: StreamDescribed) -> None:
+    """Carry out on attributes what an effect says of them."""
+    for name, value in effect.attributes.items():
+        if value is None:
+            attributes.pop(name, None)
+        else:
+            attributes[name] = value

@@ -4,6 +4,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from durable_sessions.streams import content
+from durable_sessions.streams.effects import Name, StreamCreated
+
+SYSTEM_WORKSPACE = ""
+"""Where the server keeps what is its own, such as keys; no key is of it, so no client reaches it."""
 
 
 class Key(NamedTuple):
@@ -11,6 +15,11 @@ class Key(NamedTuple):
 
     workspace: str
     path: str
+
+    @property
+    def folder(self) -> str:
+        """The first part of a path that has several, else nothing."""
+        return self.path.partition("/")[0] if "/" in self.path else ""
 
 
 class Producer(NamedTuple):
@@ -25,6 +34,9 @@ class Producer(NamedTuple):
 class Stream:
     """Everything that decisions about one stream depend on.
 
+    ``changed_at_ms`` is when a record or an attribute changed last: an access changes nothing.
+    ``record_bytes`` is the size of the records appended to it, ``attributes`` what those above know of
+    it, ``named`` how many of its records ever got a name and ``names`` those that are not flushed yet.
     ``held`` and ``idle_ms`` are what the server's retention policies say of it, not state.
     """
 
@@ -51,6 +63,31 @@ class Stream:
     held: bool = False
     idle_ms: int | None = None
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    attributes: dict[str, bytes] = field(default_factory=dict)
+    record_bytes: int = 0
+    named: int = 0
+    names: dict[str, Name] | None = None
+    changed_at_ms: int = 0
+
+    @classmethod
+    def of(cls, created: StreamCreated, depth: int = 0) -> "Stream":
+        """Return a stream as it is when its creation has been carried out."""
+        return cls(
+            id=created.stream,
+            key=Key(created.workspace, created.path),
+            content_type=created.content_type,
+            tail=created.base,
+            ttl_seconds=created.ttl_seconds,
+            expires_at_ms=created.expires_at_ms,
+            created_at_ms=created.created_at_ms,
+            accessed_at_ms=created.created_at_ms,
+            recorded_at_ms=created.created_at_ms,
+            parent=created.parent,
+            base=created.base,
+            fork_at_tail=created.fork_at_tail,
+            depth=depth,
+            changed_at_ms=created.created_at_ms,
+        )
 
     def __post_init__(self) -> None:
         self.is_json = content.is_json(self.content_type)
@@ -62,6 +99,12 @@ class Stream:
         if self.ttl_seconds is not None:
             return self.accessed_at_ms + self.ttl_seconds * 1000
         return self.expires_at_ms
+
+    def flushed_names(self, tail: int) -> None:
+        """Let go of the names of records before ``tail``: they can be looked up where those are now."""
+        if self.names is not None:
+            kept = {name.name: name for name in self.names.values() if name.first + name.count > tail}
+            self.names = kept or None
 
     def expired(self, now_ms: int) -> bool:
         """Say whether the stream's time is over."""

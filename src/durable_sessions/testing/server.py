@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from durable_sessions.clock import Clock
 from durable_sessions.http.service import Service
@@ -59,10 +60,14 @@ async def local_server(
     clock: Clock | None = None,
     disk: Disk = REAL_DISK,
     bucket: str = "",
+    **settings: Any,
 ) -> AsyncIterator[LocalServer]:
-    """Run a server on a free port of this machine for the length of a ``with`` block."""
-    settings = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds)
-    server = LocalServer(settings, limits, clock, disk)
+    """Run a server on a free port of this machine for the length of a ``with`` block.
+
+    Other ``settings`` are given by their names.
+    """
+    chosen = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds, **settings)
+    server = LocalServer(chosen, limits, clock, disk)
     await server.start()
     try:
         yield server

@@ -36,6 +36,7 @@ ROWS = st.lists(
         ttl_seconds=st.none() | NUMBERS,
         expires_at_ms=st.none() | TIMES,
         last_access_ms=st.none() | TIMES,
+        attributes=st.none() | st.just('{"a":1}'),
         state=st.none() | st.binary(max_size=30),
     ),
     max_size=10,

@@ -347,3 +347,32 @@ async def test_other_scopes_are_refused() -> None:
     driver = Driver()
     with pytest.raises(ValueError, match="websocket"):
         await app({"type": "websocket"}, driver.receive, driver.send)
+
+
+@pytest.mark.anyio
+async def test_every_answer_has_a_name_and_the_application_knows_it() -> None:
+    seen: list[bytes] = []
+
+    def note(request: Request) -> Response:
+        seen.append(request.id)
+        return Response(204, [])
+
+    app = asgi_app(note, LIMITS)
+    names = []
+    for _ in range(2):
+        driver = Driver(BODY)
+        await app(SCOPE, driver.receive, driver.send)
+        sent = driver.sent
+        names += [value for name, value in sent[0]["headers"] if name == b"request-id"]
+    assert names == seen
+    assert len(set(names)) == 2
+
+
+@pytest.mark.anyio
+async def test_a_body_may_be_larger_where_the_application_says_so() -> None:
+    app = asgi_app(echo, LIMITS, body_limit=lambda request: 2_000)
+    for size, status in ((2_000, 200), (2_001, 413)):
+        for headers in ([(b"content-length", b"%d" % size)], []):
+            driver = Driver({**BODY, "body": b"x" * size})
+            await app({**SCOPE, "headers": headers}, driver.receive, driver.send)
+            assert driver.sent[0]["status"] == status

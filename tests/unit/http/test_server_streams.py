@@ -393,3 +393,19 @@ async def test_a_handler_that_fails_is_answered_500(serve: Serve, handler: objec
             assert b"set-cookie" not in reply.headers
             assert logs[0]["event"] == "handler_failed"
             assert logs[0]["exc_info"].__traceback__ is not None
+
+
+async def test_a_stream_of_known_length_is_not_chunked(serve: Serve) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"one", b"", b"two"):
+            yield piece
+
+    def handler(request: Request) -> StreamingResponse:
+        return StreamingResponse(200, [(b"Content-Length", b"6")], pieces())
+
+    server = await serve(handler)
+    async with await Peer.connect(server.port) as peer:
+        for _ in range(2):
+            reply = await peer.ask(get())
+            assert b"transfer-encoding" not in reply.headers
+            assert (reply.headers[b"content-length"], reply.body) == (b"6", b"onetwo")

@@ -74,7 +74,10 @@ def test_a_token_is_for_one_subscription_until_it_expires(keyring: Keyring) -> N
         lambda token: token[:-1],
         lambda token: token.replace("7.", "8.", 1),
         lambda token: token.replace(f"{NOW + 10}", f"{NOW + 99}"),
-        lambda token: "9" * 5000 + ".1.x",
+        lambda token: "dw." + "9" * 5000 + ".1.x",
+        lambda token: token.partition(".")[2],
+        lambda token: "dg." + token.partition(".")[2],
+        lambda token: "." + token.partition(".")[2],
         lambda token: token.replace(".", "é", 1),
         lambda token: "a.b.c",
     ],
@@ -83,6 +86,20 @@ def test_a_forged_token_is_refused(keyring: Keyring, forge: object) -> None:
     assert callable(forge)
     with pytest.raises(TokenInvalidError):
         keyring.check_token(forge(keyring.issue_token(SUB, 7, NOW + 10)), SUB, NOW)
+
+
+def test_a_token_tells_its_workspace(keyring: Keyring) -> None:
+    key = SubscriptionKey("some.place", "sub")
+    token = keyring.issue_token(key, 7, NOW + 10)
+    assert keyring.workspace(token, "sub", NOW) == "some.place"
+    with pytest.raises(TokenInvalidError):
+        keyring.workspace(token, "other", NOW)
+    with pytest.raises(TokenExpiredError):
+        keyring.workspace(token, "sub", NOW + 10)
+    rest = token.partition(".")[2]
+    for claim in ("", "dw", "!", "é", "_w", "a", keyring.issue_token(SUB, 7, NOW).partition(".")[0]):
+        with pytest.raises(TokenInvalidError):
+            keyring.workspace(f"{claim}.{rest}", "sub", NOW)
 
 
 # The file -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Silent:
 @pytest.fixture
 def state() -> ServerState:
     limits = replace(DEFAULT_LIMITS, untaken_bytes_max=100)
-    return ServerState(lambda _: Response(204, []), limits, SystemClock())
+    return ServerState(lambda _: Response(204, []), limits, SystemClock(), None)
 
 
 def test_who_has_waited_longest_is_cut_when_all_that_waits_is_too_much(state: ServerState) -> None:

@@ -22,7 +22,13 @@ from durable_sessions.storage.repairing.ranges import Wanted
 from durable_sessions.storage.verification.findings import Findings
 from durable_sessions.storage.verification.ledger import Ledger
 from durable_sessions.storage.verification.segments import CheckedSegment, check_segment
-from durable_sessions.streams.effects import Appended, StreamCreated, StreamRemoved, StreamTouched
+from durable_sessions.streams.effects import (
+    Appended,
+    StreamCreated,
+    StreamDescribed,
+    StreamRemoved,
+    StreamTouched,
+)
 
 _NUMBER = re.compile(r".*/(?:00-)?(\d{12})(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch)")
 
@@ -118,7 +124,7 @@ def _contained(effect: object, ledger: Ledger) -> bool | None:
     """Say whether the ledger has what an effect says; None if that cannot be told."""
     if isinstance(effect, StreamCreated):
         return effect.stream <= ledger.largest
-    if not isinstance(effect, Appended | StreamRemoved | StreamTouched):
+    if not isinstance(effect, Appended | StreamRemoved | StreamTouched | StreamDescribed):
         return None
     stream = ledger.load_id(effect.stream)
     if stream is None:

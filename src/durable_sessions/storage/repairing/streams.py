@@ -78,6 +78,7 @@ def _stream(number: int, checked: CheckedSegment) -> Stream:
         created_at_ms=info.first_at_ms,
         accessed_at_ms=info.last_at_ms,
         recorded_at_ms=info.last_at_ms,
+        changed_at_ms=info.last_at_ms,
     )
 
 

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.storage.verification.artifacts import check_artifacts
 from durable_sessions.storage.verification.bucket import Examiner, OvertakenError
 from durable_sessions.storage.verification.catalog import check_catalog
 from durable_sessions.storage.verification.coverage import check_coverage
@@ -19,14 +20,18 @@ LOOKS_MAX = 5
 """How often a bucket is examined anew because a running server has overtaken the look at it."""
 
 
-async def verify(bucket: ObjectStore, data: Path | None) -> Findings:
+async def verify(bucket: ObjectStore, data: Path | None, *, artifacts: bool = False) -> Findings:
     """Check a bucket, and with it the log and the catalog in ``data``; changes nothing.
 
-    With ``data`` the caller holds the log's lock. Without it a server may be running.
+    With ``data`` the caller holds the log's lock. Without it a server may be running. ``artifacts`` are read
+    only if asked for: they may be most of the bucket.
     """
     for _ in range(LOOKS_MAX):
         try:
-            return await _verify(bucket, data)
+            found = await _verify(bucket, data)
+            if artifacts:
+                await check_artifacts(bucket, found)
+            return found
         except OvertakenError:
             continue
     findings = Findings()

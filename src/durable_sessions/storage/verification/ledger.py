@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from durable_sessions.storage import stored
+from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Key, Stream
 
 _SCHEMA = """
@@ -109,6 +110,9 @@ class Ledger:
     def load_id(self, stream: int) -> Stream | None:
         """Return a stream by its number."""
         return self._one("select state from streams where id = ?", (stream,))
+
+    def load_name(self, stream: int, name: str) -> Name | None:
+        """Return None: names are not looked up while a log is replayed."""
 
     def _one(self, query: str, values: tuple[object, ...]) -> Stream | None:
         found = self._connection.execute(query, values).fetchone()

@@ -1,0 +1,1 @@
+"""Who may do what: keys and their roles, rates, and the record of administrative acts."""

@@ -1,0 +1,154 @@
+"""The audit record: every administrative act, as a log line and as a durable event.
+
+Each workspace has a stream of its own in the system workspace. An act is recorded in that of the
+workspace that it is about and, if another, in that of the workspace that it came from.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.rate import TokenBucket
+from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError, QuotaExceededError
+from durable_sessions.limits import Limits
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
+from durable_sessions.times import rfc3339
+
+logger = structlog.get_logger("durable_sessions.audit")
+
+FOLDER = "audit"
+_JSON = "application/json"
+_REFUSALS_PER_SECOND = 1 / 60
+_REFUSALS_KNOWN_MAX = 10_000
+
+
+class Act(NamedTuple):
+    """Who did what, or was refused it; ``workspace`` is the one that it is about."""
+
+    type: str
+    actor: Caller
+    workspace: str
+    request_id: str = ""
+    details: dict[str, object] = {}
+
+    def fields(self) -> dict[str, object]:
+        """Return everything but the time, in the order in which it is shown."""
+        actor = {"workspace": self.actor.workspace, "principal": self.actor.principal}
+        if self.actor.key_id is not None:
+            actor["key_id"] = self.actor.key_id
+        said: dict[str, object] = {"type": self.type, "workspace": self.workspace, "actor": actor}
+        if self.request_id:
+            said["request_id"] = self.request_id
+        return said | self.details
+
+
+class AuditPage(NamedTuple):
+    """Some acts as JSON, and where those begin that follow, None if there are none."""
+
+    acts: list[msgspec.Raw]
+    following: int | None
+
+
+class Audit:
+    """Records acts durably and gives them back, in the order in which they happened."""
+
+    def __init__(self, partition: Partition, clock: Clock, limits: Limits) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._limits = limits
+        self._refusals: dict[tuple[str, ...], TokenBucket] = {}
+
+    async def record(self, act: Act) -> None:
+        """Record an act durably; of a caller without a key, whom nobody knows, there is only the log line."""
+        if act.actor.key_id is not None:
+            await self._partition.commit(
+                lambda state, now_ms: (self.effects(state, state.next_id, now_ms, act), None)
+            )
+        self.log(act)
+
+    def effects(self, state: State, number: int, now_ms: int, act: Act) -> list[Effect]:
+        """Return the effects of recording an act; new streams are numbered from ``number`` on."""
+        data = msgspec.json.encode({"at": rfc3339(now_ms)} | act.fields()) + b","
+        effects: list[Effect] = []
+        for workspace in sorted({act.workspace, act.actor.workspace}):
+            key = _key(workspace)
+            stream = state.get(key)
+            if stream is None:
+                effects.append(StreamCreated(number, *key, _JSON, now_ms))
+            at, tail = (number, 0) if stream is None else (stream.id, stream.tail)
+            number += stream is None
+            effects.append(Appended(at, tail, now_ms, (len(data),), None, None, False, data))
+        return effects
+
+    @staticmethod
+    def log(act: Act) -> None:
+        """Print the log line of an act that has been recorded."""
+        logger.info("audit", **{("act" if name == "type" else name): v for name, v in act.fields().items()})
+
+    def refused(self, caller: Caller, act: str, error: DurableSessionsError, request_id: str) -> None:
+        """Record that a caller was refused an administrative act; not more than some per minute and key."""
+        said: dict[str, object] = {"asked": act, "code": error.code}
+        refusal = Act("act.refused", caller, caller.workspace, request_id, said)
+        if caller.key_id is None:
+            self.log(refusal)
+        else:
+            self._record_refusal(refusal, burst=10.0, key=(caller.workspace, caller.key_id, act))
+
+    def quota_refused(self, workspace: str, error: QuotaExceededError) -> None:
+        """Record that a workspace has met its quota, once a minute at most."""
+        server = Caller(workspace, "server", Role.ADMIN, None)
+        said: dict[str, object] = {"quota": error.setting, "most": error.most}
+        act = Act("quota.refused", server, workspace, "", said)
+        self._record_refusal(act, burst=1.0, key=(workspace, str(error.setting)))
+
+    def _record_refusal(self, act: Act, *, burst: float, key: tuple[str, ...]) -> None:
+        now_ms = self._clock.now_ms()
+        if key not in self._refusals and len(self._refusals) >= _REFUSALS_KNOWN_MAX:
+            del self._refusals[next(iter(self._refusals))]
+        known = self._refusals.setdefault(key, TokenBucket(_REFUSALS_PER_SECOND * burst, burst, now_ms))
+        if known.take(now_ms):
+            return
+        self.log(act)
+        try:
+            recorded = self._partition.commit(
+                lambda state, at_ms: (self.effects(state, state.next_id, at_ms, act), None)
+            )
+        except DurableSessionsError:
+            return  # nothing can be recorded any more; the refusal stands all the same
+        recorded.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    # Reading ----------------------------------------------------------------------------
+
+    async def page(self, workspace: str, start: int | None, limit: int, *, newest_first: bool) -> AuditPage:
+        """Return acts of a workspace from ``start``, None for the first; newest first, those before it."""
+        await self._partition.settled()
+        durable = self._partition.published.get(_key(workspace))
+        if durable is None:
+            return AuditPage([], None)
+        tail = durable.tail
+        if newest_first:
+            end = tail if start is None else min(start, tail)
+            first = max(end - limit, 0)
+        else:
+            first = min(start or 0, tail)
+            end = min(first + limit, tail)
+        acts: list[msgspec.Raw] = []
+        while first + len(acts) < end:
+            found = await self._partition.reader.read(
+                durable, first + len(acts), self._limits.read_chunk_bytes_max
+            )
+            acts += msgspec.json.decode(b"[%b]" % found.data[:-1], type=list[msgspec.Raw])
+        del acts[end - first :]
+        if newest_first:
+            return AuditPage(acts[::-1], first or None)
+        return AuditPage(acts, end if end < tail else None)
+
+
+def _key(workspace: str) -> Key:
+    return Key(SYSTEM_WORKSPACE, f"{FOLDER}/{workspace}")

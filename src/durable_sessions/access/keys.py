@@ -1,0 +1,228 @@
+"""The keys of the server: durable in the log, in memory for looking them up."""
+
+import asyncio
+import hmac
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from durable_sessions.access.audit import Act, Audit
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.key import SECRET_PREFIX, KeyDocument, LiveKey, digest
+from durable_sessions.clock import Clock
+from durable_sessions.errors import KeyNotFoundError, PermissionDeniedError, TooManyKeysError
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams import lifetime
+from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
+
+logger = structlog.get_logger(__name__)
+
+FOLDER = "keys"
+_ATTRIBUTE = "key"
+_JSON = "application/json"
+_PAGE = 500
+_BOOTSTRAP = "bootstrap"
+
+
+class NewKey(NamedTuple):
+    """What a new key is to be."""
+
+    workspace: str
+    principal: str
+    role: Role
+    requests_per_second: float | None = None
+
+
+class Keys:
+    """All keys. From the first one on every request needs one, even if all are revoked.
+
+    ``home`` is the workspace that is served while there are no keys; its admins are the operators, who
+    manage the keys of all workspaces.
+    """
+
+    def __init__(
+        self, partition: Partition, audit: Audit, clock: Clock, ids: Ids, limits: Limits, home: str
+    ) -> None:
+        self._partition = partition
+        self._audit = audit
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        self.home = home
+        self.required = False
+        self._by_id: dict[str, LiveKey] = {}
+        self._by_digest: dict[bytes, LiveKey] = {}
+        self._load()
+
+    def bootstrap(self, secret: str) -> None:
+        """Let in whoever knows a secret from the settings, as an admin; it is kept in memory only."""
+        document = KeyDocument(
+            id=_BOOTSTRAP,
+            workspace=self.home,
+            principal=_BOOTSTRAP,
+            role=Role.ADMIN.label,
+            digest=digest(secret.encode()).hex(),
+            created_at_ms=self._clock.now_ms(),
+            created_by="settings",
+        )
+        key = LiveKey(document, self._clock.now_ms())
+        self._by_digest[key.digest] = key
+        self.required = True
+
+    def find(self, secret: bytes) -> LiveKey | None:
+        """Return the key with this secret, None if there is none or it is revoked."""
+        given = digest(secret)
+        key = self._by_digest.get(given)
+        return key if key is not None and hmac.compare_digest(key.digest, given) else None
+
+    def valid(self, caller: Caller) -> bool:
+        """Say whether the key of a caller who was let in is still good."""
+        if caller.key_id is None or caller.key_id == _BOOTSTRAP:
+            return True
+        key = self._by_id.get(caller.key_id)
+        return key is not None and key.document.revoked_at_ms is None
+
+    def visible(self, caller: Caller) -> list[LiveKey]:
+        """Return the keys that a caller may see, oldest first: those of its workspace, or all."""
+        everything = self.is_operator(caller)
+        return [
+            key for key in self._by_id.values() if everything or key.document.workspace == caller.workspace
+        ]
+
+    def is_operator(self, caller: Caller) -> bool:
+        """Say whether a caller manages the whole server."""
+        return caller.role is Role.ADMIN and caller.workspace == self.home
+
+    async def create(self, caller: Caller, wanted: NewKey, request_id: str) -> tuple[LiveKey, str]:
+        """Create a key durably; return it and its secret, which nobody can be told again."""
+        self._require_manager(caller, wanted.workspace)
+        if not self.required and (wanted.workspace, wanted.role) != (self.home, Role.ADMIN):
+            raise PermissionDeniedError(
+                problem="From the first key on every request needs one, so the first has to be able to make "
+                f"others: create it with the role admin in the workspace {self.home}."
+            )
+        secret = self._ids.token(SECRET_PREFIX) + self._ids.token("")
+        document = KeyDocument(
+            id=self._ids.token("key_"),
+            workspace=wanted.workspace,
+            principal=wanted.principal,
+            role=wanted.role.label,
+            digest=digest(secret.encode()).hex(),
+            created_at_ms=self._clock.now_ms(),
+            created_by=caller.principal,
+            requests_per_second=wanted.requests_per_second,
+        )
+        forgotten = self._superfluous()
+        act = Act("key.created", caller, wanted.workspace, request_id, _told(document))
+
+        def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
+            number = state.next_id
+            effects: list[Effect] = []
+            if forgotten is not None:
+                effects += lifetime.delete(state, _stream(forgotten.document.id), now_ms)
+            effects.append(StreamCreated(number, *_stream(document.id), _JSON, now_ms))
+            effects.append(StreamDescribed(number, now_ms, {_ATTRIBUTE: msgspec.json.encode(document)}))
+            return effects + self._audit.effects(state, number + 1, now_ms, act), None
+
+        key = LiveKey(document, self._clock.now_ms())
+        created = self._partition.commit(decide)
+        if forgotten is not None:
+            self._by_id.pop(forgotten.document.id, None)
+
+        def durable(done: "asyncio.Future[None]") -> None:
+            if done.exception() is None:
+                self._add(key)
+                self._audit.log(act)
+
+        created.add_done_callback(durable)
+        await asyncio.shield(created)  # the key exists even if the client goes away
+        return key, secret
+
+    async def revoke(self, caller: Caller, key_id: str, request_id: str) -> LiveKey:
+        """Revoke a key durably; it lets nobody in from this moment on. To do it again changes nothing."""
+        key = self._by_id.get(key_id)
+        if key is None or not (self.is_operator(caller) or key.document.workspace == caller.workspace):
+            raise KeyNotFoundError(id=key_id)
+        self._require_manager(caller, key.document.workspace)
+        if key.document.revoked_at_ms is not None:
+            await self._partition.settled()
+            return key
+        document = key.document = msgspec.structs.replace(
+            key.document, revoked_at_ms=self._clock.now_ms(), revoked_by=caller.principal
+        )
+        self._by_digest.pop(key.digest, None)
+        act = Act("key.revoked", caller, document.workspace, request_id, _told(document))
+
+        def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
+            stream = lifetime.find(state, _stream(key_id), now_ms)
+            described = StreamDescribed(stream.id, now_ms, {_ATTRIBUTE: msgspec.json.encode(document)})
+            return [described, *self._audit.effects(state, state.next_id, now_ms, act)], None
+
+        revoked = self._partition.commit(decide)
+        revoked.add_done_callback(lambda done: done.exception() or self._audit.log(act))
+        await asyncio.shield(revoked)
+        return key
+
+    def _require_manager(self, caller: Caller, workspace: str) -> None:
+        caller.require(Role.ADMIN)
+        if workspace != caller.workspace and not self.is_operator(caller):
+            raise PermissionDeniedError(
+                problem=f"The key of {caller.principal} manages the keys of its own workspace only. Leave "
+                "workspace out, or ask an operator."
+            )
+
+    def _superfluous(self) -> LiveKey | None:
+        """Return the key that has to be forgotten to make room for another: one that was revoked long ago."""
+        if len(self._by_id) < self._limits.keys_max:
+            return None
+        revoked = next((key for key in self._by_id.values() if key.document.revoked_at_ms is not None), None)
+        if revoked is None:
+            raise TooManyKeysError(keys_max=self._limits.keys_max)
+        return revoked
+
+    def _load(self) -> None:
+        for document in self._stored():
+            self._add(LiveKey(document, self._clock.now_ms()))
+
+    def _stored(self) -> Iterator[KeyDocument]:
+        after: int | None = None
+        while True:
+            streams = self._partition.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
+            for durable in streams:
+                found = durable.attributes.get(_ATTRIBUTE)
+                if found is not None:
+                    yield msgspec.json.decode(found, type=KeyDocument)
+                    continue
+                # A repair has lost the rest of it. It lets nobody in, and still counts as a key.
+                logger.warning("key_lost", key=durable.stream.key.path.removeprefix(FOLDER + "/"))
+                self.required = True
+            if len(streams) < _PAGE:
+                return
+            after = streams[-1].stream.id
+
+    def _add(self, key: LiveKey) -> None:
+        self._by_id[key.document.id] = key
+        if key.document.revoked_at_ms is None:
+            self._by_digest[key.digest] = key
+        self.required = True
+
+
+def _stream(key_id: str) -> Key:
+    return Key(SYSTEM_WORKSPACE, f"{FOLDER}/{key_id}")
+
+
+def _told(document: KeyDocument) -> dict[str, object]:
+    return {
+        "key": {
+            "id": document.id,
+            "workspace": document.workspace,
+            "principal": document.principal,
+            "role": document.role,
+        }
+    }

@@ -1,0 +1,108 @@
+"""What the client commands share: where the server is, the key, and how to ask it."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import click
+import httpcore2
+import msgspec
+
+from durable_sessions.settings import ENVIRONMENT_PREFIX
+
+DEFAULT_URL = "http://127.0.0.1:4437"
+CONNECT_SECONDS_MAX = 5.0
+ANSWER_SECONDS_MAX = 60.0
+
+T = TypeVar("T")
+
+
+class _Refusal(msgspec.Struct):
+    message: str
+
+
+class _Refused(msgspec.Struct):
+    error: _Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server to be asked, and the key to show it."""
+
+    url: str
+    api_key: str
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        shape: type[T],
+        body: object = None,
+        *,
+        seconds_max: float = ANSWER_SECONDS_MAX,
+    ) -> T:
+        """Return the server's answer in its shape; say what it said if it refused. ConnectError is raised."""
+        content = b"" if body is None else msgspec.json.encode(body)
+        headers: dict[bytes | str, bytes | str] = {
+            "Content-Length": str(len(content)),
+            "Content-Type": "application/json",
+        }
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        timeouts = {"connect": CONNECT_SECONDS_MAX, "read": seconds_max, "write": CONNECT_SECONDS_MAX}
+        try:
+            answer = httpcore2.request(
+                method,
+                self.url.rstrip("/") + path,
+                headers=headers,
+                content=content,
+                extensions={"timeout": timeouts},
+            )
+        except httpcore2.ConnectError:
+            raise
+        except (httpcore2.UnsupportedProtocol, httpcore2.LocalProtocolError, ValueError) as error:
+            raise click.UsageError(f"{self.url} is not the address of a server: {error}") from error
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
+            raise click.ClickException(f"{self.url} did not answer: {error!r}") from error
+        if not 200 <= answer.status < 300:
+            raise click.ClickException(f"{self.url} answered {answer.status}: {_said(answer.content)}")
+        try:
+            return msgspec.json.decode(answer.content, type=shape)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise click.ClickException(f"{self.url} answered something else: {error}") from error
+
+
+def _said(content: bytes) -> str:
+    try:
+        return msgspec.json.decode(content, type=_Refused).error.message
+    except (msgspec.MsgspecError, ValueError):
+        return content[:1_000].decode(errors="replace")
+
+
+def with_server(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--url`` and ``--api-key``, and the Server that they mean."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: object, url: str, api_key: str, **options: object) -> None:
+        command(*arguments, server=Server(url, api_key), **options)
+
+    answered: Callable[..., None] = wrapped
+    for option in (
+        click.option(
+            "--api-key",
+            envvar=ENVIRONMENT_PREFIX + "API_KEY",
+            default="",
+            metavar="KEY",
+            help=f"The key to show; the variable keeps it from other eyes.  [{ENVIRONMENT_PREFIX}API_KEY]",
+        ),
+        click.option(
+            "--url",
+            envvar=ENVIRONMENT_PREFIX + "URL",
+            default=DEFAULT_URL,
+            show_default=True,
+            help=f"Where the server is.  [{ENVIRONMENT_PREFIX}URL]",
+        ),
+    ):
+        answered = option(answered)
+    return answered

@@ -1,0 +1,133 @@
+"""``durable-sessions keys``: who may use a server."""
+
+from collections.abc import Sequence
+
+import click
+import httpcore2
+import msgspec
+
+from durable_sessions.access.caller import ROLES
+from durable_sessions.cli.client import Server, T, with_server
+
+ROUTE = "/v1/keys"
+
+
+class ShownKey(msgspec.Struct):
+    """A key as the server shows it; the secret only when it was just made."""
+
+    id: str
+    workspace: str
+    principal: str
+    role: str
+    requests_per_second: float | None
+    created_at: str
+    created_by: str
+    last_used_at: str | None
+    revoked_at: str | None
+    revoked_by: str | None
+    secret: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Page(msgspec.Struct):
+    data: list[ShownKey]
+    next_page: str | None
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.group()
+def keys() -> None:
+    """Create, list and revoke the keys of a running server. Needs an admin's key, once there is one."""
+
+
+@keys.command()
+@with_server
+@_as_json
+@click.option("--principal", required=True, metavar="NAME", help="Who it is for: a person or program.")
+@click.option("--role", type=click.Choice([*ROLES]), required=True, help="What it may do.")
+@click.option("--workspace", metavar="NAME", help="Where it works; your own workspace if not given.")
+@click.option("--requests-per-second", type=float, metavar="RATE", help="Its rate; if not given, any.")
+def create(
+    server: Server,
+    as_json: bool,
+    principal: str,
+    role: str,
+    workspace: str | None,
+    requests_per_second: float | None,
+) -> None:
+    """Create a key and print its secret, which cannot be shown again."""
+    wanted = {"principal": principal, "role": role, "requests_per_second": requests_per_second}
+    if workspace is not None:
+        wanted["workspace"] = workspace
+    key = _ask(server, "POST", ROUTE, ShownKey, wanted)
+    if as_json:
+        click.echo(msgspec.json.encode(key))
+        return
+    click.echo(f"{key.id}: {key.role} {key.principal} in the workspace {key.workspace}")
+    click.echo(f"{key.secret}")
+    click.echo("Keep the line above: the server knows only its hash and cannot show it again.", err=True)
+
+
+@keys.command(name="list")
+@with_server
+@_as_json
+@click.option("--all", "everything", is_flag=True, help="Also those that were revoked.")
+def list_keys(server: Server, as_json: bool, everything: bool) -> None:
+    """List the keys of your workspace; an operator sees those of all workspaces."""
+    found: list[ShownKey] = []
+    page: str | None = ""
+    while page is not None:
+        answer = _ask(server, "GET", f"{ROUTE}?limit=1000" + (f"&page={page}" if page else ""), _Page)
+        found += answer.data
+        page = answer.next_page
+    shown = [key for key in found if everything or key.revoked_at is None]
+    if as_json:
+        click.echo(msgspec.json.encode(shown))
+        return
+    _print_table(
+        ("ID", "WORKSPACE", "PRINCIPAL", "ROLE", "RATE", "CREATED", "LAST USED", "REVOKED"),
+        [
+            (
+                key.id,
+                key.workspace,
+                key.principal,
+                key.role,
+                "-" if key.requests_per_second is None else f"{key.requests_per_second:g}/s",
+                _minute(key.created_at),
+                _minute(key.last_used_at),
+                _minute(key.revoked_at),
+            )
+            for key in shown
+        ],
+    )
+
+
+@keys.command()
+@with_server
+@_as_json
+@click.argument("key_id")
+def revoke(server: Server, as_json: bool, key_id: str) -> None:
+    """Revoke a key: it lets nobody in from this moment on."""
+    key = _ask(server, "DELETE", f"{ROUTE}/{key_id}", ShownKey)
+    if as_json:
+        click.echo(msgspec.json.encode(key))
+    else:
+        click.echo(f"{key.id}: revoked at {key.revoked_at}")
+
+
+def _ask(server: Server, method: str, path: str, shape: type[T], body: object = None) -> T:
+    try:
+        return server.ask(method, path, shape, body)
+    except httpcore2.ConnectError as error:
+        raise click.ClickException(f"Nothing listens at {server.url} ({error}).") from error
+
+
+def _minute(time: str | None) -> str:
+    return "-" if time is None else time[:16].replace("T", " ")
+
+
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

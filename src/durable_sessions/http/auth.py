@@ -1,0 +1,92 @@
+"""Letting requests in: from the key of a request to its caller, once for each request."""
+
+from collections.abc import AsyncIterator
+from math import ceil
+
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.keys import Keys
+from durable_sessions.clock import Clock
+from durable_sessions.errors import AuthenticationError, RateLimitedError
+from durable_sessions.http.faults import close_iterator
+from durable_sessions.http.message import Request
+
+__all__ = ["Authenticator", "Caller", "Role"]
+
+
+class Authenticator:
+    """Tells who sent a request. Without any key that is the local caller, who may do everything.
+
+    Counts whom it turned away.
+    """
+
+    def __init__(self, keys: Keys, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._local = Caller(keys.home, "local", Role.ADMIN, None)
+        self.unknown = 0
+        self.rate_limited = 0
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether a request needs a key."""
+        return self._keys.required
+
+    def caller(self, request: Request) -> Caller:
+        """Return who sent a request, or refuse it: no key, none that is known, or too many requests."""
+        if not self._keys.required:
+            return self._local
+        key = self._keys.find(_secret(request.headers))
+        if key is None:
+            raise self._unknown(request)
+        now_ms = key.last_used_ms = self._clock.now_ms()
+        if key.rate is not None and (wait_seconds := key.rate.take(now_ms)):
+            self.rate_limited += 1
+            raise RateLimitedError(
+                key_id=key.document.id,
+                requests_per_second=f"{key.document.requests_per_second:g}",
+                retry_after_seconds=ceil(wait_seconds),
+            )
+        return key.caller
+
+    def recognised(self, request: Request) -> Caller:
+        """Return who is sending a request of which only the head has arrived; it is not counted yet."""
+        if not self._keys.required:
+            return self._local
+        key = self._keys.find(_secret(request.headers))
+        if key is None:
+            raise self._unknown(request)
+        return key.caller
+
+    def _unknown(self, request: Request) -> AuthenticationError:
+        self.unknown += 1
+        sent = _secret(request.headers)
+        return AuthenticationError(
+            problem="The key is not known or was revoked." if sent else "This needs a key, and none was sent."
+        )
+
+    def require_valid(self, caller: Caller) -> None:
+        """Refuse a caller whose key was revoked after the request was let in."""
+        if not self._keys.valid(caller):
+            raise AuthenticationError(problem="The key was revoked.")
+
+    def while_valid(self, caller: Caller, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Return the chunks of a streamed answer up to the moment when the caller's key is revoked."""
+        return chunks if caller.key_id is None else self._while_valid(caller, chunks)
+
+    async def _while_valid(self, caller: Caller, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in chunks:
+                if not self._keys.valid(caller):
+                    return
+                yield chunk
+        finally:
+            await close_iterator(chunks)
+
+
+def _secret(headers: dict[bytes, bytes]) -> bytes:
+    """Return the key that a request shows, nothing if none; ``x-api-key`` leaves Authorization to others."""
+    given = headers.get(b"x-api-key")
+    if given is not None:
+        return given
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    return given.strip() if scheme.lower() == b"bearer" else b""

@@ -1,0 +1,179 @@
+"""Parameters and headers that several nouns share."""
+
+from durable_sessions.http.openapi.parts import Parameter, in_header, in_path, in_query
+from durable_sessions.http.openapi.schemas import OFFSET_EXAMPLE, Schema, choice, text, time, whole
+from durable_sessions.limits import Limits
+
+SESSION = "build-42"
+STREAM = "agents/build-42"
+OFFSET_PATTERN = r"^\d{16}_\d{16}$"
+
+OFFSET: Schema = text(
+    "A position as the server gives it. Opaque: save it, send it back, compare it as text.",
+    pattern=OFFSET_PATTERN,
+    examples=[OFFSET_EXAMPLE],
+)
+
+SESSION_ID = in_path(
+    "session_id",
+    text(pattern=r"^[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}$"),
+    "The session: 1 to 200 of `A-Z a-z 0-9 . _ : @ -`, not beginning with a dot.",
+    SESSION,
+)
+
+ANTHROPIC_VERSION = in_header(
+    "anthropic-version",
+    text(),
+    "With this header the request speaks Anthropic's dialect: it is checked as strictly, and answered, as "
+    "Managed Agents would. The official SDKs send it by themselves.",
+)
+
+FROM_OFFSET = in_query(
+    "offset",
+    {"anyOf": [{"enum": ["-1", "now"]}, {"type": "string", "pattern": OFFSET_PATTERN}]},
+    "Where to begin, inclusive: `-1` is the start, `now` the end, else a saved `Stream-Next-Offset`.",
+    "-1",
+)
+
+LIVE = in_query(
+    "live",
+    choice("long-poll", "sse"),
+    "`long-poll` waits for news, `sse` follows as server-sent events. Both need `offset`.",
+)
+
+CURSOR = in_query("cursor", text(), "The last `Stream-Cursor`, for caches between you and the server.")
+
+CLOSED = in_header(
+    "Stream-Closed",
+    text(),
+    "`true` closes with this request; a body is then optional. Any other value counts as absent.",
+)
+
+IF_MATCH = in_header(
+    "If-Match",
+    text(),
+    'The expected end, as `"<Stream-Next-Offset>"`: nothing is appended if it has moved (412). `*` always '
+    "fits.",
+    f'"{OFFSET_EXAMPLE}"',
+)
+
+
+def appending(limits: Limits) -> tuple[Parameter, ...]:
+    """Return the headers of an append."""
+    most = limits.producer_number_max
+    return (
+        in_header(
+            "Producer-Id",
+            text(minLength=1, maxLength=limits.producer_id_bytes_max),
+            f"Who appends, for exactly-once. Up to {limits.producer_id_bytes_max:,} bytes. Send all three or "
+            "none.",
+            "worker-7",
+        ),
+        in_header(
+            "Producer-Epoch",
+            whole(maximum=most),
+            "Grows when a producer is started anew, and fences off the one before it (403).",
+            "0",
+        ),
+        in_header(
+            "Producer-Seq",
+            whole(maximum=most),
+            "Numbers the appends of an epoch from 0. A repeat is answered and not written again; a gap is "
+            "409.",
+            "0",
+        ),
+        in_header(
+            "Stream-Seq",
+            text(minLength=1, maxLength=limits.stream_seq_bytes_max),
+            f"Must be greater, bytewise, than the last one (409). Up to {limits.stream_seq_bytes_max:,} "
+            "bytes.",
+        ),
+        IF_MATCH,
+        CLOSED,
+    )
+
+
+APPENDED_REFUSALS = (
+    "invalid_header",
+    "invalid_offset",
+    "invalid_json",
+    "empty_body",
+    "new_epoch_sequence",
+    "stale_epoch",
+    "stream_closed",
+    "sequence_conflict",
+    "producer_gap",
+    "too_many_producers",
+    "precondition_failed",
+)
+"""What the headers and the body of an append can be refused for."""
+
+
+def lifetime(limits: Limits) -> tuple[Parameter, ...]:
+    """Return the headers that say how long something is kept."""
+    return (
+        in_header(
+            "Stream-TTL",
+            whole(maximum=limits.ttl_seconds_max),
+            "Seconds without a read or a write after which it is removed. Not together with "
+            "`Stream-Expires-At`.",
+            "3600",
+        ),
+        in_header(
+            "Stream-Expires-At",
+            time(),
+            "When it is removed, as an RFC 3339 time.",
+            "2036-01-31T12:00:00Z",
+        ),
+    )
+
+
+def created_at(*ends: str) -> tuple[Parameter, ...]:
+    """Return filters by the time of creation."""
+    meaning = {"gt": "after", "gte": "at or after", "lt": "before", "lte": "at or before"}
+    return tuple(
+        in_query(
+            f"created_at[{end}]",
+            text(format="date-time"),
+            f"Only those created {meaning[end]} this RFC 3339 time; write `+` as `%2B`.",
+            "2026-01-01T00:00:00Z" if end.startswith("g") else "2036-01-01T00:00:00Z",
+        )
+        for end in ends
+    )
+
+
+def page_limit(default: int, most: int) -> Parameter:
+    """Return how many items a page may have."""
+    return in_query(
+        "limit", whole(minimum=1, maximum=most), f"Items on a page, 1 to {most:,}; {default:,} if absent.", 10
+    )
+
+
+PAGE = in_query("page", text(), "The `next_page` of the page before. Filters and order are sent again.")
+
+HEADERS: dict[str, tuple[str, Schema]] = {
+    "request-id": ("The name of the request; log lines and the audit record refer to it.", text()),
+    "Stream-Next-Offset": ("The position behind what was answered: where to go on.", OFFSET),
+    "Stream-Up-To-Date": ("`true` if the answer reaches the end at this moment.", text()),
+    "Stream-Closed": ("`true` if nothing more can come.", text()),
+    "Stream-Cursor": ("Send it as `cursor` with the next long-poll.", text()),
+    "Stream-TTL": ("Seconds without use after which it is removed.", text()),
+    "Stream-Expires-At": ("When it is removed.", text()),
+    "Stream-SSE-Data-Encoding": ("`base64` if the data events are encoded so.", text()),
+    "Producer-Epoch": ("The producer's current epoch.", text()),
+    "Producer-Seq": ("The highest number accepted of the producer.", text()),
+    "Producer-Expected-Seq": ("The number that would have been accepted.", text()),
+    "Producer-Received-Seq": ("The number that was sent.", text()),
+    "Idempotent-Replayed": ("`true` if this was carried out before and nothing was written now.", text()),
+    "x-should-retry": ("`false`: trying again will not help; the official SDKs obey it.", text()),
+    "Retry-After": ("Seconds to wait before trying again.", text()),
+    "Allow": ("The methods that are answered here.", text()),
+    "WWW-Authenticate": ("`Bearer`.", text()),
+    "Location": ("The URL of what was created.", text()),
+    "ETag": ("Names these bytes; send it as `If-None-Match`.", text()),
+    "Content-Range": ("Which bytes these are, of how many.", text()),
+    "Accept-Ranges": ("`bytes`.", text()),
+    "Access-Control-Allow-Methods": ("The methods that pages of other origins may use.", text()),
+    "Access-Control-Allow-Headers": ("The headers that pages of other origins may send.", text()),
+}
+"""Answer headers by name: what they mean, and their schema."""

@@ -1,0 +1,158 @@
+"""Environments in the description."""
+
+from durable_sessions.http.openapi.common import PAGE, created_at, page_limit
+from durable_sessions.http.openapi.parts import (
+    Call,
+    Noun,
+    Operation,
+    in_path,
+    in_query,
+    json_answer,
+    json_body,
+)
+from durable_sessions.http.openapi.refusals import WRITING
+from durable_sessions.http.openapi.schemas import (
+    anything,
+    constant,
+    flag,
+    free,
+    nullable,
+    page,
+    record,
+    ref,
+    text,
+    time,
+)
+from durable_sessions.limits import Limits
+
+_ENVIRONMENT_ID = in_path("environment_id", text(), "The environment.", "env_01")
+_SHOWN = json_answer("The environment.", ref("Environment"))
+_CHANGED = (
+    "invalid_session",
+    "invalid_environment",
+    "registered_object_not_found",
+    "object_archived",
+    *WRITING,
+)
+_CONFIG = record(
+    {},
+    {
+        "type": text("`cloud` or `self_hosted`."),
+        "networking": nullable(record({}, {"type": text("`unrestricted` or `limited`.")})),
+        "packages": nullable(free("Lists of names by package manager.")),
+    },
+)
+_MEMBERS = {
+    "description": nullable(text()),
+    "config": nullable(_CONFIG),
+    "metadata": nullable(free("A patch when the environment is changed: null deletes a key.")),
+    "scope": anything(),
+}
+
+
+def noun(_: Limits) -> Noun:
+    """Return the description of environments."""
+    return Noun(
+        "Environments",
+        "A registry of environments, so that code written for Managed Agents runs unchanged. They are plain "
+        "data.",
+        _operations(),
+        {
+            "Environment": record(
+                {
+                    "id": text(),
+                    "type": constant("environment"),
+                    "name": text(),
+                    "description": nullable(text()),
+                    "metadata": free(),
+                    "config": free("With everything filled in."),
+                    "created_at": time(),
+                    "updated_at": time(),
+                    "archived_at": nullable(time()),
+                },
+                {"scope": anything()},
+            ),
+            "NewEnvironment": record({"name": text(minLength=1)}, _MEMBERS),
+            "EnvironmentUpdate": record({}, {"name": text(), **_MEMBERS}, "What is absent stays as it is."),
+        },
+    )
+
+
+def _operations() -> tuple[Operation, ...]:
+    path = "/v1/environments/{environment_id}"
+    return (
+        Operation(
+            "post",
+            "/v1/environments",
+            "createEnvironment",
+            "Register an environment",
+            {200: _SHOWN},
+            "A name is enough; the configuration comes back filled in.",
+            (),
+            json_body(ref("NewEnvironment")),
+            ("invalid_session", "invalid_environment", *WRITING),
+            "writer",
+            (Call("A name", body={"name": "python-3.13"}),),
+            gives={"environment_id": "$response.body#/id"},
+        ),
+        Operation(
+            "get",
+            "/v1/environments",
+            "listEnvironments",
+            "List environments",
+            {200: json_answer("A page of environments, newest first.", page(ref("Environment")))},
+            "",
+            (
+                page_limit(20, 100),
+                PAGE,
+                in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
+                *created_at("gte", "lte"),
+            ),
+            refusals=("invalid_request",),
+        ),
+        Operation(
+            "get",
+            path,
+            "getEnvironment",
+            "Read an environment",
+            {200: _SHOWN},
+            "",
+            (_ENVIRONMENT_ID,),
+            refusals=("registered_object_not_found",),
+        ),
+        Operation(
+            "post",
+            path,
+            "updateEnvironment",
+            "Change an environment",
+            {200: _SHOWN},
+            "",
+            (_ENVIRONMENT_ID,),
+            json_body(ref("EnvironmentUpdate"), required=False),
+            _CHANGED,
+            "writer",
+            (Call("A description", body={"description": "For the nightly build"}),),
+        ),
+        Operation(
+            "post",
+            path + "/archive",
+            "archiveEnvironment",
+            "Archive an environment",
+            {200: _SHOWN},
+            "It stays readable, and can no longer be changed.",
+            (_ENVIRONMENT_ID,),
+            refusals=("registered_object_not_found", *WRITING),
+            role="writer",
+        ),
+        Operation(
+            "delete",
+            path,
+            "deleteEnvironment",
+            "Delete an environment",
+            {200: json_answer("Gone.", record({"id": text(), "type": constant("environment_deleted")}))},
+            "",
+            (_ENVIRONMENT_ID,),
+            refusals=("registered_object_not_found", *WRITING),
+            role="writer",
+        ),
+    )

@@ -1,0 +1,381 @@
+"""Events in the description: the envelope, append, read, follow."""
+
+from durable_sessions.http.openapi.common import (
+    ANTHROPIC_VERSION,
+    APPENDED_REFUSALS,
+    CURSOR,
+    FROM_OFFSET,
+    LIVE,
+    OFFSET,
+    SESSION_ID,
+    appending,
+    created_at,
+)
+from durable_sessions.http.openapi.parts import (
+    EVENT_STREAM,
+    JSON,
+    NDJSON,
+    Answer,
+    Call,
+    Noun,
+    Operation,
+    Parameter,
+    in_header,
+    in_path,
+    in_query,
+    json_answer,
+    json_body,
+)
+from durable_sessions.http.openapi.refusals import READING, WRITING
+from durable_sessions.http.openapi.schemas import (
+    Schema,
+    choice,
+    flag,
+    frame,
+    many,
+    nullable,
+    record,
+    ref,
+    text,
+    time,
+    whole,
+)
+from durable_sessions.limits import Limits
+
+_PATH = "/v1/sessions/{session_id}/events"
+_ONE = ("invalid_session", "session_not_found")
+_LAST_EVENT_ID = in_header(
+    "Last-Event-ID",
+    text(),
+    "Replay from behind this event, whatever `offset` says: browsers send it when they connect again.",
+)
+EVENT_DELTAS = in_query(
+    "event_deltas[]",
+    many(choice("agent.message", "agent.thinking")),
+    "Accepted for the SDKs' sake; deltas are never stored, so none are sent.",
+)
+FRAMES = Answer(
+    "The stream: one frame for each event, `id:` its id, `event:` its type, `data:` the event as stored. A "
+    "comment is sent at once and when nothing else was for a while.",
+    {EVENT_STREAM: frame("`data` is the event.")},
+)
+
+
+def _type(limits: Limits) -> Schema:
+    return text(
+        "What happened. `user.*`, `agent.*`, `session.*`, `span.*` as Managed Agents has them, or a type of "
+        "your own.",
+        minLength=1,
+        maxLength=limits.event_type_max,
+        pattern=r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$",
+        examples=["user.message"],
+    )
+
+
+def _new_event(limits: Limits) -> Schema:
+    return record(
+        {"type": _type(limits)},
+        {
+            "id": nullable(
+                text(
+                    "An id of your own, unique in the session. Appending it again writes nothing and is "
+                    "answered with the first event.",
+                    minLength=1,
+                    maxLength=limits.event_id_max,
+                    pattern=r'^[^\u0000-\u001f\u007f-\u009f\u2028\u2029"\\]+$',
+                )
+            ),
+        },
+        "An event as you send it: a type, and whatever else you like, kept byte for byte. `offset`, "
+        "`created_at`, `processed_at` and `actor` are the server's; yours are kept as `original_…`. "
+        f"At most {limits.event_bytes_max:,} bytes (413) and {limits.json_depth_max} levels deep.",
+        additionalProperties=True,
+    )
+
+
+def _event(limits: Limits) -> Schema:
+    return record(
+        {
+            "id": text("`sevt_…`, or the one that you gave."),
+            "offset": OFFSET,
+            "created_at": time("When it became part of the log."),
+            "processed_at": time("The same; for the SDKs."),
+            "actor": text("The principal of the key that appended it; `local` without keys."),
+            "type": _type(limits),
+        },
+        {"added_for_pair": flag("With `pairs=keep`: this event was added to complete a tool call.")},
+        "An event as it is stored: the server's members first, then yours, as they came.",
+        additionalProperties=True,
+    )
+
+
+def _body(limits: Limits) -> Schema:
+    most = limits.events_per_request_max
+    wrapped = record({"events": many(ref("NewEvent"), minItems=1, maxItems=most)})
+    return {"anyOf": [wrapped, many(ref("NewEvent"), minItems=1, maxItems=most), ref("NewEvent")]}
+
+
+def noun(limits: Limits) -> Noun:
+    """Return the description of events."""
+    return Noun(
+        "Events",
+        "The log itself. An append is answered when the events are on disk. All events of a request are "
+        f"stored, or none. A request holds at most {limits.events_per_request_max:,} events and "
+        f"{limits.append_body_bytes_max:,} bytes.",
+        (_append(limits), _read(limits), _head(), *_streams(), _one()),
+        {
+            "NewEvent": _new_event(limits),
+            "Event": _event(limits),
+            "EventPage": record(
+                {
+                    "data": many(ref("Event")),
+                    "next_page": nullable(text("What to send as `page` for the next page.")),
+                    "next_offset": OFFSET,
+                    "up_to_date": flag("Whether the page reaches the end of the session."),
+                }
+            ),
+        },
+    )
+
+
+def _append(limits: Limits) -> Operation:
+    message = {"type": "user.message", "content": [{"type": "text", "text": "Make it green."}]}
+    call = {"type": "agent.tool_use", "id": "call-1", "name": "bash", "input": {"command": "make test"}}
+    result = {
+        "type": "agent.tool_result",
+        "tool_use_id": "call-1",
+        "content": [{"type": "text", "text": "ok"}],
+    }
+    headers = ("Stream-Next-Offset", "Stream-Closed", "Idempotent-Replayed", "Producer-Epoch", "Producer-Seq")
+    return Operation(
+        "post",
+        _PATH,
+        "appendEvents",
+        "Append events",
+        {
+            204: Answer("Durable.", headers=headers),
+            200: json_answer(
+                "Durable; the events as stored, in Anthropic's dialect or with `Prefer: "
+                "return=representation`.",
+                record({"data": many(ref("Event"))}),
+                *headers,
+            ),
+        },
+        'The body is `{"events":[…]}`, a list, or one event. A session that is missing is created, except in '
+        'Anthropic\'s dialect, where it is 404, the body is `{"events":[…]}`, and `user.*` events are '
+        "checked.",
+        (
+            SESSION_ID,
+            ANTHROPIC_VERSION,
+            in_header(
+                "Idempotency-Key",
+                text(minLength=1, maxLength=limits.idempotency_key_max),
+                "Names this request. Sent again with the same body it writes nothing and is answered as the "
+                f"first time; with another body it is 409. Up to {limits.idempotency_key_max} bytes.",
+                "6f1d0c5e",
+            ),
+            in_header("Prefer", text(), "`return=representation` answers with the events as stored."),
+            *appending(limits),
+        ),
+        json_body(_body(limits), "Empty only together with `Stream-Closed: true`.", required=False),
+        (
+            *_ONE,
+            *APPENDED_REFUSALS,
+            "invalid_event",
+            "session_archived",
+            "idempotency_mismatch",
+            "content_type_mismatch",
+            "event_too_large",
+            *READING,
+            *WRITING,
+        ),
+        "writer",
+        (
+            Call("One event", body=message, status=204),
+            Call("A list", body=[call, result], status=204),
+            Call(
+                "Wrapped, with the stored events in the answer",
+                headers={"Prefer": "return=representation"},
+                body={"events": [{"type": "app.note", "text": "a type of your own"}]},
+            ),
+            Call("Safe to repeat", headers={"Idempotency-Key": "6f1d0c5e"}, body=message, status=204),
+            Call(
+                "Exactly once, numbered by a producer",
+                headers={"Producer-Id": "worker-7", "Producer-Epoch": "0", "Producer-Seq": "0"},
+                body=message,
+                status=204,
+            ),
+            Call("The last event", headers={"Stream-Closed": "true"}, body={"type": "app.done"}, status=204),
+            Call(
+                "As the official SDKs do",
+                headers={"anthropic-version": "2026-10-21"},
+                body={"events": [message]},
+            ),
+        ),
+    )
+
+
+def _which(limits: Limits) -> tuple[Parameter, ...]:
+    """Return what says which events a read wants."""
+    most = limits.page_events_max
+    return (
+        in_query("from", whole(maximum=2**40), "From this event on, counted from 0.", 0),
+        in_query("tail", whole(maximum=most), "The last so many.", 50),
+        in_query("around", whole(maximum=2**40), "The event with this number and those next to it.", 1),
+        in_query(
+            "window", whole(maximum=most // 2), "With `around`: how many on each side; 10 if absent.", 10
+        ),
+        in_query("order", choice("asc", "desc"), "Oldest first if absent.", "desc"),
+        in_query(
+            "limit",
+            whole(minimum=1, maximum=most),
+            f"Events on a page, 1 to {most:,}; 1,000 if absent. A page also ends at "
+            f"{limits.page_bytes_max:,} bytes.",
+            10,
+        ),
+        in_query("page", text(), "The `next_page` of the page before."),
+    )
+
+
+def thread_parameters(limits: Limits) -> tuple[Parameter, ...]:
+    """Return the parameters of a read of one thread."""
+    return (FROM_OFFSET, *_which(limits))
+
+
+def page_answer(description: str) -> Answer:
+    """Return a page of events, in either format."""
+    return Answer(
+        description,
+        {JSON: ref("EventPage"), NDJSON: text("One event per line.")},
+        ("Stream-Next-Offset", "Stream-Up-To-Date", "Stream-Closed"),
+    )
+
+
+def _read(limits: Limits) -> Operation:
+    return Operation(
+        "get",
+        _PATH,
+        "readEvents",
+        "Read events",
+        {
+            200: Answer(
+                "A page of events. With `live=sse`, an event stream in the Durable Streams protocol's "
+                "format: `data` events with a JSON array, each followed by a `control` event.",
+                {
+                    JSON: ref("EventPage"),
+                    NDJSON: text("One event per line, with `Accept: application/x-ndjson`."),
+                    EVENT_STREAM: frame("With `live=sse`: `event` is `data` or `control`."),
+                },
+                ("Stream-Next-Offset", "Stream-Up-To-Date", "Stream-Closed"),
+            ),
+            204: Answer(
+                "With `live=long-poll`: nothing came in time, or nothing can come any more.",
+                headers=("Stream-Next-Offset", "Stream-Up-To-Date", "Stream-Closed"),
+            ),
+        },
+        "Begin at one of `offset`, `from`, `tail`, `around` and `page`; at the start if none is sent. "
+        f"Filters combine. A filtered read looks at {limits.scanned_events_max:,} events at a time, so that "
+        "a page may be short and still have a `next_page`. A live read needs `offset` and takes no filter.",
+        (
+            SESSION_ID,
+            FROM_OFFSET,
+            *_which(limits),
+            in_query(
+                "type",
+                text(),
+                "Only this type; `agent.*` means all that begin so. May be repeated.",
+                "agent.*",
+            ),
+            in_query("types[]", many(text()), "The same, as the SDKs spell it.", ["user.message"]),
+            *created_at("gt", "gte", "lt", "lte"),
+            in_query(
+                "pairs",
+                choice("keep"),
+                "`keep` never parts a tool call from its result: what is missing is added, with "
+                "`added_for_pair`.",
+                "keep",
+            ),
+            LIVE,
+            CURSOR,
+            in_header("Accept", text(), "`application/x-ndjson` answers with one event per line."),
+        ),
+        refusals=(*_ONE, "invalid_request", "invalid_offset", *READING),
+        calls=(
+            Call("All of them, page by page"),
+            Call("Go on from a saved offset", {"offset": "0000000000000000_0000000000000001"}),
+            Call("The last fifty", {"tail": "50"}),
+            Call(
+                "Around the second event, tool calls whole", {"around": "1", "window": "1", "pairs": "keep"}
+            ),
+            Call("What the agent did, newest first", {"type": "agent.*", "order": "desc"}),
+            Call("One event per line", headers={"Accept": NDJSON}),
+            Call("Wait for news", {"offset": "now", "live": "long-poll"}, status=204),
+            Call("Follow", {"offset": "-1", "live": "sse"}),
+        ),
+    )
+
+
+def _head() -> Operation:
+    headers = ("Stream-Next-Offset", "Stream-Closed", "Stream-TTL", "Stream-Expires-At")
+    return Operation(
+        "head",
+        _PATH,
+        "headEvents",
+        "Where a session ends",
+        {200: Answer("Only headers: the end, whether it is closed, how long it is kept.", headers=headers)},
+        "Does not renew a TTL.",
+        (SESSION_ID,),
+        refusals=_ONE,
+    )
+
+
+def _streams() -> tuple[Operation, ...]:
+    refusals = (*_ONE, "invalid_request", "invalid_offset", "event_not_found", *READING)
+    parameters = (
+        SESSION_ID,
+        FROM_OFFSET,
+        in_query(
+            "types[]", many(text()), "Only these types; `agent.*` means all that begin so.", ["agent.*"]
+        ),
+        EVENT_DELTAS,
+        _LAST_EVENT_ID,
+    )
+    return (
+        Operation(
+            "get",
+            "/v1/sessions/{session_id}/events/stream",
+            "streamEvents",
+            "Follow a session, event by event",
+            {200: FRAMES},
+            "As Managed Agents' stream: what happens from now on. With `offset` or `Last-Event-ID` it "
+            "replays from there, so that nothing is missed and nothing comes twice. It ends when the session "
+            "is closed, or after `session.deleted`. A slow reader slows nobody and loses nothing.",
+            parameters,
+            refusals=refusals,
+            calls=(Call("From the start, then live", {"offset": "-1"}),),
+        ),
+        Operation(
+            "get",
+            "/v1/sessions/{session_id}/stream",
+            "streamSession",
+            "Follow a session: another name for the same",
+            {200: FRAMES},
+            "The same as `/events/stream`.",
+            parameters,
+            refusals=refusals,
+            calls=(Call("From the start, then live", {"offset": "-1"}),),
+        ),
+    )
+
+
+def _one() -> Operation:
+    return Operation(
+        "get",
+        "/v1/sessions/{session_id}/events/{event_id}",
+        "getEvent",
+        "Read one event",
+        {200: json_answer("The event as stored.", ref("Event"))},
+        "",
+        (SESSION_ID, in_path("event_id", text(), "The id of the event.", "call-1")),
+        refusals=(*_ONE, "event_not_found", *READING),
+    )

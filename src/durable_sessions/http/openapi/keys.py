@@ -1,0 +1,171 @@
+"""Keys and the audit record in the description."""
+
+from durable_sessions.access.caller import ROLES
+from durable_sessions.http.openapi.common import PAGE, page_limit
+from durable_sessions.http.openapi.parts import (
+    Call,
+    Noun,
+    Operation,
+    in_path,
+    in_query,
+    json_answer,
+    json_body,
+)
+from durable_sessions.http.openapi.refusals import READING, WRITING
+from durable_sessions.http.openapi.schemas import (
+    Schema,
+    choice,
+    nullable,
+    number,
+    page,
+    record,
+    ref,
+    text,
+    time,
+)
+from durable_sessions.limits import Limits
+
+_WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
+
+_KEY: dict[str, Schema] = {
+    "id": text("`key_…`"),
+    "workspace": text(),
+    "principal": text("Who it stands for: the `actor` of events."),
+    "role": choice(*ROLES),
+    "requests_per_second": nullable(number()),
+    "created_at": time(),
+    "created_by": text(),
+    "last_used_at": nullable(time("Since the server was started.")),
+    "revoked_at": nullable(time()),
+    "revoked_by": nullable(text()),
+}
+
+
+def noun(limits: Limits) -> Noun:
+    """Return the description of keys and the audit record."""
+    return Noun(
+        "Keys and audit",
+        "A key belongs to one workspace and has a principal and a role: a **reader** reads; a **writer** "
+        "also creates, appends, changes and deletes; an **evaluator** is a writer whose judgement counts; an "
+        "**admin** also manages keys. Secrets are shown once and kept as hashes. Without any key the server "
+        "answers on loopback only, and whoever reaches it may do everything; the first key must be an "
+        "admin's. Web pages of other origins cannot use this.",
+        (*_operations(limits), _audit(limits)),
+        {
+            "Key": record(_KEY),
+            "NewKey": record(
+                {
+                    "principal": text(
+                        "A name, printable, without space around it.",
+                        minLength=1,
+                        maxLength=limits.principal_characters_max,
+                    ),
+                    "role": choice(*ROLES),
+                },
+                {
+                    "workspace": nullable(
+                        text("The caller's if absent.", pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")
+                    ),
+                    "requests_per_second": nullable(
+                        number(
+                            "No limit if absent.",
+                            exclusiveMinimum=0,
+                            maximum=limits.key_requests_per_second_max,
+                        )
+                    ),
+                },
+                additionalProperties=False,
+            ),
+            "Act": record(
+                {
+                    "at": time(),
+                    "type": text(
+                        "`key.created`, `key.revoked`, `flush.requested`, `act.refused`, `quota.refused`."
+                    ),
+                    "workspace": text(),
+                    "actor": record({"workspace": text(), "principal": text()}, {"key_id": text()}),
+                },
+                {"request_id": text()},
+                "An administrative act, or one that was refused.",
+                additionalProperties=True,
+            ),
+        },
+        face="native",
+        preflight=False,
+    )
+
+
+def _operations(limits: Limits) -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "post",
+            "/v1/keys",
+            "createKey",
+            "Create a key",
+            {
+                201: json_answer(
+                    "The key, with its secret: nobody can be told it again.",
+                    record({**_KEY, "secret": text("Send it as `Authorization: Bearer <secret>`.")}),
+                )
+            },
+            "",
+            (),
+            json_body(ref("NewKey")),
+            ("invalid_request", "too_many_keys", *_WRITING),
+            "admin",
+            (
+                Call(
+                    "A writer that may send fifty requests per second",
+                    body={"principal": "build-agent", "role": "writer", "requests_per_second": 50},
+                    status=201,
+                ),
+            ),
+            gives={"key_id": "$response.body#/id"},
+        ),
+        Operation(
+            "get",
+            "/v1/keys",
+            "listKeys",
+            "List keys",
+            {200: json_answer("A page of keys, oldest first, revoked ones included.", page(ref("Key")))},
+            "Those of the caller's workspace; admins of the home workspace see all.",
+            (page_limit(100, limits.page_items_max), PAGE),
+            refusals=("invalid_request",),
+            role="admin",
+            head=True,
+        ),
+        Operation(
+            "delete",
+            "/v1/keys/{key_id}",
+            "revokeKey",
+            "Revoke a key",
+            {
+                200: json_answer(
+                    "Revoked: it lets nobody in from this moment on, and ends open streams.", ref("Key")
+                )
+            },
+            "To do it again changes nothing.",
+            (in_path("key_id", text(), "The id of the key, not its secret.", "key_01"),),
+            refusals=("key_not_found", "route_not_found", *_WRITING),
+            role="admin",
+        ),
+    )
+
+
+def _audit(limits: Limits) -> Operation:
+    return Operation(
+        "get",
+        "/v1/audit",
+        "readAudit",
+        "Read the audit record",
+        {200: json_answer("A page of acts, newest first.", page(ref("Act")))},
+        "What was done to keys and the server, and what was refused, in the caller's workspace.",
+        (
+            page_limit(100, limits.page_items_max),
+            PAGE,
+            in_query("order", choice("asc", "desc"), "`desc` if absent.", "asc"),
+        ),
+        refusals=("invalid_request", "partition_stopped", *READING),
+        role="admin",
+        head=True,
+    )

@@ -1,0 +1,124 @@
+"""What concerns the server as a whole, in the description: health, metrics, a flush now, this description."""
+
+from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, json_answer
+from durable_sessions.http.openapi.refusals import WRITING
+from durable_sessions.http.openapi.schemas import choice, constant, free, record, text, whole
+from durable_sessions.limits import Limits
+
+_WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
+_HTML = "text/html"
+
+
+def noun(_: Limits) -> Noun:
+    """Return the description of operations."""
+    return Noun(
+        "Operations",
+        "For those who run the server. Health, this description and its page need no key.",
+        (*_pages(), *_health(), _flush()),
+        face="native",
+        preflight=False,
+    )
+
+
+def _health() -> tuple[Operation, ...]:
+    ready = record(
+        {"status": choice("ready", "not ready")},
+        {
+            "reason": text("Why it is not ready; for callers of the home workspace."),
+            "bucket": free(
+                "Since when and why the bucket takes no flush; for callers of the home workspace."
+            ),
+        },
+    )
+    return (
+        Operation(
+            "get",
+            "/livez",
+            "live",
+            "Is the process alive?",
+            {200: json_answer("It is.", record({"status": constant("alive")}))},
+            role=None,
+            head=True,
+        ),
+        Operation(
+            "get",
+            "/readyz",
+            "ready",
+            "Does the server take work?",
+            {
+                200: json_answer("It does. While the bucket is away it still does, and says so.", ready),
+                503: json_answer("It is stopping, or the log has failed.", ready),
+            },
+            "With a key of the home workspace, or without any keys, the answer tells why.",
+            role=None,
+            head=True,
+        ),
+        Operation(
+            "get",
+            "/metrics",
+            "metrics",
+            "Metrics for Prometheus",
+            {200: Answer("Metrics in Prometheus' text format.", {"text/plain": text()})},
+            "Needs a key of the home workspace.",
+            refusals=("permission_error",),
+            head=True,
+        ),
+    )
+
+
+def _flush() -> Operation:
+    return Operation(
+        "post",
+        "/v1/admin/flush",
+        "flush",
+        "Flush to the bucket now",
+        {
+            200: json_answer(
+                "Everything acknowledged before the request is in the bucket.",
+                record(
+                    {"manifest": whole("The number of the newest manifest."), "flushed_through": whole()},
+                ),
+            )
+        },
+        "Needs an admin's key of the home workspace.",
+        refusals=("bucket_failed", "bucket_denied", "object_exists", "object_damaged", *_WRITING),
+        role="admin",
+    )
+
+
+def _pages() -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "get",
+            "/",
+            "index",
+            "Where to go from here",
+            {
+                200: Answer(
+                    "Links, as JSON; as a page if `text/html` is accepted.",
+                    {"application/json": free(), _HTML: text()},
+                )
+            },
+            role=None,
+            calls=(Call("As JSON"), Call("As a page", {}, {"Accept": _HTML})),
+            head=True,
+        ),
+        Operation(
+            "get",
+            "/openapi.json",
+            "openapi",
+            "This description",
+            {200: json_answer("OpenAPI 3.1.", free())},
+            role=None,
+            head=True,
+        ),
+        Operation(
+            "get",
+            "/docs",
+            "docs",
+            "This description as a page",
+            {200: Answer("One page that needs nothing from elsewhere.", {_HTML: text()})},
+            role=None,
+            head=True,
+        ),
+    )

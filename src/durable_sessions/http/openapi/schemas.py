@@ -1,0 +1,102 @@
+"""Small words for JSON schemas."""
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+OFFSET_EXAMPLE = "0000000000000000_0000000000000002"
+TIME_EXAMPLE = "2026-11-15T12:00:00.123Z"
+
+
+def ref(name: str) -> Schema:
+    """Refer to a named schema of the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def text(description: str = "", **more: Any) -> Schema:
+    """Return the schema of a text."""
+    return _described({"type": "string", **more}, description)
+
+
+def whole(description: str = "", **more: Any) -> Schema:
+    """Return the schema of a whole number, 0 at least unless said otherwise."""
+    return _described({"type": "integer", "minimum": 0, **more}, description)
+
+
+def number(description: str = "", **more: Any) -> Schema:
+    """Return the schema of a number."""
+    return _described({"type": "number", **more}, description)
+
+
+def flag(description: str = "", **more: Any) -> Schema:
+    """Return the schema of a truth value."""
+    return _described({"type": "boolean", **more}, description)
+
+
+def time(description: str = "") -> Schema:
+    """Return the schema of a time: RFC 3339."""
+    return text(description, format="date-time", examples=[TIME_EXAMPLE])
+
+
+def constant(value: str, description: str = "") -> Schema:
+    """Return the schema of a text that is always the same."""
+    return text(description, const=value)
+
+
+def choice(*values: str, description: str = "") -> Schema:
+    """Return the schema of one of some words."""
+    return text(description, enum=list(values))
+
+
+def many(schema: Schema, description: str = "", **more: Any) -> Schema:
+    """Return the schema of a list."""
+    return _described({"type": "array", "items": schema, **more}, description)
+
+
+def anything(description: str = "") -> Schema:
+    """Return the schema of any JSON value."""
+    return _described({}, description)
+
+
+def free(description: str = "") -> Schema:
+    """Return the schema of an object whose members are not fixed."""
+    return _described({"type": "object", "additionalProperties": True}, description)
+
+
+def frame(description: str) -> Schema:
+    """Return the schema of one server-sent event; a stream is any number of them."""
+    return record(
+        {}, {"id": text(), "event": text(), "data": text()}, f"Frames of `text/event-stream`. {description}"
+    )
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return a schema that null fits too."""
+    if isinstance(schema.get("type"), str) and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def record(
+    required: dict[str, Schema], optional: dict[str, Schema] | None = None, description: str = "", **more: Any
+) -> Schema:
+    """Return the schema of an object; members that are not named are allowed unless ``more`` forbids them."""
+    schema: Schema = {"type": "object", "properties": {**required, **(optional or {})}, **more}
+    if required:
+        schema["required"] = list(required)
+    return _described(schema, description)
+
+
+def page(of: Schema, **more: Schema) -> Schema:
+    """Return the schema of a page: its items, and where the next one begins."""
+    return record(
+        {
+            "data": many(of),
+            "next_page": nullable(text("What to send as `page` for the next page; null at the end.")),
+            **more,
+        }
+    )
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description} if description else schema

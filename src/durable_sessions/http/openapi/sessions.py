@@ -1,0 +1,429 @@
+"""Sessions in the description: create, read, change, list, end."""
+
+from durable_sessions.http.openapi.common import (
+    ANTHROPIC_VERSION,
+    OFFSET,
+    PAGE,
+    SESSION_ID,
+    created_at,
+    lifetime,
+    page_limit,
+)
+from durable_sessions.http.openapi.parts import (
+    Call,
+    Noun,
+    Operation,
+    in_header,
+    in_query,
+    json_answer,
+    json_body,
+)
+from durable_sessions.http.openapi.refusals import READING, WRITING
+from durable_sessions.http.openapi.schemas import (
+    Schema,
+    anything,
+    choice,
+    constant,
+    flag,
+    free,
+    many,
+    nullable,
+    number,
+    page,
+    record,
+    ref,
+    text,
+    time,
+    whole,
+)
+from durable_sessions.limits import Limits
+
+_STATUSES = ("idle", "running", "rescheduling", "terminated")
+_LIFECYCLES = ("open", "active", "paused", "closed", "archived")
+_SHOWN = json_answer("The session.", ref("Session"))
+_ONE = ("invalid_session", "session_not_found")
+
+_USAGE = record(
+    {
+        "input_tokens": whole(),
+        "output_tokens": whole(),
+        "cache_read_input_tokens": whole(),
+        "cache_creation": record(
+            {"ephemeral_5m_input_tokens": whole(), "ephemeral_1h_input_tokens": whole()}
+        ),
+    },
+    description="Sums of all `span.model_request_end` events.",
+)
+
+_AGENT_SNAPSHOT = record(
+    {
+        "id": text(),
+        "type": constant("agent"),
+        "version": {"type": "integer"},
+        "name": text(),
+        "description": nullable(text()),
+        "system": nullable(text()),
+        "model": record({"id": text()}),
+        "tools": anything(),
+        "mcp_servers": anything(),
+        "skills": anything(),
+        "execution_identity": free(),
+    },
+    {"multiagent": anything()},
+    "The agent as it was when the session was created; an id that is not registered here is kept as it came.",
+)
+
+_OUTCOME = record(
+    {
+        "type": constant("outcome_evaluation"),
+        "outcome_id": text(),
+        "description": text(),
+        "result": text(),
+        "iteration": whole(),
+        "completed_at": nullable(time()),
+        "explanation": nullable(text()),
+    }
+)
+
+_SESSION = record(
+    {
+        "id": text(),
+        "type": constant("session"),
+        "agent": ref("AgentSnapshot"),
+        "environment_id": text(),
+        "status": choice(*_STATUSES, description="Follows the last `session.status_*` event."),
+        "title": nullable(text()),
+        "metadata": free("Your own pairs."),
+        "created_at": time(),
+        "updated_at": time(),
+        "archived_at": nullable(time()),
+        "budget": anything("As it was given, or null."),
+        "resources": many(ref("Resource")),
+        "vault_ids": many(text()),
+        "outcome_evaluations": many(_OUTCOME),
+        "stats": record(
+            {"active_seconds": number(), "duration_seconds": number()},
+            description="How long the session was running, and how long it has been there.",
+        ),
+        "usage": _USAGE,
+        "next_offset": OFFSET,
+        "event_count": whole("How many events it has."),
+        "bytes": whole("How large they are together."),
+        "lifecycle": choice(
+            *_LIFECYCLES,
+            description="open: no event yet; active; paused: idle, waiting for you; closed: no more events; "
+            "archived: read-only for ever.",
+        ),
+    },
+    {
+        "forked_from": record(
+            {"session_id": text(), "position": whole("How many events are shared.")},
+            description="Only of a fork.",
+        )
+    },
+    "A session: what was said of it, and what follows from its events.",
+)
+
+
+def _new_session(limits: Limits) -> Schema:
+    return record(
+        {},
+        {
+            "id": nullable(text("`sesn_…` if absent.")),
+            "agent": anything(
+                "An agent's id, or an object with `id` and perhaps `version`, `model`, `system`, `tools` …"
+            ),
+            "environment_id": nullable(text(minLength=1, maxLength=200)),
+            "title": nullable(text(maxLength=1_000)),
+            "metadata": nullable(
+                free("Pairs of your own. In Anthropic's dialect at most 16, values are texts.")
+            ),
+            "initial_events": nullable(
+                many(ref("NewEvent"), "What the session begins with.", maxItems=limits.events_per_request_max)
+            ),
+            "budget": anything("Kept as it comes."),
+            "resources": nullable(many(ref("NewResource"))),
+            "vault_ids": nullable(many(text(minLength=1, maxLength=200))),
+        },
+        f"Everything is optional. Together at most {limits.session_document_bytes_max:,} bytes (413).",
+    )
+
+
+_UPDATE = record(
+    {},
+    {
+        "title": nullable(text(maxLength=1_000)),
+        "metadata": nullable(free("A patch: null deletes a key, what is absent stays.")),
+        "agent": free("Only `tools` and `mcp_servers` can be replaced."),
+        "budget": anything(),
+    },
+    "What is absent stays as it is.",
+)
+
+
+def noun(limits: Limits) -> Noun:
+    """Return the description of sessions."""
+    return Noun(
+        "Sessions",
+        "A session is a durable, append-only list of events with a title, metadata and a lifecycle. It comes "
+        "into being with `POST`, with `PUT`, or with its first event. A read never creates one.",
+        (*_whole(limits), *_one(limits), *_ends()),
+        {
+            "Session": _SESSION,
+            "AgentSnapshot": _AGENT_SNAPSHOT,
+            "NewSession": _new_session(limits),
+            "SessionUpdate": _UPDATE,
+        },
+    )
+
+
+def _whole(limits: Limits) -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "post",
+            "/v1/sessions",
+            "createSession",
+            "Create a session",
+            {
+                201: json_answer("Created.", ref("Session")),
+                200: json_answer("Created, in Anthropic's dialect.", ref("Session")),
+            },
+            "The id is made by the server unless the body has one. In Anthropic's dialect `agent` and "
+            "`environment_id` are required.",
+            (ANTHROPIC_VERSION,),
+            json_body(ref("NewSession"), required=False),
+            (
+                "invalid_session",
+                "invalid_event",
+                "invalid_agent",
+                "invalid_json",
+                "session_exists",
+                "path_blocked",
+                "stream_gone",
+                "session_not_found",
+                "registered_object_not_found",
+                "session_too_large",
+                "event_too_large",
+                *READING,
+                *WRITING,
+            ),
+            "writer",
+            (
+                Call(
+                    "With a title, metadata and a first message",
+                    body={
+                        "title": "Fix the build",
+                        "metadata": {"team": "infra"},
+                        "initial_events": [
+                            {"type": "user.message", "content": [{"type": "text", "text": "Make it green."}]}
+                        ],
+                    },
+                    status=201,
+                ),
+                Call("With nothing at all", body={}, status=201),
+                Call(
+                    "As the official SDKs do",
+                    headers={"anthropic-version": "2026-10-21"},
+                    body={"agent": "agent_01", "environment_id": "env_01", "title": "Fix the build"},
+                ),
+            ),
+            gives={"session_id": "$response.body#/id"},
+        ),
+        Operation(
+            "get",
+            "/v1/sessions",
+            "listSessions",
+            "List sessions",
+            {
+                200: json_answer(
+                    "A page of sessions, newest first.",
+                    page(ref("Session"), prev_page=nullable(text("The page before this one."))),
+                )
+            },
+            "Pages stay right while sessions are added. A page may hold fewer than `limit`, even none, and "
+            f"still have a `next_page`: a filtered list looks at {limits.listed_sessions_max:,} sessions at "
+            "a time.",
+            (
+                page_limit(20, 1_000),
+                PAGE,
+                in_query("order", choice("asc", "desc"), "By time of creation; `desc` if absent.", "asc"),
+                in_query("q", text(), "Only those whose id, title or metadata contains this.", "build"),
+                in_query(
+                    "metadata",
+                    free(),
+                    "Only those with these pairs, as `metadata[team]=infra`.",
+                    {"team": "infra"},
+                    style="deepObject",
+                ),
+                in_query(
+                    "lifecycle", choice(*_LIFECYCLES), "Only those in this phase; may be repeated.", "active"
+                ),
+                in_query(
+                    "statuses[]",
+                    many(choice(*_STATUSES)),
+                    "Only those with one of these statuses; may be repeated.",
+                    ["idle"],
+                ),
+                in_query("agent_id", text(), "Only those of this agent.", "agent_01"),
+                in_query("agent_version", whole(maximum=2**31), "Only those of this version of an agent.", 1),
+                in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
+                in_query("deployment_id", text(), "Only those that refer to it."),
+                in_query("memory_store_id", text(), "Only those that refer to it."),
+                *created_at("gt", "gte", "lt", "lte"),
+            ),
+            refusals=("invalid_request",),
+            calls=(
+                Call("The newest"),
+                Call(
+                    "Those of a team that mention a word",
+                    {"metadata[team]": "infra", "q": "build", "limit": "5"},
+                ),
+            ),
+        ),
+    )
+
+
+def _one(limits: Limits) -> tuple[Operation, ...]:
+    path = "/v1/sessions/{session_id}"
+    return (
+        Operation(
+            "put",
+            path,
+            "putSession",
+            "Create a session with this id, or confirm it",
+            {
+                201: json_answer("Created.", ref("Session")),
+                200: json_answer("It was there already and agrees with what was sent.", ref("Session")),
+            },
+            "Safe to repeat. 409 if it exists and differs in something that was sent. A fork shares the "
+            "events of its source up to `Stream-Fork-Offset`, at no cost, and goes its own way from there.",
+            (
+                SESSION_ID,
+                ANTHROPIC_VERSION,
+                *lifetime(limits),
+                in_header(
+                    "Stream-Forked-From", text(), "Fork this session: its path, `/v1/sessions/{id}`.", None
+                ),
+                in_header(
+                    "Stream-Fork-Offset",
+                    text(),
+                    "Where the fork begins; the end of the source if absent.",
+                    None,
+                ),
+            ),
+            json_body(ref("NewSession"), required=False),
+            (
+                "invalid_session",
+                "invalid_event",
+                "invalid_agent",
+                "invalid_json",
+                "invalid_header",
+                "invalid_offset",
+                "invalid_fork",
+                "session_not_found",
+                "registered_object_not_found",
+                "session_exists",
+                "path_blocked",
+                "content_type_mismatch",
+                "fork_too_deep",
+                "session_too_large",
+                "event_too_large",
+                *READING,
+                *WRITING,
+            ),
+            "writer",
+            (
+                Call("Confirm", body={}, status=200),
+                Call(
+                    "With metadata, for an hour",
+                    {},
+                    {"Stream-TTL": "3600"},
+                    {"metadata": {"team": "infra"}},
+                    status=201,
+                ),
+                Call(
+                    "A fork of another session",
+                    {},
+                    {
+                        "Stream-Forked-From": "/v1/sessions/build-41",
+                        "Stream-Fork-Offset": "0000000000000000_0000000000000001",
+                    },
+                    status=201,
+                ),
+            ),
+            gives={"session_id": "$request.path.session_id"},
+        ),
+        Operation(
+            "get",
+            path,
+            "getSession",
+            "Read a session",
+            {200: _SHOWN},
+            "What was said of it and what follows from its events; not the events themselves.",
+            (SESSION_ID,),
+            refusals=_ONE,
+            head=True,
+        ),
+        Operation(
+            "post",
+            path,
+            "updateSession",
+            "Change title, metadata, tools or budget",
+            {200: _SHOWN},
+            "Appends a `session.updated` event that says what has changed; nothing if nothing has.",
+            (SESSION_ID, ANTHROPIC_VERSION),
+            json_body(ref("SessionUpdate"), required=False),
+            (*_ONE, "session_archived", "session_too_large", *WRITING),
+            "writer",
+            (
+                Call(
+                    "Change a title, drop a key",
+                    body={"title": "Fix the release", "metadata": {"team": None}},
+                ),
+            ),
+        ),
+        Operation(
+            "delete",
+            path,
+            "deleteSession",
+            "Delete a session",
+            {
+                200: json_answer(
+                    "Gone; open event streams end with `session.deleted`.",
+                    record({"id": text(), "type": constant("session_deleted")}),
+                )
+            },
+            "Its forks keep what they share with it. In Anthropic's dialect a running session is refused.",
+            (SESSION_ID, ANTHROPIC_VERSION),
+            refusals=(*_ONE, "session_running", "legal_hold", *WRITING),
+            role="writer",
+        ),
+    )
+
+
+def _ends() -> tuple[Operation, ...]:
+    return (
+        Operation(
+            "post",
+            "/v1/sessions/{session_id}/close",
+            "closeSession",
+            "Close a session",
+            {200: _SHOWN},
+            "No more events. Reading goes on for ever, and followers are told that this is the end.",
+            (SESSION_ID,),
+            refusals=(*_ONE, "session_archived", "stream_closed", *WRITING),
+            role="writer",
+        ),
+        Operation(
+            "post",
+            "/v1/sessions/{session_id}/archive",
+            "archiveSession",
+            "Archive a session",
+            {200: _SHOWN},
+            "Final: it is terminated, read-only, and left out of lists unless asked for. In Anthropic's "
+            "dialect a running session is refused.",
+            (SESSION_ID, ANTHROPIC_VERSION),
+            refusals=(*_ONE, "session_running", *WRITING),
+            role="writer",
+        ),
+    )

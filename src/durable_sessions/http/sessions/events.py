@@ -1,0 +1,336 @@
+"""Appending and reading events over HTTP."""
+
+import re
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.errors import EmptyBodyError, InvalidHeaderError, InvalidRequestError
+from durable_sessions.http import headers
+from durable_sessions.http.auth import Authenticator
+from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.reads import Reads
+from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.http.sessions.tail import Tails
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import drafts, event_ids, pairs, shapes, threads
+from durable_sessions.sessions.append import Batch
+from durable_sessions.sessions.finding import session_of
+from durable_sessions.sessions.reading import Page
+from durable_sessions.sessions.selection import EVERYTHING, Selection
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.streams import messages, offsets
+from durable_sessions.streams.stream import Key
+from durable_sessions.times import rfc3339
+
+JSON: Header = (b"Content-Type", b"application/json")
+_NDJSON: Header = (b"Content-Type", b"application/x-ndjson")
+_NO_STORE: Header = (b"Cache-Control", b"no-store")
+_CLOSED: Header = (b"Stream-Closed", b"true")
+_UP_TO_DATE: Header = (b"Stream-Up-To-Date", b"true")
+_POSITION_MAX = 2**40
+_PAGE = re.compile(r"(asc|desc)-([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
+
+
+def is_strict(request: Request) -> bool:
+    """Say whether a request speaks Anthropic's dialect."""
+    return b"anthropic-version" in request.headers
+
+
+@dataclass(slots=True)
+class Range:
+    """Which events a read is for: between two positions, in either order, at most ``limit``.
+
+    ``ends`` says that ``stop`` stays the end, even if there is more behind it.
+    """
+
+    start: int
+    stop: int
+    limit: int
+    backwards: bool = False
+    ends: bool = False
+
+    def page(self, position: int) -> str:
+        """Return what names the next page, which begins at a position and ends where this one would."""
+        if self.backwards:
+            return f"desc-{position}-{self.start}" if self.start else f"desc-{position}"
+        return f"asc-{position}-{self.stop}" if self.ends else f"asc-{position}"
+
+
+class Events:
+    """Answers requests for the events of a session."""
+
+    def __init__(
+        self, sessions: Sessions, reads: Reads, tails: Tails, auth: Authenticator, limits: Limits
+    ) -> None:
+        self._sessions = sessions
+        self._reads = reads
+        self._tails = tails
+        self._auth = auth
+        self._limits = limits
+
+    # Appending --------------------------------------------------------------------------
+
+    async def append(self, request: Request, caller: Caller, key: Key) -> Response:
+        """Append events durably; 204, or 200 with the events as stored."""
+        strict = is_strict(request)
+        batch = self._batch(request, caller, strict=strict)
+        stored = await self._sessions.append(key, batch, len(request.body))
+        fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(stored.tail).encode())]
+        if stored.closed:
+            fields.append(_CLOSED)
+        if stored.duplicate:
+            fields.append((b"Idempotent-Replayed", b"true"))
+        if stored.producer is not None:
+            fields.append((b"Producer-Epoch", b"%d" % stored.producer.epoch))
+            fields.append((b"Producer-Seq", b"%d" % stored.producer.seq))
+        wanted = b"return=representation" in request.headers.get(b"prefer", b"")
+        known = stored.events or not stored.duplicate  # not which events a producer has sent before
+        if not strict and not (wanted and known):
+            return Response(204, fields)
+        events = await self._sessions.events.stored(self._sessions.find(key), stored.events)
+        return Response(200, [JSON, *fields], b'{"data":[%b]}' % b",".join(events))
+
+    def _batch(self, request: Request, caller: Caller, *, strict: bool) -> Batch:
+        body = request.body
+        terms = headers.parse_append(request, self._limits)
+        parsed: list[drafts.Draft] = []
+        if body:
+            parsed = drafts.parse(body, self._limits, wrapped_only=strict)
+        elif not terms.close:
+            raise EmptyBodyError
+        if strict:
+            shapes.check(parsed)
+        key = _idempotency_key(request, self._limits)
+        check = 0 if key is None else event_ids.body_check(body)
+        return Batch(parsed, caller.principal, terms, key, check, creates=not strict)
+
+    # Reading ----------------------------------------------------------------------------
+
+    def read(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
+        """Answer a read at once if it neither waits nor needs the disk."""
+        parameters = Parameters(request)
+        durable = self._sessions.find(key)
+        self._sessions.partition.touch(durable)
+        live = parameters.choice("live", "", ("long-poll", "sse"))
+        if live:
+            return self._live(request, caller, key, durable, parameters, live)
+        asked = self._range(durable, parameters)
+        selection = _selection(parameters)
+        if parameters.choice("pairs", "", ("keep",)):
+            return self._with_pairs(request, durable, asked, selection)
+        if selection.everything and not asked.backwards:
+            page = self._sessions.events.hot_page(durable, asked.start, asked.stop, asked.limit)
+            if page is not None:
+                return _answer(request, durable, asked, page)
+        return self._read(request, durable, asked, selection)
+
+    async def _read(
+        self, request: Request, durable: DurableStream, asked: Range, selection: Selection
+    ) -> Response:
+        page = await self._sessions.events.page(
+            durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards
+        )
+        return _answer(request, durable, asked, page)
+
+    async def _with_pairs(
+        self, request: Request, durable: DurableStream, asked: Range, selection: Selection
+    ) -> Response:
+        reader = self._sessions.events
+        page = await reader.page(
+            durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards
+        )
+        events = messages.cut(page.data + b",") if page.count else []
+        positions = page.positions or range(page.first, page.first + page.count)
+        complete = await pairs.complete(reader, durable, zip(positions, events, strict=True))
+        if asked.backwards:
+            complete.reverse()
+        page.data, page.count = b",".join([event for _, event in complete]), len(complete)
+        return _answer(request, durable, asked, page)
+
+    def _live(
+        self,
+        request: Request,
+        caller: Caller,
+        key: Key,
+        durable: DurableStream,
+        parameters: Parameters,
+        live: str,
+    ) -> Answer | Awaitable[Answer]:
+        if "offset" not in parameters:
+            raise InvalidRequestError(
+                problem="A live read needs an offset; send offset=-1, now or a saved one."
+            )
+        if not _selection(parameters).everything:
+            raise InvalidRequestError(
+                problem="A live read cannot be filtered; use /events/stream?offset=… with types[] instead."
+            )
+        position = _offset(parameters, durable)
+        if live == "sse":
+            answer = self._reads.follow(durable, position, parameters.text("cursor"))
+            answer.chunks = self._auth.while_valid(caller, answer.chunks)
+            return answer
+        return self._long_poll(request, caller, key, durable, position)
+
+    async def _long_poll(
+        self, request: Request, caller: Caller, key: Key, durable: DurableStream, position: int
+    ) -> Response:
+        await self._reads.wait(key, durable, position)
+        self._auth.require_valid(caller)
+        asked = Range(position, durable.tail, self._limits.page_events_max)
+        if position >= durable.tail:
+            fields = [(b"Stream-Next-Offset", offsets.encode(position).encode()), _UP_TO_DATE, _NO_STORE]
+            return Response(204, [*fields, _CLOSED] if durable.closed else fields)
+        return await self._read(request, durable, asked, EVERYTHING)
+
+    def _range(self, durable: DurableStream, parameters: Parameters) -> Range:
+        """Return which events a read wants; positions of several kinds do not go together."""
+        limit = parameters.number("limit", 1_000, self._limits.page_events_max, 1)
+        backwards = parameters.choice("order", "asc", ("asc", "desc")) == "desc"
+        end = durable.tail
+        if "page" in parameters:  # clients send the first page's parameters with it
+            return _paged(parameters, end, limit, backwards)
+        given = [name for name in ("offset", "from", "tail", "around") if name in parameters]
+        if len(given) > 1:
+            raise InvalidRequestError(problem=f"Send one of {' and '.join(given)}, not both.")
+        if "tail" in parameters:
+            count = parameters.number("tail", 0, self._limits.page_events_max)
+            return Range(max(0, end - count), end, max(count, 1), backwards)
+        if "around" in parameters:
+            middle = parameters.number("around", 0, _POSITION_MAX)
+            window = parameters.number("window", 10, self._limits.page_events_max // 2)
+            stop = min(end, middle + window + 1)
+            return Range(min(max(0, middle - window), stop), stop, 2 * window + 1, backwards, ends=True)
+        if "from" in parameters:
+            return Range(min(parameters.number("from", 0, _POSITION_MAX), end), end, limit, backwards)
+        return Range(_offset(parameters, durable), end, limit, backwards)
+
+    async def one(self, key: Key, event: str) -> Response:
+        """Answer with one event."""
+        _, stored = await self._sessions.events.by_id(self._sessions.find(key), event)
+        return Response(200, [JSON, _NO_STORE], stored)
+
+    def head(self, key: Key) -> Response:
+        """Answer with what a client needs to go on, and nothing else."""
+        durable = self._sessions.find(key)
+        stream = durable.stream
+        fields: list[Header] = [
+            JSON,
+            (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
+            _NO_STORE,
+        ]
+        if stream.ttl_seconds is not None:
+            fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
+        if stream.expires_at_ms is not None:
+            fields.append((b"Stream-Expires-At", rfc3339(stream.expires_at_ms).encode()))
+        if durable.closed:
+            fields.append(_CLOSED)
+        return Response(200, fields)
+
+    async def stream(
+        self, request: Request, caller: Caller, key: Key, thread: str | None = None
+    ) -> StreamingResponse:
+        """Follow a session as Anthropic's API does: from now on, or from where a client says."""
+        caller.require(Role.READER)
+        parameters = Parameters(request)
+        durable = self._sessions.find(key)
+        position = durable.tail
+        last = request.headers.get(b"last-event-id")
+        if last:  # a client that comes back sends the offset of its first request as well
+            position = (await self._sessions.events.by_id(durable, last.decode(errors="replace")))[0] + 1
+        elif "offset" in parameters:
+            position = _offset(parameters, durable)
+        for kind in parameters.texts("event_deltas"):
+            if kind not in ("agent.message", "agent.thinking"):
+                raise InvalidRequestError(problem="event_deltas[] takes agent.message and agent.thinking.")
+        selection = _selection(parameters)
+        if thread is not None:
+            selection = of_thread(durable, thread)
+        chunks = self._tails.follow(durable, position, selection)
+        fields = [(b"Content-Type", b"text/event-stream"), (b"Cache-Control", b"no-cache")]
+        return StreamingResponse(200, fields, self._auth.while_valid(caller, chunks))
+
+    async def of_thread(self, request: Request, key: Key, thread: str) -> Response:
+        """Answer with a page of one thread's events."""
+        parameters = Parameters(request)
+        durable = self._sessions.find(key)
+        asked = self._range(durable, parameters)
+        return await self._read(request, durable, asked, of_thread(durable, thread))
+
+
+def of_thread(durable: DurableStream, thread: str) -> Selection:
+    """Return what selects the events of a thread."""
+    return Selection(thread=thread, primary=thread == threads.primary(session_of(durable.stream.key)))
+
+
+def _idempotency_key(request: Request, limits: Limits) -> str | None:
+    value = request.headers.get(b"idempotency-key")
+    if value is None:
+        return None
+    if not value or len(value) > limits.idempotency_key_max:
+        raise InvalidHeaderError(
+            header="Idempotency-Key", problem=f"send 1 to {limits.idempotency_key_max} bytes"
+        )
+    return value.decode("latin-1")
+
+
+def _offset(parameters: Parameters, durable: DurableStream) -> int:
+    value = parameters.text("offset")
+    if value is None or value == "-1":
+        return 0
+    if value == "now":
+        return durable.tail
+    position = offsets.decode(value)
+    if position > durable.tail:
+        raise InvalidRequestError(
+            problem=f"The offset {value} lies beyond the end of the session, {offsets.encode(durable.tail)}."
+        )
+    return position
+
+
+def _paged(parameters: Parameters, end: int, limit: int, backwards: bool) -> Range:
+    match = _PAGE.fullmatch(parameters.text("page") or "")
+    if match is None:
+        raise InvalidRequestError(problem="page is not one that this server gave; send next_page as it came.")
+    order, position, bound = match[1], min(int(match[2]), end), match[3]
+    if "order" in parameters and (order == "desc") != backwards:
+        raise InvalidRequestError(problem=f"The page was made with order={order}; send the same order.")
+    if order == "desc":
+        return Range(min(int(bound or 0), position), position, limit, backwards=True)
+    if bound is None:
+        return Range(position, end, limit)
+    return Range(position, max(position, min(int(bound), end)), limit, ends=True)
+
+
+def _selection(parameters: Parameters) -> Selection:
+    return Selection(
+        types=(*parameters.texts("type"), *parameters.texts("types")),
+        after_ms=parameters.time_ms("created_at[gt]"),
+        from_ms=parameters.time_ms("created_at[gte]"),
+        before_ms=parameters.time_ms("created_at[lt]"),
+        through_ms=parameters.time_ms("created_at[lte]"),
+    )
+
+
+def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) -> Response:
+    at = durable.tail if asked.backwards else page.next
+    up_to_date = at == durable.tail
+    offset = offsets.encode(at).encode()
+    fields: list[Header] = [(b"Stream-Next-Offset", offset), _NO_STORE]
+    if up_to_date:
+        fields.append(_UP_TO_DATE)
+        if durable.closed:
+            fields.append(_CLOSED)
+    if b"application/x-ndjson" in request.headers.get(b"accept", b""):
+        lines = messages.cut(page.data + b",") if page.count else []
+        body = b"".join([line.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for line in lines])
+        return Response(200, [_NDJSON, *fields], body)
+    following = b'"%b"' % asked.page(page.next).encode() if page.more else b"null"
+    end = b'],"next_page":%b,"next_offset":"%b","up_to_date":%b}' % (
+        following,
+        offset,
+        b"true" if up_to_date else b"false",
+    )
+    # Joined: to format a large body takes thirty times as long as to copy it.
+    return Response(200, [JSON, *fields], b"".join((b'{"data":[', page.data, end)))

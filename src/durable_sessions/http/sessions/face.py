@@ -1,0 +1,294 @@
+"""The sessions face: which request is answered by which part."""
+
+from collections.abc import Awaitable
+from urllib.parse import unquote
+
+import msgspec
+
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.errors import (
+    DurableSessionsError,
+    InvalidForkError,
+    InvalidRequestError,
+    InvalidSessionError,
+    MethodNotAllowedError,
+    RouteNotFoundError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
+    ThreadNotFoundError,
+)
+from durable_sessions.http import headers
+from durable_sessions.http.auth import Authenticator
+from durable_sessions.http.message import Answer, Header, Request, Response
+from durable_sessions.http.paths import is_of_sessions
+from durable_sessions.http.sessions import bodies
+from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
+from durable_sessions.http.sessions.events import JSON, Events, is_strict
+from durable_sessions.http.sessions.listing import listed
+from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.http.sessions.refusals import refusal
+from durable_sessions.http.sessions.registries import Registries
+from durable_sessions.http.sessions.resources import Resources
+from durable_sessions.http.sessions.slices import sliced
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import append, record, view
+from durable_sessions.sessions.change import By
+from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Fork
+from durable_sessions.streams.stream import Key
+
+_PREFLIGHT: list[Header] = [
+    (b"Allow", b"GET, HEAD, PUT, POST, DELETE, OPTIONS"),
+    (b"Access-Control-Allow-Methods", b"GET, HEAD, PUT, POST, DELETE, OPTIONS"),
+    # With a key in a header, a browser takes no "*" for Authorization, so that it is named.
+    (b"Access-Control-Allow-Headers", b"*, authorization"),
+    (b"Access-Control-Max-Age", b"86400"),
+]
+_NO_STORE = (b"Cache-Control", b"no-store")
+_SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
+
+
+class SessionsFace:
+    """Answers everything below ``/v1/sessions``, ``/v1/agents`` and ``/v1/environments``."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        events: Events,
+        registries: Registries,
+        auth: Authenticator,
+        ids: Ids,
+        limits: Limits,
+    ) -> None:
+        self._auth = auth
+        self._sessions = sessions
+        self._events = events
+        self._registries = registries
+        self._resources = Resources(sessions, ids)
+        self._ids = ids
+        self._limits = limits
+
+    @staticmethod
+    def serves(path: bytes) -> bool:
+        """Say whether a path is answered here."""
+        return is_of_sessions(path)
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request; the hot ones with as little as possible in between."""
+        if request.method == b"OPTIONS":
+            return Response(204, _PREFLIGHT)
+        try:
+            answer = self._route(request, self._auth.caller(request))
+        except DurableSessionsError as error:
+            return self._refuse(error, request)
+        return answer if isinstance(answer, Answer) else self._guard(answer, request)
+
+    async def _guard(self, answer: Awaitable[Answer], request: Request) -> Answer:
+        try:
+            return await answer
+        except DurableSessionsError as error:
+            return await self._refuse(error, request)
+
+    async def _refuse(self, error: DurableSessionsError, request: Request) -> Answer:
+        """Answer a refusal when that which it rests on is durable."""
+        try:
+            await self._sessions.partition.settled()
+        except DurableSessionsError as failure:
+            return refusal(failure, request)
+        if isinstance(error, StreamNotFoundError | StreamGoneError):
+            error = SessionNotFoundError(session=str(error.path).removeprefix("sessions/"))
+        return refusal(error, request)
+
+    def _route(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        parts = request.path.split(b"/")[2:]
+        if request.method not in (b"GET", b"HEAD"):
+            caller.require(Role.WRITER)
+        if parts[0] != b"sessions":
+            rest = _decoded(parts[1:])
+            if parts[0] == b"agents":
+                return self._registries.handle_agents(request, caller, rest)
+            return self._registries.handle_environments(request, caller, rest)
+        if len(parts) == 3 and parts[2] == b"events":
+            return self._on_events(request, caller, self._key(caller, parts[1]))
+        return self._on_session(request, caller, parts[1:])
+
+    def _key(self, caller: Caller, part: bytes) -> Key:
+        name = part.decode("latin-1") if b"%" not in part else unquote(part.decode("latin-1"))
+        return session_key(caller.workspace, name)
+
+    def _on_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
+        if request.method == b"POST":
+            return self._events.append(request, caller, key)
+        if request.method == b"GET":
+            return self._events.read(request, caller, key)
+        if request.method == b"HEAD":
+            return self._events.head(key)
+        raise MethodNotAllowedError(allow="GET, HEAD, POST")
+
+    def _on_session(self, request: Request, caller: Caller, parts: list[bytes]) -> Answer | Awaitable[Answer]:
+        if not parts or parts == [b""]:
+            return self._on_all(request, caller)
+        key, rest = self._key(caller, parts[0]), _decoded(parts[1:])
+        method = request.method
+        match (method, rest):
+            case (b"GET" | b"HEAD", []):
+                return self._show(key)
+            case (b"POST", []):
+                return self._update(request, caller, key)
+            case (b"PUT", []):
+                return self._put(request, caller, key)
+            case (b"DELETE", []):
+                return self._delete(request, caller, key)
+            case (b"POST", ["archive"]):
+                return self._archive(request, caller, key)
+            case (b"POST", ["close"]):
+                return self._close(caller, key)
+            case (b"GET", ["stream"] | ["events", "stream"]):
+                return self._events.stream(request, caller, key)
+            case (b"GET", ["events", event]):
+                return self._events.one(key, event)
+            case (_, ["threads", *inner]):
+                return self._on_threads(request, caller, key, inner)
+            case (_, ["resources", *inner]):
+                return self._resources.handle(request, caller, key, inner)
+        raise _wrong(rest, request)
+
+    def _on_all(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        if request.method == b"POST":
+            return self._create(request, caller)
+        if request.method == b"GET":
+            return _json(listed(self._sessions, request, caller.workspace))
+        raise MethodNotAllowedError(allow="GET, POST")
+
+    # One session ------------------------------------------------------------------------
+
+    def _show(self, key: Key, status: int = 200) -> Response:
+        durable = self._sessions.find(key)
+        return _json(view.session_object(durable, self._sessions.now_ms()), status)
+
+    async def _create(self, request: Request, caller: Caller) -> Answer:
+        body = bodies.decode(request.body, SessionBody)
+        if is_strict(request) and (body.agent == record.NULL or body.environment_id is None):
+            raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
+        key = session_key(caller.workspace, body.id or self._sessions.new_id())
+        wanted = await self._wanted(request, caller, body)
+        await self._sessions.create(key, wanted, len(request.body))
+        return self._show(key, 200 if is_strict(request) else 201)
+
+    async def _put(self, request: Request, caller: Caller, key: Key) -> Answer:
+        body = bodies.decode(request.body, SessionBody)
+        if body.id is not None and record.path_of(body.id) != key.path:
+            raise InvalidSessionError(problem="The id in the body is not the one in the path.")
+        wanted = await self._wanted(request, caller, body)
+        terms = headers.parse_lifetime(request, self._limits)
+        wanted.ttl_seconds, wanted.expires_at_ms = terms
+        wanted.fork, wanted.confirms = _fork(request), True
+        new = await self._sessions.create(key, wanted, len(request.body))
+        return self._show(key, 201 if new else 200)
+
+    async def _wanted(self, request: Request, caller: Caller, body: SessionBody) -> NewSession:
+        strict = is_strict(request)
+        agent = await self._registries.resolve(caller.workspace, body.agent)
+        said = bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
+        events = bodies.initial_events(body, self._limits, strict=strict)
+        return NewSession(said, caller.principal, events)
+
+    async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:
+        strict = is_strict(request)
+        revise = bodies.revision(bodies.decode(request.body, UpdateBody), strict=strict)
+        await self._sessions.update(key, revise, By(caller.principal, strict))
+        return self._show(key)
+
+    async def _archive(self, request: Request, caller: Caller, key: Key) -> Answer:
+        await self._sessions.archive(key, By(caller.principal, is_strict(request)))
+        return self._show(key)
+
+    async def _close(self, caller: Caller, key: Key) -> Answer:
+        terms = Append(b"", append.JSON, close=True)
+        await self._sessions.append(key, append.Batch([], caller.principal, terms, creates=False), 0)
+        return self._show(key)
+
+    async def _delete(self, request: Request, caller: Caller, key: Key) -> Answer:
+        await self._sessions.delete(key, By(caller.principal, is_strict(request)))
+        return _json({"id": key.path.partition("/")[2], "type": "session_deleted"})
+
+    # Threads ----------------------------------------------------------------------------
+
+    def _on_threads(
+        self, request: Request, caller: Caller, key: Key, inner: list[str]
+    ) -> Answer | Awaitable[Answer]:
+        match (request.method, inner):
+            case (b"GET", []):
+                return _json(self._threads(request, key))
+            case (b"GET", [thread]):
+                return _json(self._thread(key, thread))
+            case (b"POST", [thread, "archive"]):
+                return self._archive_thread(key, thread)
+            case (b"GET", [thread, "events"]):
+                self._thread(key, thread)
+                return self._events.of_thread(request, key, thread)
+            case (b"GET", [thread, "stream"]):
+                self._thread(key, thread)
+                return self._events.stream(request, caller, key, thread)
+        raise _wrong(["threads", *inner], request)
+
+    def _threads(self, request: Request, key: Key) -> dict[str, object]:
+        parameters = Parameters(request)
+        statuses = parameters.texts("statuses")
+        threads = view.thread_objects(self._sessions.find(key))
+        return sliced(threads, parameters, lambda one: not statuses or one["status"] in statuses)
+
+    def _thread(self, key: Key, thread: str) -> dict[str, object]:
+        for shown in view.thread_objects(self._sessions.find(key)):
+            if shown["id"] == thread:
+                return shown
+        raise ThreadNotFoundError(thread=thread)
+
+    async def _archive_thread(self, key: Key, thread: str) -> Answer:
+        if await self._sessions.archive_thread(key, thread) is None:
+            self._thread(key, thread)
+            raise InvalidRequestError(problem="The primary thread is archived with its session.")
+        return _json(self._thread(key, thread))
+
+
+def _fork(request: Request) -> Fork | None:
+    """Return what a new session is forked from."""
+    source = request.headers.get(b"stream-forked-from")
+    if source is None:
+        return None
+    path = unquote(source.decode("latin-1"))
+    name = next((path.removeprefix(root) for root in _SOURCES if path.startswith(root)), None)
+    if not name or "/" in name:
+        raise InvalidForkError(problem="Stream-Forked-From is the path of a session, /v1/sessions/{id}")
+    fork = headers.parse_fork(request, record.path_of(name))
+    if fork.beyond:
+        raise InvalidForkError(problem="Stream-Fork-Sub-Offset is for streams; send Stream-Fork-Offset alone")
+    return fork
+
+
+def _decoded(parts: list[bytes]) -> list[str]:
+    return [unquote(part.decode("latin-1")) for part in parts]
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(status, [JSON, _NO_STORE], msgspec.json.encode(value))
+
+
+_ALLOWED = {
+    (): "GET, HEAD, POST, PUT, DELETE",
+    ("archive",): "POST",
+    ("close",): "POST",
+    ("stream",): "GET",
+    ("threads",): "GET",
+}
+
+
+def _wrong(rest: list[str], request: Request) -> MethodNotAllowedError | RouteNotFoundError:
+    allowed = _ALLOWED.get(tuple(rest))
+    if allowed is not None:
+        return MethodNotAllowedError(allow=allowed)
+    return RouteNotFoundError(path=request.path.decode("latin-1"))

@@ -1,0 +1,155 @@
+"""Listing sessions: filters, and pages that stay right while sessions arrive."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.message import Request
+from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.sessions import record, summary, view
+from durable_sessions.sessions.finding import session_of
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.storage.durable import DurableStream
+
+_PAGE_MAX = 1_000
+_PAGE_DEFAULT = 20
+
+Wanted = Callable[[DurableStream], bool]
+
+
+class _Cursor(NamedTuple):
+    """Where a page begins: behind a session, in an order, going on or going back."""
+
+    newest_first: bool
+    back: bool
+    after: int | None
+
+    def __str__(self) -> str:
+        return f"{'desc' if self.newest_first else 'asc'}-{'prev' if self.back else 'next'}-{self.after}"
+
+    def onward(self, after: int | None) -> "_Cursor | None":
+        """Return where the page behind this one begins, None if that is the end."""
+        return None if after is None else self._replace(after=after)
+
+    def turned(self) -> "_Cursor | None":
+        """Return where the page the other way begins: with the session that this one is behind."""
+        if self.after is None:
+            return None
+        step = 1 if self.newest_first == self.back else -1
+        return self._replace(back=not self.back, after=self.after + step)
+
+
+def listed(sessions: Sessions, request: Request, workspace: str) -> dict[str, object]:
+    """Return a page of sessions, with where the next and the previous one begin."""
+    parameters = Parameters(request)
+    limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
+    cursor = _cursor(parameters)
+    found = sessions.list(
+        workspace,
+        cursor.after,
+        limit,
+        _wanted(parameters),
+        newest_first=cursor.newest_first != cursor.back,
+    )
+    shown, following, previous = found.sessions, cursor.onward(found.next), cursor.turned()
+    if cursor.back:
+        shown, following, previous = shown[::-1], previous, following
+    now_ms = sessions.now_ms()
+    return {
+        "data": [view.session_object(one, now_ms) for one in shown],
+        "next_page": None if following is None else str(following),
+        "prev_page": None if previous is None else str(previous),
+    }
+
+
+def _cursor(parameters: Parameters) -> _Cursor:
+    order = parameters.choice("order", "desc", ("asc", "desc"))
+    token = parameters.text("page")
+    if token is None:
+        return _Cursor(order == "desc", back=False, after=None)
+    made, _, rest = token.partition("-")
+    way, _, after = rest.partition("-")
+    known = made in ("asc", "desc") and way in ("next", "prev") and after.isascii() and after.isdigit()
+    if not known or len(after) > 18:
+        raise InvalidRequestError(problem="page is not one that this server gave; send next_page as it came.")
+    if "order" in parameters and made != order:
+        raise InvalidRequestError(problem=f"The page was made with order={made}; send the same order.")
+    return _Cursor(made == "desc", back=way == "prev", after=int(after))
+
+
+def _wanted(parameters: Parameters) -> Wanted:
+    """Return a function that says whether a session passes all filters."""
+    tests: list[Wanted] = []
+    if not parameters.flag("include_archived") and "lifecycle" not in parameters:
+        tests.append(lambda one: record.ARCHIVED not in one.attributes)
+    if statuses := parameters.texts("statuses"):
+        tests.append(lambda one: summary.of(one.attributes).status in statuses)
+    if lifecycles := parameters.texts("lifecycle"):
+        tests.append(lambda one: view.lifecycle(one, summary.of(one.attributes)) in lifecycles)
+    tests += _time_tests(parameters)
+    tests += _agent_tests(parameters)
+    if metadata := parameters.nested("metadata"):
+        tests.append(lambda one: _has(record.of(one.attributes).metadata, metadata))
+    if q := parameters.text("q"):
+        tests.append(lambda one: _mentions(one, q.casefold()))
+    for unknown in ("deployment_id", "memory_store_id"):
+        if (value := parameters.text(unknown)) is not None:
+            tests.append(lambda one, value=value: _refers(one, value))  # type: ignore[misc]
+    return lambda one: all(test(one) for test in tests)
+
+
+def _time_tests(parameters: Parameters) -> list[Wanted]:
+    tests: list[Wanted] = []
+    if (gt := parameters.time_ms("created_at[gt]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms > gt)
+    if (gte := parameters.time_ms("created_at[gte]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms >= gte)
+    if (lt := parameters.time_ms("created_at[lt]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms < lt)
+    if (lte := parameters.time_ms("created_at[lte]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms <= lte)
+    return tests
+
+
+class _Agent(msgspec.Struct):
+    id: str = ""
+    version: int = 0
+
+
+def _agent_tests(parameters: Parameters) -> list[Wanted]:
+    name, version = parameters.text("agent_id"), parameters.number("agent_version", None, 2**31)
+    if name is None and version is None:
+        return []
+
+    def by_agent(one: DurableStream) -> bool:
+        raw = record.of(one.attributes).agent
+        agent = _Agent() if raw == record.NULL else msgspec.json.decode(raw, type=_Agent)
+        return (name is None or agent.id == name) and (version is None or agent.version == version)
+
+    return [by_agent]
+
+
+def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:
+    """Say whether metadata has all these values; what is no text is compared as JSON."""
+    for key, value in wanted.items():
+        raw = metadata.get(key)
+        if raw is None:
+            return False
+        found = msgspec.json.decode(raw)
+        if (found if isinstance(found, str) else bytes(raw).decode()) != value:
+            return False
+    return True
+
+
+def _mentions(one: DurableStream, text: str) -> bool:
+    said = record.of(one.attributes)
+    places = [session_of(one.stream.key), said.title or ""]
+    places += [f"{key} {bytes(raw).decode()}" for key, raw in said.metadata.items()]
+    return any(text in place.casefold() for place in places)
+
+
+def _refers(one: DurableStream, name: str) -> bool:
+    """Say whether one of a session's resources is this."""
+    return any(f'"{name}"'.encode() in bytes(raw) for raw in record.of(one.attributes).resources)

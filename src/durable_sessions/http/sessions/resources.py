@@ -1,0 +1,104 @@
+"""The resources of a session: files, repositories and memory stores that a harness mounts."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import InvalidSessionError, MethodNotAllowedError, RegisteredObjectNotFoundError
+from durable_sessions.http.message import Answer, Request, Response
+from durable_sessions.http.sessions.bodies import decode, new_resource
+from durable_sessions.http.sessions.events import JSON
+from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.http.sessions.slices import sliced
+from durable_sessions.ids import Ids
+from durable_sessions.sessions import record
+from durable_sessions.sessions.change import By
+from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.streams.stream import Key
+from durable_sessions.times import rfc3339
+
+_RESOURCES_MAX = 1_000
+
+
+class Resources:
+    """Answers requests below ``/v1/sessions/{id}/resources``; secrets are never kept and never shown."""
+
+    def __init__(self, sessions: Sessions, ids: Ids) -> None:
+        self._sessions = sessions
+        self._ids = ids
+
+    def handle(
+        self, request: Request, caller: Caller, key: Key, rest: list[str]
+    ) -> Answer | Awaitable[Answer]:
+        """Answer a request."""
+        match (request.method, rest):
+            case (b"GET", []):
+                kept = record.of(self._sessions.find(key).attributes).resources
+                return _json(sliced(kept, Parameters(request)))
+            case (b"POST", []):
+                return self._add(request, caller, key)
+            case (b"GET", [name]):
+                return _json(_find(record.of(self._sessions.find(key).attributes), name))
+            case (b"POST", [name]):
+                return self._update(caller, key, name)
+            case (b"DELETE", [name]):
+                return self._delete(caller, key, name)
+        raise MethodNotAllowedError(allow="GET, POST, DELETE")
+
+    async def _add(self, request: Request, caller: Caller, key: Key) -> Answer:
+        given: dict[str, Any] = decode(request.body, dict)
+        if given.get("type") == "memory_store":
+            raise InvalidSessionError(problem="A memory store is attached when the session is created.")
+        added = new_resource(given, self._sessions.now_ms(), self._ids)
+
+        def revise(old: Record) -> tuple[Record, dict[str, object]]:
+            if len(old.resources) >= _RESOURCES_MAX:
+                raise InvalidSessionError(problem=f"A session has at most {_RESOURCES_MAX} resources.")
+            resources = [*old.resources, added]
+            return msgspec.structs.replace(old, resources=resources), {"resources": resources}
+
+        await self._sessions.update(key, revise, By(caller.principal))
+        return _json(added)
+
+    async def _update(self, caller: Caller, key: Key, name: str) -> Answer:
+        """Note that a resource has a new secret; the secret itself goes to who mounts it, not here."""
+        at = rfc3339(self._sessions.now_ms())
+
+        def revise(old: Record) -> tuple[Record, dict[str, object]]:
+            _find(old, name)
+            resources = [_touched(raw, at) if _name(raw) == name else raw for raw in old.resources]
+            return msgspec.structs.replace(old, resources=resources), {"resources": resources}
+
+        await self._sessions.update(key, revise, By(caller.principal))
+        return _json(_find(record.of(self._sessions.find(key).attributes), name))
+
+    async def _delete(self, caller: Caller, key: Key, name: str) -> Answer:
+        def revise(old: Record) -> tuple[Record, dict[str, object]]:
+            _find(old, name)
+            resources = [raw for raw in old.resources if _name(raw) != name]
+            return msgspec.structs.replace(old, resources=resources), {"resources": resources}
+
+        await self._sessions.update(key, revise, By(caller.principal))
+        return _json({"id": name, "type": "session_resource_deleted"})
+
+
+def _name(raw: msgspec.Raw) -> object:
+    return msgspec.json.decode(raw).get("id")
+
+
+def _find(said: Record, name: str) -> msgspec.Raw:
+    for raw in said.resources:
+        if _name(raw) == name:
+            return raw
+    raise RegisteredObjectNotFoundError(kind="resource", name=name)
+
+
+def _touched(raw: msgspec.Raw, at: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({**msgspec.json.decode(raw), "updated_at": at}))
+
+
+def _json(value: object) -> Response:
+    return Response(200, [JSON, (b"Cache-Control", b"no-store")], msgspec.json.encode(value))

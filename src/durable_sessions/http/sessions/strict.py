@@ -1,0 +1,82 @@
+"""Sessions under the strict protocol: ``/v1/stream/sessions/{id}`` is the same log, with the same events."""
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import (
+    ContentTypeMismatchError,
+    EmptyBodyError,
+    InvalidForkError,
+    MissingContentTypeError,
+)
+from durable_sessions.http import headers
+from durable_sessions.http.message import Request
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import append, drafts
+from durable_sessions.sessions.change import By
+from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.record import FOLDER, Record
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.streams import content
+from durable_sessions.streams.append import AppendResult
+from durable_sessions.streams.create import Created
+from durable_sessions.streams.stream import Key
+
+
+class SessionStreams:
+    """Changes of streams that are sessions; reads need nothing special."""
+
+    def __init__(self, sessions: Sessions, limits: Limits) -> None:
+        self._sessions = sessions
+        self._limits = limits
+
+    def holds(self, key: Key) -> bool:
+        """Say whether a stream is a session."""
+        return key.path.startswith(FOLDER + "/")
+
+    async def append(self, request: Request, caller: Caller, key: Key) -> AppendResult:
+        """Append events; a missing session is not created, as the protocol wants it."""
+        terms = headers.parse_append(request, self._limits)
+        parsed: list[drafts.Draft] = []
+        if request.body:
+            if terms.content_type is None:
+                raise MissingContentTypeError
+            _require_json(terms.content_type)
+            parsed = drafts.parse(request.body, self._limits)
+        elif not terms.close:
+            raise EmptyBodyError
+        batch = append.Batch(parsed, caller.principal, terms, creates=False)
+        stored = await self._sessions.append(key, batch, len(request.body))
+        return AppendResult(stored.tail, stored.closed, stored.producer, stored.duplicate)
+
+    async def create(self, request: Request, caller: Caller, key: Key) -> Created:
+        """Create a session with the events in the body, or confirm that it exists."""
+        session_key(key.workspace, key.path.partition("/")[2])
+        wanted = headers.parse_create(request, self._limits)
+        _require_json(wanted.content_type or append.JSON)
+        if wanted.fork is not None and not wanted.fork.source.startswith(FOLDER + "/"):
+            raise InvalidForkError(problem="a session can only be forked from a session")
+        events = drafts.parse(request.body, self._limits) if request.body.strip() not in (b"", b"[]") else []
+        new = await self._sessions.create(
+            key,
+            NewSession(
+                Record(),
+                caller.principal,
+                events,
+                wanted.ttl_seconds,
+                wanted.expires_at_ms,
+                wanted.fork,
+                confirms=True,
+                closed=wanted.closed,
+            ),
+            len(request.body),
+        )
+        durable = self._sessions.find(key)
+        return Created(new, append.JSON, durable.tail, durable.closed)
+
+    async def delete(self, caller: Caller, key: Key) -> None:
+        """Delete a session."""
+        await self._sessions.delete(key, By(caller.principal))
+
+
+def _require_json(content_type: str) -> None:
+    if not content.is_json(content_type):
+        raise ContentTypeMismatchError(sent=content_type, expected=append.JSON)

@@ -1,0 +1,157 @@
+"""Events as clients send them: checked, and made ready for the server's fields to be put in front."""
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from durable_sessions.errors import EventTooLargeError, InvalidEventError
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import lone_surrogates
+from durable_sessions.sessions.members import members
+from durable_sessions.streams import messages
+
+RESERVED = ("offset", "created_at", "processed_at", "actor")
+"""Members that the server sets; what a client says is kept as ``original_<name>``."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class _Envelope(msgspec.Struct):
+    """The members that the server looks at."""
+
+    type: str | msgspec.UnsetType = msgspec.UNSET
+    id: str | msgspec.UnsetType | None = msgspec.UNSET
+    session_thread_id: object = None
+    offset: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    created_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    processed_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    actor: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def reserved(self) -> bool:
+        """Whether there is a member that must not stay as it is."""
+        unset = msgspec.UNSET
+        return not (
+            self.id is unset
+            and self.created_at is unset
+            and self.processed_at is unset
+            and self.offset is unset
+            and self.actor is unset
+        )
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_WRAPPING_LEVELS = 2
+"""How deep the events lie in ``{"events":[…]}``."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """One event before it has a place.
+
+    ``body`` is the event as it was sent, ``rest`` the members to store with the closing brace.
+    """
+
+    type: str
+    body: bytes
+    rest: bytes
+    id: str | None = None
+    thread: str | None = None
+
+    def stored(self, front: str) -> bytes:
+        """Return the event as it is stored; ``front`` are the server's members, each with a comma."""
+        return b"{%b%b" % (front.encode(), self.rest)
+
+
+def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Draft]:
+    """Return the events of a request: ``{"events":[…]}``, ``[…]`` or one ``{…}``."""
+    alone = body.lstrip(b" \t\n\r")[:1] == b"{"
+    values = messages.split(body, limits, levels=_WRAPPING_LEVELS if alone else 0)
+    wrapped = _unwrap(values[0]) if alone else None
+    if wrapped is not None:
+        alone, values = False, messages.split(wrapped, limits)
+    elif wrapped_only:
+        raise InvalidEventError(problem='Send {"events":[…]}, a list also for one event.')
+    elif alone:
+        messages.check_depth(values[0], limits)
+    if not values:
+        raise InvalidEventError(problem='There is no event in the request; send {"events":[{"type":"…"}]}.')
+    if len(values) > limits.events_per_request_max:
+        raise InvalidEventError(
+            problem=f"The request holds {len(values)} events; send at most {limits.events_per_request_max}."
+        )
+    return [_draft(value, None if alone else index, limits) for index, value in enumerate(values)]
+
+
+def _unwrap(value: bytes) -> bytes | None:
+    """Return the list of events in an object that is not an event itself, None if there is none."""
+    if b'"events"' not in value:
+        return None
+    found = {member.key: member.value for member in members(value)}
+    if "type" in found or "events" not in found:
+        return None
+    if found["events"][:1] != b"[":
+        raise InvalidEventError(problem='"events" must be a list of objects, each with a "type".')
+    return found["events"]
+
+
+def _draft(value: bytes, index: int | None, limits: Limits) -> Draft:
+    where = "" if index is None else f"Event {index}: "
+    if len(value) > limits.event_bytes_max:
+        raise EventTooLargeError(
+            where=where, size=len(value), event_bytes_max=limits.event_bytes_max, index=index
+        )
+    if value[:1] != b"{":
+        raise InvalidEventError(
+            problem=where + 'an event is an object such as {"type":"user.message"}.', index=index
+        )
+    try:
+        envelope = lone_surrogates.decode(_ENVELOPE, value)
+    except msgspec.ValidationError as error:
+        raise InvalidEventError(problem=f"{where}{error}.", index=index) from None
+    kind = envelope.type
+    if not isinstance(kind, str) or not 0 < len(kind) <= limits.event_type_max or _CONTROL.search(kind):
+        raise InvalidEventError(
+            problem=f'{where}send a "type": 1 to {limits.event_type_max} characters, no control characters.',
+            index=index,
+        )
+    draft = Draft(kind, value, value[1:], thread=_thread(envelope.session_thread_id))
+    if envelope.reserved:
+        draft.id = _client_id(envelope.id, where, index, limits)
+        draft.rest = _without_reserved(value, where, index)
+    return draft
+
+
+def _thread(value: object) -> str | None:
+    return value if isinstance(value, str) and value and "\0" not in value else None
+
+
+def _client_id(
+    value: str | msgspec.UnsetType | None, where: str, index: int | None, limits: Limits
+) -> str | None:
+    if value is None or value is msgspec.UNSET:
+        return None
+    assert isinstance(value, str)
+    if not 0 < len(value) <= limits.event_id_max or _CONTROL.search(value) or '"' in value or "\\" in value:
+        raise InvalidEventError(
+            problem=f'{where}an "id" has 1 to {limits.event_id_max} characters, none of them a quote, a '
+            "backslash or a control character; leave it out to get one.",
+            index=index,
+        )
+    return value
+
+
+def _without_reserved(value: bytes, where: str, index: int | None) -> bytes:
+    kept: list[bytes] = []
+    seen: set[str] = set()
+    for member in members(value):
+        if member.key == "id" or member.key in RESERVED:
+            if member.key in seen:
+                raise InvalidEventError(problem=f'{where}"{member.key}" is there twice.', index=index)
+            seen.add(member.key)
+            if member.key != "id":
+                kept.append(f'"original_{member.key}":'.encode() + member.value)
+        else:
+            kept.append(member.raw_key + b":" + member.value)
+    return b",".join(kept) + b"}"

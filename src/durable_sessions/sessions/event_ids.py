@@ -1,0 +1,89 @@
+"""Ids of events: from the server's own the position follows, others are names of records.
+
+``sevt_`` and 22 hexadecimal digits: 12 that tell the stream apart from others, 10 for the position.
+An event that was sent with an ``Idempotency-Key`` has ``_``, 22 characters that stand for the key and
+8 that stand for the body behind that; where all events of such a request came with ids of their own,
+the first of them has that as ``request_key``. An event that a fork inherits keeps its id.
+"""
+
+import re
+import zlib
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from durable_sessions.bucket.records import AppendRun
+from durable_sessions.streams.effects import Name
+from durable_sessions.streams.stream import Stream
+
+_SERVER_ID = re.compile(r"sevt_([0-9a-f]{12})([0-9a-f]{10})(?:_([\w-]{22})([0-9a-f]{8}))?", re.ASCII)
+_STORED_ID = re.compile(rb'\{"id":"([^"\\]+)",(?:"request_key":"_([\w-]{22})([0-9a-f]{8})",)?')
+
+
+def tag(stream: Stream) -> str:
+    """Return the part of an id that tells a stream apart from all others."""
+    return blake2b(f"{stream.id}:{stream.created_at_ms}".encode(), digest_size=6).hexdigest()
+
+
+def event_id(stream_tag: str, position: int, suffix: str = "") -> str:
+    """Return the id of the event at a position."""
+    return f"sevt_{stream_tag}{position:010x}{suffix}"
+
+
+def position_of(event: str) -> int | None:
+    """Return the position that an id states, None if it is not one of the server's own."""
+    match = _SERVER_ID.fullmatch(event)
+    return None if match is None else int(match[2], 16)
+
+
+def is_own(event: str, stream: Stream) -> bool:
+    """Say whether an id can only be one that the server gives to this very stream's events."""
+    match = _SERVER_ID.fullmatch(event)
+    return match is not None and match[1] == tag(stream)
+
+
+def key_name(key: str) -> str:
+    """Return the name of the records that were appended with an ``Idempotency-Key``."""
+    return "key:" + _key_hash(key)
+
+
+def id_name(event: str) -> str:
+    """Return the name of the record with an id that a client has given."""
+    return "id:" + event
+
+
+def body_check(body: bytes) -> int:
+    """Return a number that tells the bodies of two requests with the same key apart."""
+    return zlib.crc32(body)
+
+
+def key_suffix(key: str, check: int) -> str:
+    """Return what the ids of events that were appended with an ``Idempotency-Key`` end with."""
+    return f"_{_key_hash(key)}{check:08x}"
+
+
+def names_of(stream: Stream, run: AppendRun) -> Iterable[Name]:
+    """Tell from the stored events of an append which names they were given."""
+    own = tag(stream)
+    names: list[Name] = []
+    key: Name | None = None
+    begin = 0
+    for position, length in enumerate(run.lengths, run.first):
+        match = _STORED_ID.match(run.data, begin, begin + length)
+        begin += length
+        if match is None:
+            continue
+        event = match[1].decode()
+        made = _SERVER_ID.fullmatch(event)
+        stated = None if match[2] is None else (match[2].decode(), match[3])
+        if made is None or made[1] != own:
+            names.append(Name(id_name(event), position, 1))
+        elif made[3] is not None:
+            stated = made[3], made[4]
+        if stated is not None:
+            key = Name("key:" + stated[0], run.first, len(run.lengths), int(stated[1], 16))
+    return names if key is None else [*names, key]
+
+
+def _key_hash(key: str) -> str:
+    return urlsafe_b64encode(blake2b(key.encode(), digest_size=16).digest()).rstrip(b"=").decode()

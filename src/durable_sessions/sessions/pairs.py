@@ -1,0 +1,94 @@
+"""Tool calls and their results, which a slice of a session must not part."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from durable_sessions.errors import EventNotFoundError
+from durable_sessions.sessions import lone_surrogates
+from durable_sessions.sessions.reading import EventReader
+from durable_sessions.storage.durable import DurableStream
+
+MARK = b'{"added_for_pair":true,'
+"""What an event begins with that was not asked for."""
+_CALLS = frozenset({"agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"})
+
+
+class _Event(msgspec.Struct):
+    """The members that tie a result to its call; results name the id of the call's event."""
+
+    id: str = ""
+    type: str = ""
+    tool_use_id: object = None
+    mcp_tool_use_id: object = None
+    custom_tool_use_id: object = None
+
+    @property
+    def call(self) -> str | None:
+        """The id of the call that this is the result of."""
+        if self.type == "user.tool_confirmation":
+            return None
+        for one in (self.tool_use_id, self.mcp_tool_use_id, self.custom_tool_use_id):
+            if isinstance(one, str):
+                return one
+        return None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+async def complete(
+    reader: EventReader, durable: DurableStream, events: Iterable[tuple[int, bytes]]
+) -> list[tuple[int, bytes]]:
+    """Return events in order of position, with what belongs to a pair and was missing, marked."""
+    found = dict(events)
+    calls, results = _ends(found)
+    added: dict[int, bytes] = {}
+    for call in results.keys() - calls.keys():
+        try:
+            position, event = await reader.by_id(durable, call)
+        except EventNotFoundError:
+            continue  # a result whose call was never there
+        if position not in found:
+            added[position] = event
+    open_calls = {call: position for call, position in calls.items() if call not in results}
+    if open_calls:
+        added.update(await _results(reader, durable, open_calls, found))
+    marked = {position: MARK + event[1:] for position, event in added.items()}
+    return sorted({**found, **marked}.items())
+
+
+async def _results(
+    reader: EventReader, durable: DurableStream, calls: dict[str, int], found: dict[int, bytes]
+) -> dict[int, bytes]:
+    """Return the results of calls by position; those that are very far from their call are not looked for."""
+    wanted = set(calls)
+    results: dict[int, bytes] = {}
+    async for position, event in reader.walk(durable, min(calls.values()) + 1):
+        call = None if position in found else _parsed(event).call
+        if call in wanted:
+            results[position] = event
+            wanted.discard(call)
+            if not wanted:
+                break
+    return results
+
+
+def _ends(events: dict[int, bytes]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return where the calls are, by id, and where the results are, by the id of their call."""
+    calls: dict[str, int] = {}
+    results: dict[str, int] = {}
+    for position, event in events.items():
+        parsed = _parsed(event)
+        if parsed.type in _CALLS:
+            calls[parsed.id] = position
+        elif parsed.call is not None:
+            results[parsed.call] = position
+    return calls, results
+
+
+def _parsed(event: bytes) -> _Event:
+    try:
+        return lone_surrogates.decode(_EVENT, event)
+    except msgspec.MsgspecError:
+        return _Event()

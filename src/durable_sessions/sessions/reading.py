@@ -1,0 +1,172 @@
+"""Reading the events of a session: a range of positions, filtered, in either order, page by page."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from durable_sessions.errors import EventNotFoundError
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import event_ids
+from durable_sessions.sessions.selection import EVERYTHING, Selection
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams import messages
+
+_STEP_EVENTS = 32
+"""How many events are looked at together at first when they are read backwards; then as many as suit."""
+_STEP_EVENTS_MAX = 4_096
+
+
+@dataclass(slots=True)
+class Page:
+    """Events of a page as stored, joined by commas, and where the next one begins.
+
+    ``next`` is the position to go on from in the order that was asked for; ``more`` says whether there
+    is anything. ``positions`` are those of the events, None when they follow each other.
+    """
+
+    data: bytes
+    first: int
+    next: int
+    count: int
+    more: bool
+    positions: list[int] | None = None
+
+
+@dataclass(slots=True)
+class _Found:
+    events: list[bytes] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, position: int, event: bytes) -> None:
+        self.events.append(event)
+        self.positions.append(position)
+        self.size += len(event) + 1
+
+
+class EventReader:
+    """Reads events of sessions; what it does for one page is bounded, whatever the filters are."""
+
+    def __init__(self, partition: Partition, limits: Limits) -> None:
+        self._partition = partition
+        self._reader = partition.reader
+        self._limits = limits
+
+    def hot_page(self, durable: DurableStream, start: int, stop: int, limit: int) -> Page | None:
+        """Return the events from ``start`` before ``stop`` if all of them are in memory, else None."""
+        end = min(stop, start + limit)
+        found = self._reader.read_hot(durable, start, self._limits.page_bytes_max, end)
+        if found is None:
+            return None
+        return Page(found.data[:-1], start, found.next, found.next - start, found.next < stop)
+
+    async def page(
+        self,
+        durable: DurableStream,
+        start: int,
+        stop: int,
+        limit: int,
+        selection: Selection = EVERYTHING,
+        *,
+        backwards: bool = False,
+    ) -> Page:
+        """Return the next events between two positions, from ``start`` on, or from ``stop`` on backwards."""
+        if backwards:
+            return await self._backwards(durable, start, stop, limit, selection)
+        if selection.everything:
+            found = await self._reader.read(
+                durable, start, self._limits.page_bytes_max, min(stop, start + limit)
+            )
+            return Page(found.data[:-1], start, found.next, found.next - start, found.next < stop)
+        return await self._filtered(durable, start, stop, limit, selection)
+
+    async def one(self, durable: DurableStream, position: int) -> bytes:
+        """Return the event at a position, which must exist."""
+        found = await self._reader.read(durable, position, 1, position + 1)
+        return found.data[:-1]
+
+    async def by_id(self, durable: DurableStream, event: str) -> tuple[int, bytes]:
+        """Return an event by its id, with its position."""
+        positions = []
+        stated = event_ids.position_of(event)
+        if stated is not None:
+            positions.append(stated)
+        stream = durable.stream
+        named = self._partition.state.named(stream, event_ids.id_name(event))
+        if named is not None:
+            positions.append(named.first)
+        for position in positions:
+            if position < durable.tail:
+                stored = await self.one(durable, position)
+                if stored.startswith(b'{"id":"%b"' % event.encode()):
+                    return position, stored
+        raise EventNotFoundError(event=event)
+
+    async def stored(self, durable: DurableStream, events: list[bytes | int]) -> list[bytes]:
+        """Return events as stored, of which some are known by their position only."""
+        return [event if isinstance(event, bytes) else await self.one(durable, event) for event in events]
+
+    async def walk(self, durable: DurableStream, start: int) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield events from ``start`` on with their positions, as many as a filtered read looks at."""
+        stop = min(durable.tail, start + self._limits.scanned_events_max)
+        async for position, event in self._walk(durable, start, stop):
+            yield position, event
+
+    async def _filtered(
+        self, durable: DurableStream, start: int, stop: int, limit: int, selection: Selection
+    ) -> Page:
+        matches = selection.matcher()
+        found = _Found()
+        following = start
+        async for position, event in self._walk(durable, start, stop):
+            if matches(event):
+                if found.events and found.size + len(event) > self._limits.page_bytes_max:
+                    break
+                found.add(position, event)
+            following = position + 1
+            if len(found.events) == limit or following - start >= self._limits.scanned_events_max:
+                break
+        return _page(found, start, following, more=following < stop)
+
+    async def _walk(self, durable: DurableStream, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
+        position = start
+        while position < stop:
+            chunk = await self._reader.read(durable, position, self._limits.read_chunk_bytes_max, stop)
+            if chunk.next == position:
+                return
+            for event in messages.cut(chunk.data):
+                yield position, event
+                position += 1
+
+    async def _backwards(
+        self, durable: DurableStream, start: int, stop: int, limit: int, selection: Selection
+    ) -> Page:
+        """Return events in descending order from the one before ``stop`` down to ``start``."""
+        matches = selection.matcher()
+        found = _Found()
+        position = stop
+        step = _STEP_EVENTS
+        while position > start and stop - position < self._limits.scanned_events_max:
+            if selection.everything:
+                step = min(step, limit - len(found.events))
+            low = max(start, position - step)
+            events = [event async for _, event in self._walk(durable, low, position)]
+            step = self._next_step(events)
+            for event in reversed(events):
+                if matches(event):
+                    if found.events and found.size + len(event) > self._limits.page_bytes_max:
+                        return _page(found, start, position, more=True)
+                    found.add(position - 1, event)
+                position -= 1
+                if len(found.events) == limit:
+                    return _page(found, start, position, more=position > start)
+        return _page(found, start, position, more=position > start)
+
+    def _next_step(self, events: list[bytes]) -> int:
+        """Return how many events like these make up a chunk, so that large ones are not held in masses."""
+        average = max(1, sum(map(len, events)) // max(1, len(events)))
+        return min(max(1, self._limits.read_chunk_bytes_max // average), _STEP_EVENTS_MAX)
+
+
+def _page(found: _Found, first: int, following: int, *, more: bool) -> Page:
+    return Page(b",".join(found.events), first, following, len(found.events), more, found.positions)

@@ -1,0 +1,55 @@
+"""What clients say of a session, and how that is kept: the attributes ``session`` and ``archived``."""
+
+import msgspec
+
+SESSION = "session"
+ARCHIVED = "archived"
+FOLDER = "sessions"
+NULL = msgspec.Raw(b"null")
+"""A JSON value that was not given."""
+
+
+class ForkedFrom(msgspec.Struct, frozen=True):
+    """Where a fork begins: another session, and how many of its events are shared."""
+
+    session_id: str
+    position: int
+
+
+class Record(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What was said of a session; JSON values are kept as they came."""
+
+    agent: msgspec.Raw = NULL
+    environment_id: str | None = None
+    title: str | None = None
+    metadata: dict[str, msgspec.Raw] = {}
+    resources: list[msgspec.Raw] = []
+    vault_ids: list[str] = []
+    budget: msgspec.Raw = NULL
+    forked_from: ForkedFrom | None = None
+    created_by: str | None = None
+
+    def encode(self) -> bytes:
+        """Return the value of the attribute."""
+        return msgspec.json.encode(self)
+
+
+EMPTY = Record()
+_decode = msgspec.json.Decoder(Record).decode
+
+
+def of(attributes: dict[str, bytes]) -> Record:
+    """Return what was said of a session; nothing, if it came into being with its first event."""
+    value = attributes.get(SESSION)
+    return EMPTY if value is None else _decode(value)
+
+
+def archived_at_ms(attributes: dict[str, bytes]) -> int | None:
+    """Return when a session was archived, None if it is not."""
+    value = attributes.get(ARCHIVED)
+    return None if value is None else int(value)
+
+
+def path_of(session: str) -> str:
+    """Return the path of a session's stream."""
+    return f"{FOLDER}/{session}"

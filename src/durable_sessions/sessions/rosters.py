@@ -1,0 +1,78 @@
+"""Rosters: the agents that an agent may call, as ``multiagent`` has them.
+
+A request names them in short, a registry by id and version, and a session holds them whole.
+"""
+
+from collections.abc import Callable
+from types import NoneType
+from typing import Any
+
+from durable_sessions.errors import InvalidAgentError
+
+Roster = dict[str, Any]
+Entry = dict[str, Any]
+
+_MEMBERS = "multiagent_20261001"
+_ENABLED: Roster = {"type": "enabled", "inline_agents": {"type": "enabled"}, "predefined_agents": []}
+_DEFAULTS: Roster = {"advisor": {"type": "disabled"}, "subagents": _ENABLED, "workflows": _ENABLED}
+
+
+def named(roster: Roster, version_of: Callable[[str], int]) -> Roster:
+    """Return a roster whose agents all have an id and a version, but for the agent itself."""
+
+    def name(entry: object) -> Entry:
+        if isinstance(entry, str):
+            entry = {"type": "agent", "id": entry}
+        if not isinstance(entry, dict) or entry.get("type") not in ("agent", "self", "advisor"):
+            raise InvalidAgentError(
+                problem='An agent to call is an id, or an object of type "agent" or "self".'
+            )
+        if entry["type"] != "agent":
+            return entry
+        agent, version = entry.get("id"), entry.get("version")
+        if not isinstance(agent, str) or type(version) not in (int, NoneType):
+            raise InvalidAgentError(problem='An agent to call needs an "id", and its "version" is a number.')
+        return {**entry, "version": version_of(agent) if version is None else version}
+
+    return replaced(roster, name)
+
+
+def completed(roster: Roster, before: Roster | None) -> Roster:
+    """Return a roster with everything filled in, from the one before if that is of its kind."""
+    if roster.get("type") != _MEMBERS:
+        return roster
+    stored = before if before is not None and before.get("type") == _MEMBERS else _DEFAULTS
+    return {"type": _MEMBERS, **{name: _member(roster, name, stored[name]) for name in _DEFAULTS}}
+
+
+def replaced(roster: Roster, replace: Callable[[Any], Entry]) -> Roster:
+    """Return a roster with each of its agents replaced."""
+    if roster.get("type") == "coordinator":
+        return {**roster, "agents": [replace(entry) for entry in _entries(roster, "agents")]}
+    changed = {
+        name: {**member, "predefined_agents": [replace(one) for one in _entries(member, "predefined_agents")]}
+        for name, member in roster.items()
+        if isinstance(member, dict) and member.get("predefined_agents")
+    }
+    return {**roster, **changed}
+
+
+def _member(roster: Roster, name: str, stored: Roster) -> Roster:
+    if name not in roster:
+        return stored
+    given = roster[name]
+    if given is None:
+        return dict(_DEFAULTS[name])
+    if not isinstance(given, dict):
+        raise InvalidAgentError(problem=f'multiagent.{name} is an object of type "enabled" or "disabled".')
+    if name == "advisor" or given.get("type") != "enabled":
+        return given
+    begin = stored if stored["type"] == "enabled" else _ENABLED
+    return {**begin, **{part: _ENABLED[part] if one is None else one for part, one in given.items()}}
+
+
+def _entries(member: Roster, name: str) -> list[object]:
+    entries = member.get(name)
+    if not isinstance(entries, list):
+        raise InvalidAgentError(problem=f'"{name}" is a list of agents.')
+    return entries

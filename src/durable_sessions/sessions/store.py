@@ -1,0 +1,134 @@
+"""Sessions as the faces use them: every change is durable when its awaitable ends."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from durable_sessions.clock import Clock
+from durable_sessions.errors import (
+    InvalidSessionError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import append, change, create, record, threads
+from durable_sessions.sessions.change import By, Revise
+from durable_sessions.sessions.reading import EventReader
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams.stream import Key
+
+_ID = re.compile(r"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}", re.ASCII)
+
+
+@dataclass(slots=True)
+class Listed:
+    """A page of sessions; ``next`` is where the next page begins, None at the end."""
+
+    sessions: list[DurableStream]
+    next: int | None
+
+
+def session_key(workspace: str, session: str) -> Key:
+    """Return what names the stream of a session, or refuse an id that cannot be one."""
+    if not _ID.fullmatch(session):
+        raise InvalidSessionError(
+            problem="A session's id is 1 to 200 of A-Z a-z 0-9 . _ : @ - and does not begin with a dot."
+        )
+    return Key(workspace, record.path_of(session))
+
+
+class Sessions:
+    """All sessions of a partition."""
+
+    def __init__(self, partition: Partition, clock: Clock, ids: Ids, limits: Limits) -> None:
+        self.partition = partition
+        self.events = EventReader(partition, limits)
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+
+    def now_ms(self) -> int:
+        """Return the time that new events get."""
+        return self._clock.now_ms()
+
+    def new_id(self) -> str:
+        """Return an id for a session that was not given one."""
+        return self._ids.token("sesn_")
+
+    def find(self, key: Key) -> DurableStream:
+        """Return a session that is durable, or refuse; wait for ``settled`` before answering a refusal."""
+        try:
+            return self.partition.find(key)
+        except (StreamNotFoundError, StreamGoneError):
+            raise SessionNotFoundError(session=key.path.partition("/")[2]) from None
+
+    def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
+        """Append events durably, all or nothing."""
+        self.partition.admit(body_bytes)
+        return self.partition.commit_on(
+            (key,), lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids)
+        )
+
+    def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[bool]":
+        """Create a session durably; the answer says whether it is new."""
+        self.partition.admit(body_bytes)
+        source = request.fork
+        keys = (key,) if source is None else (key, Key(key.workspace, source.source))
+        return self.partition.commit_on(
+            keys, lambda state, now: create.decide(state, key, request, now, self._limits, self._ids)
+        )
+
+    def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[None]":
+        """Change durably what is said of a session."""
+        return self.partition.commit_on(
+            (key,), lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids)
+        )
+
+    def archive(self, key: Key, by: By) -> "asyncio.Future[None]":
+        """Archive a session durably."""
+        return self.partition.commit_on(
+            (key,), lambda state, now: change.archive(state, key, by, now, self._limits, self._ids)
+        )
+
+    def archive_thread(self, key: Key, thread: str) -> "asyncio.Future[threads.Thread | None]":
+        """Archive a thread durably."""
+        return self.partition.commit_on(
+            (key,), lambda state, now: change.archive_thread(state, key, thread, now)
+        )
+
+    def delete(self, key: Key, by: By) -> "asyncio.Future[None]":
+        """Delete a session durably."""
+        return self.partition.commit_on((key,), lambda state, now: change.delete(state, key, by, now))
+
+    def list(
+        self,
+        workspace: str,
+        after: int | None,
+        limit: int,
+        wanted: Callable[[DurableStream], bool],
+        *,
+        newest_first: bool,
+    ) -> Listed:
+        """Return the next sessions that are wanted, by creation; looks at a bounded number of them."""
+        found: list[DurableStream] = []
+        looked = 0
+        now_ms = self._clock.now_ms()
+        while looked < self._limits.listed_sessions_max:
+            step = min(self._limits.listed_sessions_max - looked, max(limit, 100))
+            streams = self.partition.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
+            for durable in streams:
+                if durable.stream.expired(now_ms) or not wanted(durable):
+                    after = durable.stream.id
+                    continue
+                if len(found) == limit:
+                    return Listed(found, after)
+                found.append(durable)
+                after = durable.stream.id
+            looked += len(streams)
+            if len(streams) < step:
+                return Listed(found, None)
+        return Listed(found, after)

@@ -1,0 +1,174 @@
+"""What follows from a session's events without reading them all: status, usage, times, outcomes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import lone_surrogates
+from durable_sessions.sessions.drafts import Draft
+from durable_sessions.times import parse_rfc3339, rfc3339
+
+SUMMARY = "summary"
+
+STATUS_BY_TYPE = {
+    "session.status_running": "running",
+    "session.status_idle": "idle",
+    "session.status_rescheduled": "rescheduling",
+    "session.status_terminated": "terminated",
+}
+_RELEVANT = {
+    *STATUS_BY_TYPE,
+    "span.model_request_end",
+    "user.define_outcome",
+    "span.outcome_evaluation_start",
+    "span.outcome_evaluation_ongoing",
+    "span.outcome_evaluation_end",
+}
+_OUTCOME_RESULTS = {
+    "span.outcome_evaluation_start": "evaluating",
+    "span.outcome_evaluation_ongoing": "evaluating",
+}
+
+
+class Usage(msgspec.Struct, omit_defaults=True):
+    """Tokens, summed over all model requests."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_5m_tokens: int = 0
+    cache_1h_tokens: int = 0
+
+
+class Outcome(msgspec.Struct, omit_defaults=True):
+    """One outcome that was asked for, and how its evaluation stands."""
+
+    id: str
+    description: str
+    result: str = "pending"
+    iteration: int = 0
+    completed_at: str | None = None
+    explanation: str | None = None
+
+
+class Summary(msgspec.Struct, omit_defaults=True):
+    """The fold of a session's events; times in milliseconds."""
+
+    status: str = "idle"
+    stop_reason: str | None = None
+    running_since_ms: int | None = None
+    active_ms: int = 0
+    ended_ms: int | None = None
+    usage: Usage = msgspec.field(default_factory=Usage)
+    outcomes: list[Outcome] = []
+
+    def encode(self) -> bytes:
+        """Return the value of the attribute."""
+        return msgspec.json.encode(self)
+
+
+_decode = msgspec.json.Decoder(Summary).decode
+
+
+class _Event(msgspec.Struct):
+    """The members of relevant events, of any type: clients may send anything."""
+
+    created_at: Any = None
+    stop_reason: Any = None
+    model_usage: Any = None
+    outcome_id: Any = None
+    description: Any = None
+    iteration: Any = None
+    result: Any = None
+    explanation: Any = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+def of(attributes: dict[str, bytes]) -> Summary:
+    """Return the summary that a stream's attributes hold."""
+    value = attributes.get(SUMMARY)
+    return Summary() if value is None else _decode(value)
+
+
+def is_relevant(draft: Draft) -> bool:
+    """Say whether an event changes the summary."""
+    return draft.type in _RELEVANT
+
+
+def fold(
+    attributes: dict[str, bytes], events: Sequence[tuple[Draft, str | None]], now_ms: int, limits: Limits
+) -> Summary:
+    """Return the summary after relevant events; with each comes the id of the outcome that it defines."""
+    summary = of(attributes)
+    for draft, outcome in events:
+        try:
+            event = lone_surrogates.decode(_EVENT, draft.body)
+        except msgspec.MsgspecError:
+            event = _Event()
+        at_ms = (parse_rfc3339(event.created_at) if isinstance(event.created_at, str) else None) or now_ms
+        if draft.type in STATUS_BY_TYPE:
+            _status(summary, STATUS_BY_TYPE[draft.type], event, at_ms)
+        elif draft.type == "span.model_request_end":
+            _add_usage(summary.usage, event.model_usage)
+        elif draft.type == "user.define_outcome":
+            if outcome is not None and len(summary.outcomes) < limits.session_outcomes_max:
+                summary.outcomes.append(Outcome(outcome, _text(event.description)))
+        else:
+            _evaluate(summary, draft.type, event, at_ms)
+    return summary
+
+
+def end(attributes: dict[str, bytes], now_ms: int) -> Summary:
+    """Return the summary of a session that takes nothing more."""
+    summary = of(attributes)
+    _status(summary, "terminated", _Event(), now_ms)
+    return summary
+
+
+def _status(summary: Summary, status: str, event: _Event, at_ms: int) -> None:
+    if status == "running":
+        if summary.running_since_ms is None:
+            summary.running_since_ms = at_ms
+    elif summary.running_since_ms is not None:
+        summary.active_ms += max(0, at_ms - summary.running_since_ms)
+        summary.running_since_ms = None
+    summary.status = status
+    reason = event.stop_reason
+    summary.stop_reason = _text(reason.get("type")) or None if isinstance(reason, dict) else None
+    summary.ended_ms = at_ms if status == "terminated" else None
+
+
+def _add_usage(usage: Usage, used: object) -> None:
+    if not isinstance(used, dict):
+        return
+    usage.input_tokens += _count(used.get("input_tokens"))
+    usage.output_tokens += _count(used.get("output_tokens"))
+    usage.cache_read_input_tokens += _count(used.get("cache_read_input_tokens"))
+    created = used.get("cache_creation")
+    if isinstance(created, dict):
+        usage.cache_5m_tokens += _count(created.get("ephemeral_5m_input_tokens"))
+        usage.cache_1h_tokens += _count(created.get("ephemeral_1h_input_tokens"))
+    else:
+        usage.cache_5m_tokens += _count(used.get("cache_creation_input_tokens"))
+
+
+def _evaluate(summary: Summary, kind: str, event: _Event, at_ms: int) -> None:
+    for outcome in summary.outcomes:
+        if outcome.id == event.outcome_id:
+            outcome.iteration = max(outcome.iteration, _count(event.iteration))
+            outcome.result = _OUTCOME_RESULTS.get(kind) or _text(event.result) or outcome.result
+            if kind == "span.outcome_evaluation_end":
+                outcome.explanation = _text(event.explanation) or None
+                outcome.completed_at = rfc3339(at_ms)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,162 @@
+"""The session object that clients are shown: what was said of a session and what follows from its events."""
+
+from typing import Any
+
+import msgspec
+
+from durable_sessions.sessions import record, rosters, summary, threads
+from durable_sessions.sessions.finding import session_of
+from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.summary import Outcome, Summary
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.streams import offsets
+from durable_sessions.times import rfc3339
+
+UNKNOWN_AGENT: dict[str, Any] = {
+    "id": "agent_unknown",
+    "type": "agent",
+    "version": 1,
+    "name": "unknown",
+    "description": None,
+    "system": None,
+    "model": {"id": "unknown"},
+    "tools": [],
+    "mcp_servers": [],
+    "skills": [],
+    "execution_identity": {"type": "service_account"},
+    "multiagent": None,
+}
+"""For sessions of which nobody said whose they are."""
+_UNKNOWN_ENVIRONMENT = "env_unknown"
+_WAITING = frozenset({"requires_action", "budget_reached"})
+
+
+def session_object(durable: DurableStream, now_ms: int) -> dict[str, object]:
+    """Return a session as it is shown: Anthropic's object, complete, and what we know beyond it."""
+    attributes = durable.attributes
+    said, folded = record.of(attributes), summary.of(attributes)
+    archived = record.archived_at_ms(attributes)
+    created_ms = durable.stream.created_at_ms
+    shown: dict[str, object] = {
+        "id": session_of(durable.stream.key),
+        "type": "session",
+        "agent": UNKNOWN_AGENT if said.agent == record.NULL else said.agent,
+        "environment_id": said.environment_id or _UNKNOWN_ENVIRONMENT,
+        "status": folded.status,
+        "title": said.title,
+        "metadata": said.metadata,
+        "created_at": rfc3339(created_ms),
+        "updated_at": rfc3339(max(durable.changed_ms, created_ms)),
+        "archived_at": None if archived is None else rfc3339(archived),
+        "budget": said.budget,
+        "resources": said.resources,
+        "vault_ids": said.vault_ids,
+        "outcome_evaluations": [_outcome(outcome) for outcome in folded.outcomes],
+        "stats": _stats(folded, created_ms, now_ms),
+        "usage": _usage(folded),
+        "next_offset": offsets.encode(durable.tail),
+        "event_count": durable.tail,
+        "bytes": durable.record_bytes,
+        "lifecycle": lifecycle(durable, folded),
+    }
+    if said.forked_from is not None:
+        shown["forked_from"] = said.forked_from
+    return shown
+
+
+def lifecycle(durable: DurableStream, folded: Summary) -> str:
+    """Return where in its life a session is: open, active, paused, closed or archived."""
+    if record.ARCHIVED in durable.attributes:
+        return "archived"
+    if durable.closed:
+        return "closed"
+    if folded.status == "idle" and folded.stop_reason in _WAITING:
+        return "paused"
+    return "active" if durable.tail else "open"
+
+
+def thread_objects(durable: DurableStream) -> list[dict[str, object]]:
+    """Return the threads of a session as they are shown: the primary one first."""
+    said, folded = record.of(durable.attributes), summary.of(durable.attributes)
+    session = session_of(durable.stream.key)
+    archived = record.archived_at_ms(durable.attributes)
+    root = threads.Thread(
+        created_at_ms=durable.stream.created_at_ms,
+        updated_at_ms=max(durable.changed_ms, durable.stream.created_at_ms),
+        status=folded.status,
+        archived_at_ms=archived,
+    )
+    first = threads.primary(session)
+    shown = [_thread(first, root, None, session, said)]
+    for name, thread in threads.of(durable.attributes).items():
+        if name != first:
+            shown.append(_thread(name, thread, thread.parent or first, session, said))
+    return shown
+
+
+def _thread(
+    name: str, thread: threads.Thread, parent: str | None, session: str, said: Record
+) -> dict[str, object]:
+    agent = UNKNOWN_AGENT if said.agent == record.NULL else msgspec.json.decode(said.agent)
+    if thread.agent_name is not None:
+        agent = _called(agent, thread.agent_name)
+    return {
+        "id": name,
+        "type": "session_thread",
+        "session_id": session,
+        "agent": {key: value for key, value in agent.items() if key != "multiagent"},
+        "status": thread.status,
+        "parent_thread_id": parent,
+        "created_at": rfc3339(thread.created_at_ms),
+        "updated_at": rfc3339(thread.updated_at_ms),
+        "archived_at": None if thread.archived_at_ms is None else rfc3339(thread.archived_at_ms),
+        "stats": None,
+        "usage": None,
+        "workflow_run_id": None,
+    }
+
+
+def _called(agent: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an agent known by its name: the session's own, one that it may call, or neither."""
+    known = {}
+
+    def note(entry: dict[str, Any]) -> dict[str, Any]:
+        known[entry.get("name")] = entry
+        return entry
+
+    if agent.get("multiagent") is not None:
+        rosters.replaced(agent["multiagent"], note)
+    return agent if agent["name"] == name else known.get(name, {**UNKNOWN_AGENT, "name": name})
+
+
+def _stats(folded: Summary, created_ms: int, now_ms: int) -> dict[str, float]:
+    active = folded.active_ms
+    if folded.running_since_ms is not None:
+        active += max(0, now_ms - folded.running_since_ms)
+    ended = now_ms if folded.ended_ms is None else folded.ended_ms
+    return {"active_seconds": active / 1000, "duration_seconds": max(0, ended - created_ms) / 1000}
+
+
+def _usage(folded: Summary) -> dict[str, object]:
+    usage = folded.usage
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cache_read_input_tokens,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_5m_tokens,
+            "ephemeral_1h_input_tokens": usage.cache_1h_tokens,
+        },
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, object]:
+    return {
+        "type": "outcome_evaluation",
+        "outcome_id": outcome.id,
+        "description": outcome.description,
+        "result": outcome.result,
+        "iteration": outcome.iteration,
+        "completed_at": outcome.completed_at,
+        "explanation": outcome.explanation,
+    }

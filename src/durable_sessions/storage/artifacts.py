@@ -1,0 +1,95 @@
+"""Artifacts: large payloads in the bucket, by workspace and digest.
+
+An artifact is two objects, its bytes and what is known of them. The second is created last, so an
+artifact exists, whole and durable, from the moment that this one does.
+"""
+
+import asyncio
+
+import msgspec
+
+from durable_sessions.bucket.fetch import digest as sha256
+from durable_sessions.bucket.fetch import fetch_object
+from durable_sessions.bucket.layout import ARTIFACT_ABOUT, ARTIFACTS, artifact_path
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.clock import Clock
+from durable_sessions.errors import (
+    ArtifactMismatchError,
+    ArtifactNotFoundError,
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
+from durable_sessions.storage.quotas import Quotas
+from durable_sessions.streams.state import State
+
+
+class ArtifactInfo(msgspec.Struct, frozen=True):
+    """What is known of an artifact; the first who stored it said so."""
+
+    bytes: int
+    content_type: str
+    created_at_ms: int
+
+
+class Artifacts:
+    """Stores and gives back artifacts; one workspace never learns what another has."""
+
+    def __init__(self, bucket: ObjectStore, state: State, quotas: Quotas, clock: Clock) -> None:
+        self._bucket = bucket
+        self._state = state
+        self._quotas = quotas
+        self._clock = clock
+
+    async def count(self) -> None:
+        """Count for the quotas what is stored already."""
+        for info in await self._bucket.list(ARTIFACTS):
+            _, workspace, *_ = info.path.split("/")
+            if not info.path.endswith(ARTIFACT_ABOUT):
+                self._quotas.count_artifact(workspace, info.size)
+
+    async def find(self, workspace: str, digest: str) -> ArtifactInfo:
+        """Return what is known of an artifact, or say that there is none."""
+        path = artifact_path(workspace, digest) + ARTIFACT_ABOUT
+        try:
+            return msgspec.json.decode(await self._bucket.get(path), type=ArtifactInfo)
+        except ObjectNotFoundError:
+            raise ArtifactNotFoundError(digest=digest) from None
+        except msgspec.MsgspecError as error:
+            raise ObjectDamagedError(path=path, problem=str(error)) from error
+
+    async def read(self, workspace: str, digest: str, info: ArtifactInfo) -> bytes:
+        """Return the bytes of an artifact, checked against its digest."""
+        return await fetch_object(self._bucket, artifact_path(workspace, digest), info.bytes, digest)
+
+    async def store(
+        self, workspace: str, digest: str, data: bytes, content_type: str
+    ) -> tuple[ArtifactInfo, bool]:
+        """Store an artifact durably, unless it is there; return what is known of it, and if it is new."""
+        found = await asyncio.to_thread(sha256, data)
+        if found != digest:
+            raise ArtifactMismatchError(found=found, expected=digest)
+        try:
+            return await self.find(workspace, digest), False
+        except ArtifactNotFoundError:
+            pass
+        self._quotas.reserve(self._state, workspace, len(data))
+        info = ArtifactInfo(len(data), content_type, self._clock.now_ms())
+        try:
+            await self._write(artifact_path(workspace, digest), data, info)
+        except ObjectExistsError:  # somebody else has stored the same meanwhile
+            self._quotas.release(workspace, len(data))
+            return await self.find(workspace, digest), False
+        except BaseException:
+            self._quotas.release(workspace, len(data))
+            raise
+        return info, True
+
+    async def _write(self, path: str, data: bytes, info: ArtifactInfo) -> None:
+        try:
+            await self._bucket.create(path, data)
+        except ObjectExistsError:
+            # Left by one who did not come to the second object. It gets a name for good only if it is sound.
+            if await self._bucket.get(path) != data:
+                await self._bucket.put(path, data)
+        await self._bucket.create(path + ARTIFACT_ABOUT, msgspec.json.encode(info))

@@ -1,0 +1,98 @@
+"""Quotas: the most that one workspace may hold, looked at before anything is added to it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from durable_sessions.errors import QuotaExceededError
+from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamRemoved, Woken
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import SYSTEM_WORKSPACE
+
+Refused = Callable[[str, QuotaExceededError], None]
+
+
+class Quotas:
+    """The same bounds for every workspace; 0 is no bound. The server's own streams have none.
+
+    Bytes are those of records and of artifacts. What the server adds by itself, the events of wakes, is
+    counted but never refused. ``refused`` is told of each refusal.
+    """
+
+    def __init__(self, streams_max: int = 0, bytes_max: int = 0) -> None:
+        self._streams_max = streams_max
+        self._bytes_max = bytes_max
+        self._artifact_bytes: Counter[str] = Counter()
+        self.refused: Refused = lambda workspace, error: None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is any bound, so that usage has to be known."""
+        return bool(self._streams_max or self._bytes_max)
+
+    @property
+    def bytes_bounded(self) -> bool:
+        """Whether there is a bound on bytes, so that artifacts have to be counted."""
+        return bool(self._bytes_max)
+
+    def check(self, state: State, effects: Sequence[Effect]) -> None:
+        """Refuse effects that would take a workspace beyond a bound."""
+        streams: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        created: dict[int, str] = {}
+        for effect in effects:
+            if isinstance(effect, Appended):
+                number = effect.stream
+                sizes[created[number] if number in created else _workspace(state, number)] += len(effect.data)
+            elif isinstance(effect, StreamCreated):
+                created[effect.stream] = effect.workspace
+                streams[effect.workspace] += 1
+            elif isinstance(effect, StreamRemoved):
+                if not effect.soft:
+                    streams[_workspace(state, effect.stream)] -= 1
+            elif isinstance(effect, Woken):
+                return
+        for workspace, count in streams.items():
+            self._require_streams(state, workspace, count)
+        for workspace, size in sizes.items():
+            self._require_bytes(state, workspace, size)
+
+    def reserve(self, state: State, workspace: str, size: int) -> None:
+        """Count an artifact that is about to be stored, or refuse it."""
+        self._require_bytes(state, workspace, size)
+        self._artifact_bytes[workspace] += size
+
+    def release(self, workspace: str, size: int) -> None:
+        """Take back a reservation: nothing was stored."""
+        self._artifact_bytes[workspace] -= size
+
+    def count_artifact(self, workspace: str, size: int) -> None:
+        """Count an artifact that is there already."""
+        self._artifact_bytes[workspace] += size
+
+    def held_bytes(self, state: State, workspace: str) -> int:
+        """Return the bytes that a workspace holds, records and artifacts."""
+        records = 0 if state.usages is None else state.usages.of(workspace).record_bytes
+        return records + self._artifact_bytes[workspace]
+
+    def _require_streams(self, state: State, workspace: str, more: int) -> None:
+        if not self._streams_max or more <= 0 or workspace == SYSTEM_WORKSPACE or state.usages is None:
+            return
+        if state.usages.of(workspace).streams + more > self._streams_max:
+            self._refuse(workspace, self._streams_max, "streams", "workspace_streams")
+
+    def _require_bytes(self, state: State, workspace: str, more: int) -> None:
+        if not self._bytes_max or not more or workspace == SYSTEM_WORKSPACE:
+            return
+        if self.held_bytes(state, workspace) + more > self._bytes_max:
+            self._refuse(workspace, self._bytes_max, "stored bytes", "workspace_bytes")
+
+    def _refuse(self, workspace: str, most: int, what: str, setting: str) -> None:
+        error = QuotaExceededError(most=most, what=what, setting=setting)
+        self.refused(workspace, error)
+        raise error
+
+
+def _workspace(state: State, number: int) -> str:
+    stream = state.get_id(number)
+    assert stream is not None, "effects name streams that exist"
+    return stream.key.workspace

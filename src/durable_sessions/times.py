@@ -1,0 +1,29 @@
+"""Times as they are written in headers and JSON."""
+
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+
+_RFC3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+
+
+@lru_cache(maxsize=64)
+def rfc3339(at_ms: int) -> str:
+    """Return a time as text: UTC, with milliseconds."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+
+
+def parse_rfc3339(text: str) -> int | None:
+    """Return the milliseconds since the Unix epoch of an RFC 3339 time, None if it is not one."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return None
+    day, time, fraction, zone = match.groups()
+    try:
+        at = datetime.fromisoformat(f"{day}T{time}{'+00:00' if zone in 'Zz' else zone}").astimezone(UTC)
+        return int(at.timestamp()) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,263 @@
+"""The description is true: its examples work, and its routes are those of the application."""
+
+import ast
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from durable_sessions.http.errors import STATUS_BY_CODE
+from durable_sessions.http.message import Request, Response
+from durable_sessions.http.openapi.artifacts import EXAMPLE
+from durable_sessions.http.openapi.document import body_text, document, nouns
+from durable_sessions.http.openapi.parts import Call, Operation
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.log.disk import REAL_DISK
+from durable_sessions.settings import Settings
+from durable_sessions.testing.server import LocalServer
+
+pytestmark = pytest.mark.anyio
+
+DOCUMENT = document(DEFAULT_LIMITS)
+SECRET = "a-secret-of-the-tests"
+OPERATIONS = [operation for noun in nouns(DEFAULT_LIMITS) for operation in noun.operations]
+CALLS = [
+    pytest.param(operation, call, id=f"{operation.id}-{at}")
+    for operation in OPERATIONS
+    for at, call in enumerate(operation.calls)
+]
+HTTP = Path(__file__).parents[2] / "src" / "durable_sessions" / "http"
+METHODS = ("get", "put", "post", "delete", "head", "patch")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalServer]:
+    data = tmp_path_factory.mktemp("openapi") / "data"
+    settings = Settings(port=0, data=data, long_poll_seconds=0.05, api_key=SECRET)
+    running = LocalServer(settings, replace(DEFAULT_LIMITS, sse_seconds_max=0.2), None, REAL_DISK)
+    await running.start()
+    try:
+        yield running
+    finally:
+        await running.stop()
+
+
+@pytest.fixture
+async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
+    key = {"Authorization": f"Bearer {SECRET}"}
+    async with httpx2.AsyncClient(base_url=server.url, headers=key, timeout=10) as client:
+        yield client
+
+
+async def prepare(client: httpx2.AsyncClient, operation: Operation, call: Call) -> dict[str, str]:
+    """Make what an example is about, and return the ids that only the server can give."""
+    for session in ("build-41", "build-42"):
+        await client.delete(f"/v1/sessions/{session}")
+        if operation.id == "putSession" and call.status == 201 and session == "build-42":
+            continue
+        events = [
+            {"type": "user.message"},
+            {"type": "agent.tool_use", "id": "call-1", "name": "bash", "session_thread_id": "sthr_review"},
+        ]
+        if operation.id == "appendEvents":
+            events = events[:1]
+        await client.put(f"/v1/sessions/{session}", json={"initial_events": events})
+    await client.put("/v1/stream/wakes/summaries", headers={"Content-Type": "application/json"})
+    await client.delete("/v1/stream/__ds/subscriptions/summaries")
+    subscription = {"type": "pull-wake", "pattern": "agents/*", "wake_stream": "wakes/summaries"}
+    await client.put("/v1/stream/__ds/subscriptions/summaries", json=subscription)
+    await client.delete("/v1/stream/agents/build-42")
+    if operation.id != "createStream":
+        await client.put("/v1/stream/agents/build-42", json={"n": 0})
+    await client.put(
+        f"/v1/artifacts/{operation_example('sha256')}",
+        content=EXAMPLE,
+        headers={"Content-Type": "text/plain"},
+    )
+    found: dict[str, str] = {}
+    if "{resource_id}" in operation.path:
+        body = {"type": "file", "file_id": "f"}
+        found["resource_id"] = (await client.post("/v1/sessions/build-42/resources", json=body)).json()["id"]
+    if "{agent_id}" in operation.path:
+        found["agent_id"] = (await client.post("/v1/agents", json={"name": "a", "model": "m"})).json()["id"]
+    if "{environment_id}" in operation.path:
+        found["environment_id"] = (await client.post("/v1/environments", json={"name": "e"})).json()["id"]
+    if "{key_id}" in operation.path:
+        body = {"principal": "p", "role": "reader"}
+        found["key_id"] = (await client.post("/v1/keys", json=body)).json()["id"]
+    if "Bearer <token>" in call.headers.values():
+        claim = await client.post("/v1/stream/__ds/subscriptions/summaries/claim", json={"worker": "w"})
+        found |= {"<token>": claim.json()["token"], "<wake_id>": claim.json()["wake_id"]}
+    return found
+
+
+def operation_example(name: str) -> str:
+    return next(str(one.example) for op in OPERATIONS for one in op.parameters if one.name == name)
+
+
+@pytest.mark.parametrize(("operation", "call"), CALLS)
+async def test_examples_work(client: httpx2.AsyncClient, operation: Operation, call: Call) -> None:
+    found = await prepare(client, operation, call)
+    path = operation.path
+    for parameter in operation.parameters:
+        if parameter.place == "path":
+            value = found.get(parameter.name, str(parameter.example))
+            path = path.replace("{" + parameter.name + "}", quote(value, safe="/"))
+    headers = {
+        name: value.replace("<token>", found.get("<token>", "")) for name, value in call.headers.items()
+    }
+    content = None
+    if call.body is not None:
+        headers.setdefault("Content-Type", call.media_type)
+        content = body_text(call).replace("<wake_id>", found.get("<wake_id>", ""))
+    async with client.stream(
+        operation.method, path, params=dict(call.query), headers=headers, content=content
+    ) as answer:
+        if path.endswith("/stream"):  # goes on until the session ends
+            assert answer.status_code == call.status
+            assert answer.headers["content-type"] == "text/event-stream"
+            return
+        await answer.aread()
+    assert answer.status_code == call.status, answer.text
+    described = DOCUMENT["paths"][operation.path][operation.method]["responses"][str(answer.status_code)]
+    kinds = described["content"]
+    if answer.content and "*/*" not in kinds:
+        assert answer.headers["content-type"].partition(";")[0] in kinds
+    assert "request-id" in answer.headers
+
+
+def test_every_operation_has_an_example() -> None:
+    without = {operation.id for operation in OPERATIONS if not operation.calls}
+    assert without == {"callbackWake"}, (
+        "that one needs a webhook; tests/integration/test_subscriptions.py has it"
+    )
+
+
+def test_the_document_is_valid() -> None:
+    assert list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors()) == []
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [one["operationId"] for item in DOCUMENT["paths"].values() for one in item.values()]
+    assert len(names) == len(set(names))
+
+
+def test_every_code_that_a_client_can_meet_is_described() -> None:
+    at_start = {
+        "log_damaged",
+        "log_locked",
+        "log_version",
+        "archive_behind",
+        "archive_ahead",
+        "bucket_refused",
+    }
+    assert STATUS_BY_CODE.keys() - DOCUMENT["x-errors"].keys() <= {*at_start, "log_failed"}
+
+
+# Routes ---------------------------------------------------------------------------------
+
+
+def words() -> set[str]:
+    """Return the words that routing compares paths with: found in the source, so that none is forgotten."""
+    found: set[str] = set()
+    for file in HTTP.rglob("*.py"):
+        if "openapi" in file.parts:
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+                text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+                if len(text) < 60 and re.fullmatch(r"/?[a-z_][a-z0-9_./]*/?", text):
+                    found.update(part for part in text.split("/") if part)
+    return found
+
+
+def concrete(template: str) -> str:
+    sha256 = operation_example("sha256")
+    return re.sub(r"\{(\w+)\}", lambda one: sha256 if one[1] == "sha256" else "x", template)
+
+
+async def ask(server: LocalServer, method: str, path: str, *, key: bool = True) -> tuple[int, str]:
+    headers = {b"x-api-key": SECRET.encode()} if key else {}
+    answer = server.service.app(Request(method.upper().encode(), path.encode(), b"", headers, b""))
+    if isinstance(answer, Awaitable):
+        answer = await answer
+    if not isinstance(answer, Response):
+        with contextlib.suppress(AttributeError):
+            await answer.chunks.aclose()  # type: ignore[attr-defined]
+        return answer.status, ""
+    code = re.search(rb'"(?:error_)?code":"(\w+)"', answer.body)
+    return answer.status, "" if code is None else code[1].decode().lower()
+
+
+async def test_what_is_described_is_served_and_no_other_method(server: LocalServer) -> None:
+    for template, item in DOCUMENT["paths"].items():
+        for method in METHODS:
+            _, code = await ask(server, method, concrete(template))
+            if method in item:
+                assert code not in ("route_not_found", "method_not_allowed"), (method, template)
+            else:
+                assert code in ("method_not_allowed", "route_not_found"), (method, template)
+        status, _ = await ask(server, "options", concrete(template), key=False)
+        assert ("options" in item) == (status == 204), template
+
+
+async def test_what_is_served_is_described(server: LocalServer) -> None:
+    """Try every word of the source behind every beginning of a path that is described."""
+    vocabulary = words()
+    anything = ("{path}", "{sha256}", "{key_id}")  # what follows is all one name
+    described = [path for path in DOCUMENT["paths"] if not path.endswith(anything)]
+    begins = {"/".join(path.split("/")[:end]) for path in described for end in range(1, path.count("/") + 2)}
+    served = [re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))) for path in DOCUMENT["paths"]]
+    for begin in sorted(begins - {"/v1/stream"}):
+        await asyncio.sleep(0)
+        for word in vocabulary:
+            path = concrete(f"{begin}/{word}")
+            if any(one.fullmatch(path) for one in served):
+                continue
+            for method in METHODS[:4]:
+                status, code = await ask(server, method, path)
+                assert code in ("route_not_found", "method_not_allowed"), (method, path, status)
+
+
+async def test_pages_need_no_key_and_nothing_from_elsewhere(server: LocalServer) -> None:
+    async with httpx2.AsyncClient(base_url=server.url) as anybody:
+        assert (await anybody.get("/openapi.json")).json()["openapi"] == "3.1.0"
+        page = await anybody.get("/docs")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", page.text)
+        assert re.findall(r'href="#([\w-]+)"', page.text)
+        for target in set(re.findall(r'href="#([\w-]+)"', page.text)):
+            assert f'id="{target}"' in page.text
+        assert (await anybody.get("/")).json()["docs"] == "/docs"
+        assert 'href="/docs"' in (await anybody.get("/", headers={"Accept": "text/html"})).text
+        assert (await anybody.post("/docs")).status_code == 405
+
+
+def resolved(part: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in part:
+        _, _, group, name = part["$ref"].split("/")
+        part = DOCUMENT["components"][group][name]
+    return part
+
+
+def test_refusals_have_the_status_of_their_code() -> None:
+    for item in DOCUMENT["paths"].values():
+        for one in item.values():
+            for status, answer in one["responses"].items():
+                if int(status) >= 400 and resolved(answer)["description"].startswith("`"):
+                    for code in re.findall(r"`(\w+)`", resolved(answer)["description"]):
+                        assert STATUS_BY_CODE[code] == int(status)

@@ -1,0 +1,30 @@
+"""Keys for tests: made over HTTP, as their users make them."""
+
+from typing import Any
+
+import httpx2
+
+BOOTSTRAP = "bootstrap-key-of-the-tests"
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+async def make_key(
+    url: str, role: str, workspace: str | None = None, *, by: str = BOOTSTRAP, **more: Any
+) -> dict[str, Any]:
+    """Create a key and return what the server says of it, the secret included."""
+    body = {"principal": f"{role}-of-{workspace}", "role": role, **more}
+    if workspace is not None:
+        body["workspace"] = workspace
+    async with httpx2.AsyncClient(base_url=url, headers=bearer(by)) as client:
+        answer = await client.post("/v1/keys", json=body)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def make_secret(url: str, role: str, workspace: str | None = None, **more: Any) -> str:
+    """Create a key and return its secret."""
+    return str((await make_key(url, role, workspace, **more))["secret"])

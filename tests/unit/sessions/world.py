@@ -1,0 +1,87 @@
+"""Sessions over a bucket in memory, driven by hand."""
+
+from typing import Any
+
+import msgspec
+
+from durable_sessions.ids import RandomIds
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import drafts
+from durable_sessions.sessions.append import Batch, Stored
+from durable_sessions.sessions.event_ids import body_check, names_of
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.bucket_archive import BucketArchive
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.maintenance import Maintenance
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.stream import Key, Producer
+from tests.unit.storage.world import World
+
+Event = dict[str, Any]
+
+
+class SessionWorld(World):
+    """Everything below the faces; records are read from the bucket once they are flushed."""
+
+    sessions: Sessions
+
+    async def open(self) -> "SessionWorld":
+        self.archive = await BucketArchive.open(
+            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits, names_of
+        )
+        self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
+        self.maintenance = Maintenance(self.archive, self.clock, self.limits)
+        self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits)
+        return self
+
+    async def send(self, session: str, *events: Event, **options: Any) -> Stored:
+        """Append events to a session."""
+        return await self.sessions.append(key(session), batch(self.limits, *events, **options), 0)
+
+    def find(self, session: str) -> DurableStream:
+        """Return a session as its readers see it."""
+        return self.sessions.find(key(session))
+
+    async def events(self, session: str) -> list[Event]:
+        """Return all events of a session."""
+        durable = self.find(session)
+        page = await self.sessions.events.page(durable, 0, durable.tail, 1_000_000)
+        return decoded(page.data)
+
+
+def batch(
+    limits: Limits,
+    *events: Event,
+    idempotency: str | None = None,
+    producer: tuple[str, int, int] | None = None,
+    seq: str | None = None,
+    close: bool = False,
+    if_tail: int | None = None,
+    creates: bool = True,
+    actor: str = "me",
+) -> Batch:
+    """Return a request to append, as the face makes it of a body and headers."""
+    body = msgspec.json.encode(list(events))
+    terms = Append(
+        body,
+        "application/json",
+        None if producer is None else Producer(*producer),
+        seq,
+        close,
+        None if if_tail is None else frozenset({if_tail}),
+    )
+    made = drafts.parse(body, limits) if events else []
+    check = 0 if idempotency is None else body_check(body)
+    return Batch(made, actor, terms, idempotency, check, creates)
+
+
+def key(session: str) -> Key:
+    """Return what names a session."""
+    return session_key("default", session)
+
+
+def decoded(data: bytes) -> list[Event]:
+    """Return events that are joined by commas."""
+    events: list[Event] = msgspec.json.decode(b"[%b]" % data)
+    return events
