@@ -5,7 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup serve test lint bench clean
+SOAK_MINUTES ?= 30
+
+.PHONY: setup serve test soak lint bench clean
 
 setup: $(VENV)/.dev
 
@@ -26,7 +28,14 @@ serve: $(VENV)/.runtime
 	$(BIN)/durable-sessions serve
 
 test: setup lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
+
+# The suites that look for lost data and unserved clients, each for SOAK_MINUTES: make soak SOAK_MINUTES=600
+soak: setup
+	$(BIN)/python -m durable_sessions.testing.simulation --minutes $(SOAK_MINUTES)
+	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 / 16 + 1 )) \
+		$(BIN)/pytest tests/chaos -o tmp_path_retention_policy=failed
+	HOSTILE_ROUNDS=$(SOAK_MINUTES) HOSTILE_SEED=$$(date +%s) $(BIN)/pytest tests/hostile
 
 lint: setup
 	$(BIN)/ruff check .
