@@ -10,6 +10,7 @@ import re
 import zlib
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 
 from durable_sessions.bucket.records import AppendRun
@@ -22,7 +23,12 @@ _STORED_ID = re.compile(rb'\{"id":"([^"\\]+)",(?:"request_key":"_([\w-]{22})([0-
 
 def tag(stream: Stream) -> str:
     """Return the part of an id that tells a stream apart from all others."""
-    return blake2b(f"{stream.id}:{stream.created_at_ms}".encode(), digest_size=6).hexdigest()
+    return _tag(stream.id, stream.created_at_ms)
+
+
+@lru_cache(maxsize=16_384)
+def _tag(number: int, created_at_ms: int) -> str:
+    return blake2b(f"{number}:{created_at_ms}".encode(), digest_size=6).hexdigest()
 
 
 def event_id(stream_tag: str, position: int, suffix: str = "") -> str:
