@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Required, TypedDict
 
 from bench import disk, load, postgres, redis, reference, server
 from bench.figures import Figures, Result, Row, interleave
@@ -18,7 +19,17 @@ MANY, ONE, BATCH, SINGLE = (
     f"{CONNECTIONS} connections, {BATCH_EVENTS} events per request",
     "1 connection",
 )
-LOADS = {
+
+
+class Load(TypedDict, total=False):
+    """What ``load.appends`` is told of a load."""
+
+    connections: Required[int]
+    streams: Required[int]
+    events: int
+
+
+LOADS: dict[str, Load] = {
     MANY: {"connections": CONNECTIONS, "streams": STREAMS},
     ONE: {"connections": CONNECTIONS, "streams": 1},
     BATCH: {"connections": CONNECTIONS, "streams": STREAMS, "events": BATCH_EVENTS},

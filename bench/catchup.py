@@ -116,11 +116,16 @@ def _verify(url: str, path: str, count: int) -> None:
 def _passes(
     url: str, turn: Iterator[str], count: int, seconds: float, before: Callable[[], None] = lambda: None
 ) -> Callable[[], Figures]:
-    return lambda: _timed_passes(url, turn, count, seconds, before)
+    return lambda: timed_passes(url, turn, count, seconds, before)
 
 
-def _timed_passes(
-    url: str, turn: Iterator[str], count: int, seconds: float, before: Callable[[], None]
+def timed_passes(
+    url: str,
+    turn: Iterator[str],
+    count: int,
+    seconds: float,
+    before: Callable[[], None] = lambda: None,
+    query: str = "",
 ) -> Figures:
     """Read again and again for so long; only the reading is timed."""
     spent, passes, size, requests = 0.0, 0, 0, 0
@@ -128,7 +133,7 @@ def _timed_passes(
         while spent < seconds:
             before()
             begin = time.perf_counter()
-            done = reader.catch_up(next(turn))
+            done = reader.catch_up(next(turn), query)
             spent += time.perf_counter() - begin
             passes, size, requests = passes + 1, size + done.body_bytes, requests + done.requests
     return {
@@ -149,7 +154,7 @@ def _cold_passes(
     least_blocks: float,
 ) -> Figures:
     missed = server.metrics()["block_cache_misses_total"]
-    figures = _timed_passes(server.url, turn, count, seconds, before)
+    figures = timed_passes(server.url, turn, count, seconds, before)
     blocks = (server.metrics()["block_cache_misses_total"] - missed) / figures["passes"]
     if blocks < least_blocks:
         say(f"WARNING: only {blocks:.1f} blocks per pass came from the bucket")

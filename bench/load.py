@@ -19,7 +19,7 @@ wrk.body = [==[%(body)s]==]
 wrk.headers["Content-Type"] = "application/json"
 request = function()
   n = n + %(stride)d
-  return wrk.format(nil, "%(prefix)s" .. (n %% %(streams)d))
+  return wrk.format(nil, "%(prefix)s" .. (n %% %(streams)d) .. "%(suffix)s")
 end
 """
 _STRIDE = 7919
@@ -27,10 +27,20 @@ _STRIDE = 7919
 _MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
-def appends(url: str, *, connections: int, seconds: float, streams: int, events: int = 1) -> Figures:
-    """Append JSON events to the streams ``bench-N``, from several connections at once."""
+def appends(
+    url: str,
+    *,
+    connections: int,
+    seconds: float,
+    streams: int,
+    events: int = 1,
+    prefix: str = PREFIX,
+    suffix: str = "",
+) -> Figures:
+    """Append JSON events to the streams ``bench-N``, or to what else is named so, from many connections."""
     body = EVENT if events == 1 else "[" + ",".join([EVENT] * events) + "]"
-    values: dict[str, object] = {"body": body, "prefix": PREFIX, "streams": streams, "stride": _STRIDE}
+    values: dict[str, object] = {"body": body, "prefix": prefix, "suffix": suffix, "streams": streams}
+    values["stride"] = _STRIDE
     values["first"] = random.randrange(streams)
     figures = _run(url, _APPEND % values, connections=connections, seconds=seconds)
     return {**figures, "events_per_second": figures["requests_per_second"] * events}

@@ -32,11 +32,11 @@ class Reader:
         self._file.close()
         self._socket.close()
 
-    def catch_up(self, path: str) -> Pass:
+    def catch_up(self, path: str, query: str = "") -> Pass:
         """Read a stream by following ``Stream-Next-Offset`` until the answer says that it is up to date."""
         offset, size, requests = "-1", 0, 0
         while True:
-            headers, length = self.get(f"{path}?offset={offset}")
+            headers, length = self.get(f"{path}?{query}offset={offset}")
             size += length
             requests += 1
             if headers.get(b"stream-up-to-date") == b"true":

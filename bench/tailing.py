@@ -81,12 +81,13 @@ def run(place: Place, options: Options) -> Part:
 
 
 def _tail(process: Process, url: str, count: int, seconds: float) -> Callable[[], Figures]:
-    return lambda: _measure(process, url, count, seconds)
+    return lambda: measure(process, url, count, seconds)
 
 
-def _measure(process: Process, url: str, count: int, seconds: float) -> Figures:
+def measure(process: Process, url: str, count: int, seconds: float, path: str = PATH) -> Figures:
+    """Return what subscribers see of one writer's events."""
     client = subprocess.Popen(
-        [sys.executable, "-m", "bench.subscribers", url + PATH, str(count)],
+        [sys.executable, "-m", "bench.subscribers", url + path, str(count)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -96,7 +97,7 @@ def _measure(process: Process, url: str, count: int, seconds: float) -> Figures:
         ready = client.stdout.readline()
         assert ready == "ready\n", f"the subscribers did not get ready: {ready!r}"
         cpu, begin = process.cpu_seconds(), time.monotonic()
-        took = sorted(_write(url, seconds))
+        took = sorted(_write(url, path, seconds))
         spent = time.monotonic() - begin
         share = (process.cpu_seconds() - cpu) / spent
         said, _ = client.communicate(f"{len(took)}\n", timeout=RUN_SECONDS_MAX + LATE_SECONDS_MAX)
@@ -107,7 +108,7 @@ def _measure(process: Process, url: str, count: int, seconds: float) -> Figures:
     return {**json.loads(said), **append, "server_cpu_percent": 100 * share}
 
 
-def _write(url: str, seconds: float) -> list[float]:
+def _write(url: str, path: str, seconds: float) -> list[float]:
     """Send one event at each tick, and return what each append took in milliseconds.
 
     A server that keeps the writer waiting gets twice the time, and fewer events if that is not enough.
@@ -120,7 +121,7 @@ def _write(url: str, seconds: float) -> list[float]:
             due_ns = start_ns + number * 1_000_000_000 // EVENTS_PER_SECOND
             time.sleep(max(0.0, (due_ns - time.time_ns()) / 1e9))
             begin, now_ns = time.perf_counter(), time.time_ns()
-            writer.post(PATH, b'{"type":"agent.message","sent_ns":%d,"text":"%b"}' % (now_ns, b"x" * 190))
+            writer.post(path, b'{"type":"agent.message","sent_ns":%d,"text":"%b"}' % (now_ns, b"x" * 190))
             took.append((time.perf_counter() - begin) * 1000)
             if time.monotonic() > deadline:
                 break

@@ -13,7 +13,9 @@ from durable_sessions.http.headers import base_url
 from durable_sessions.http.message import Answer, Request
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.paths import STREAM_ROOT
+from durable_sessions.http.sessions.events import is_strict
 from durable_sessions.http.sessions.face import SessionsFace
+from durable_sessions.http.sessions.refusals import refusal
 from durable_sessions.http.streams import StreamsFace
 from durable_sessions.http.subscriptions import SubscriptionRoutes
 
@@ -57,7 +59,8 @@ class Application:
                 return self._streams.handle(request, self._auth.caller(request))
             return self._other(request)
         except DurableSessionsError as error:
-            return error_response(error)
+            # Anthropic's SDKs ask for more than we serve, and should understand that.
+            return refusal(error, request) if is_strict(request) else error_response(error)
 
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
         if self._sessions.serves(request.path):
