@@ -2,13 +2,14 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from typing import Any
 
 import structlog
 
 from durable_sessions.http.faults import close_iterator, internal_error
-from durable_sessions.http.message import Answer, Request, Response, StreamingResponse
+from durable_sessions.http.message import Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.http.parsing import STOPPED
 from durable_sessions.http.reader import RequestReader
 from durable_sessions.http.state import ServerState
@@ -94,11 +95,27 @@ class Answerer(RequestReader):
 
     def _start(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
         self._blocked |= RUNNING
-        if isinstance(answer, asyncio.Future):
+        if type(answer) is Later:
+            self._running = answer.future
+            answer.future.add_done_callback(partial(self._later_done, flags, answer.respond))
+        elif isinstance(answer, asyncio.Future):
             self._running = answer
             answer.add_done_callback(partial(self._future_done, flags))
         else:
             self._running = self._loop.create_task(self._run(answer, flags))
+
+    def _later_done(
+        self, flags: int, respond: Callable[[asyncio.Future[Any]], Response], future: asyncio.Future[Any]
+    ) -> None:
+        if self._blocked & CLOSED:
+            if not future.cancelled():
+                future.exception()  # nobody is left to be told
+            return
+        try:
+            response = respond(future)
+        except (Exception, asyncio.CancelledError) as error:
+            response = self._internal_error(error)
+        self._finish(response, flags)
 
     def _future_done(self, flags: int, future: asyncio.Future[Answer]) -> None:
         try:

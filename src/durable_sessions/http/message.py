@@ -1,6 +1,8 @@
 """What a request and an answer are, whichever server carries them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import Generic, TypeVar
 
 Header = tuple[bytes, bytes]
 
@@ -55,6 +57,29 @@ class StreamingResponse:
         self.status = status
         self.headers = headers
         self.chunks = chunks
+
+
+T = TypeVar("T")
+
+
+class Later(Generic[T]):
+    """An answer that is made of a future's result; without a task of its own, because appends are many.
+
+    ``respond`` is given the future when it is done, and never raises.
+    """
+
+    __slots__ = ("future", "respond")
+
+    def __init__(
+        self, future: "asyncio.Future[T]", respond: Callable[["asyncio.Future[T]"], Response]
+    ) -> None:
+        self.future = future
+        self.respond = respond
+
+    def __await__(self) -> Generator[object, None, Response]:
+        """Wait for the future and return the answer."""
+        yield from asyncio.wait([self.future]).__await__()
+        return self.respond(self.future)
 
 
 Answer = Response | StreamingResponse

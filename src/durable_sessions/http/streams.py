@@ -1,5 +1,6 @@
 """The strict Durable Streams face: ``/v1/stream/{path}``."""
 
+import asyncio
 from collections.abc import Awaitable
 
 from durable_sessions.errors import (
@@ -11,13 +12,14 @@ from durable_sessions.errors import (
 from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.errors import error_response
-from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import stream_key
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions.strict import SessionStreams
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams import offsets
+from durable_sessions.streams.append import AppendResult
 from durable_sessions.streams.create import Created
 from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
@@ -80,23 +82,19 @@ class StreamsFace:
             return self._delete(request, caller)
         raise MethodNotAllowedError(allow=ALLOW)
 
-    async def _append(self, request: Request, caller: Caller) -> Answer:
+    def _append(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        key = stream_key(caller.workspace, request.path)
+        if self._sessions.holds(key):
+            return self._append_to_session(request, caller, key)
+        appended = self._partition.append(key, headers.parse_append(request, self._limits))
+        return Later(appended, _appended if request.body else _closed)
+
+    async def _append_to_session(self, request: Request, caller: Caller, key: Key) -> Answer:
         try:
-            key = stream_key(caller.workspace, request.path)
-            if self._sessions.holds(key):
-                result = await self._sessions.append(request, caller, key)
-            else:
-                result = await self._partition.append(key, headers.parse_append(request, self._limits))
+            result = await self._sessions.append(request, caller, key)
         except DurableSessionsError as error:
             return error_response(error)
-        fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
-        if result.closed:
-            fields.append(_CLOSED)
-        producer = result.producer
-        if producer is None:
-            return Response(204, fields)
-        fields += [(b"Producer-Epoch", b"%d" % producer.epoch), (b"Producer-Seq", b"%d" % producer.seq)]
-        return Response(204 if result.duplicate or not request.body else 200, fields)
+        return _acknowledgement(result, with_data=bool(request.body))
 
     def _read(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         try:
@@ -179,3 +177,30 @@ class StreamsFace:
             return answered
         except DurableSessionsError as error:
             return error_response(error)
+
+
+def _appended(future: "asyncio.Future[AppendResult]") -> Response:
+    """Answer an append with data when it is durable, or refused."""
+    try:
+        return _acknowledgement(future.result(), with_data=True)
+    except DurableSessionsError as error:
+        return error_response(error)
+
+
+def _closed(future: "asyncio.Future[AppendResult]") -> Response:
+    """Answer an append without data, which closes a stream."""
+    try:
+        return _acknowledgement(future.result(), with_data=False)
+    except DurableSessionsError as error:
+        return error_response(error)
+
+
+def _acknowledgement(result: AppendResult, *, with_data: bool) -> Response:
+    fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
+    if result.closed:
+        fields.append(_CLOSED)
+    producer = result.producer
+    if producer is None:
+        return Response(204, fields)
+    fields += [(b"Producer-Epoch", b"%d" % producer.epoch), (b"Producer-Seq", b"%d" % producer.seq)]
+    return Response(204 if result.duplicate or not with_data else 200, fields)

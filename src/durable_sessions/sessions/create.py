@@ -51,7 +51,7 @@ def decide(
     stream = Stream.of(created)
     if said != record.EMPTY:
         document = encode(said, limits)
-        stream.attributes[record.SESSION] = document
+        stream.attributes = {record.SESSION: document}
         effects.append(StreamDescribed(created.stream, now_ms, {record.SESSION: document}))
     if request.drafts or request.closed:
         terms = Append(b"", append.JSON, close=request.closed)

@@ -69,8 +69,8 @@ class Sessions:
     def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
         """Append events durably, all or nothing."""
         self.partition.admit(body_bytes)
-        return self.partition.commit_on(
-            (key,), lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids)
+        return self.partition.commit(
+            lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids), (key,)
         )
 
     def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[bool]":
@@ -78,31 +78,31 @@ class Sessions:
         self.partition.admit(body_bytes)
         source = request.fork
         keys = (key,) if source is None else (key, Key(key.workspace, source.source))
-        return self.partition.commit_on(
-            keys, lambda state, now: create.decide(state, key, request, now, self._limits, self._ids)
+        return self.partition.commit(
+            lambda state, now: create.decide(state, key, request, now, self._limits, self._ids), keys
         )
 
     def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[None]":
         """Change durably what is said of a session."""
-        return self.partition.commit_on(
-            (key,), lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids)
+        return self.partition.commit(
+            lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids), (key,)
         )
 
     def archive(self, key: Key, by: By) -> "asyncio.Future[None]":
         """Archive a session durably."""
-        return self.partition.commit_on(
-            (key,), lambda state, now: change.archive(state, key, by, now, self._limits, self._ids)
+        return self.partition.commit(
+            lambda state, now: change.archive(state, key, by, now, self._limits, self._ids), (key,)
         )
 
     def archive_thread(self, key: Key, thread: str) -> "asyncio.Future[threads.Thread | None]":
         """Archive a thread durably."""
-        return self.partition.commit_on(
-            (key,), lambda state, now: change.archive_thread(state, key, thread, now)
+        return self.partition.commit(
+            lambda state, now: change.archive_thread(state, key, thread, now), (key,)
         )
 
     def delete(self, key: Key, by: By) -> "asyncio.Future[None]":
         """Delete a session durably."""
-        return self.partition.commit_on((key,), lambda state, now: change.delete(state, key, by, now))
+        return self.partition.commit(lambda state, now: change.delete(state, key, by, now), (key,))
 
     def list(
         self,

@@ -4,7 +4,7 @@ import asyncio
 
 from durable_sessions.storage.index import RecordIndex
 from durable_sessions.storage.memory import HotRecords
-from durable_sessions.streams.stream import Stream
+from durable_sessions.streams.stream import NO_ATTRIBUTES, Stream
 
 
 class DurableStream:
@@ -42,7 +42,7 @@ class DurableStream:
         self.flushed = stream.base
         self.closed = False
         self.removed = False
-        self.attributes: dict[str, bytes] = {}
+        self.attributes = NO_ATTRIBUTES
         self.changed_ms = stream.created_at_ms
         self.record_bytes = 0
         self.changed_at = 0
@@ -58,7 +58,7 @@ class DurableStream:
         durable.tail = durable.flushed = stream.tail
         durable.closed = stream.closed
         durable.removed = stream.soft_deleted
-        durable.attributes = dict(stream.attributes)
+        durable.attributes = stream.attributes
         durable.changed_ms = stream.changed_at_ms
         durable.record_bytes = stream.record_bytes
         return durable

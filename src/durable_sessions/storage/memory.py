@@ -64,13 +64,13 @@ class HotRecords:
 
     def append(self, first: int, data: bytes, lengths: tuple[int, ...]) -> int:
         """Add records and return how much memory that took."""
-        if not self.blocks or len(self.blocks[-1].data) >= BLOCK_BYTES:
-            self.blocks.append(Block(first, json=self.json))
-            before = 0
-        else:
-            before = self.blocks[-1].cost
-        self.blocks[-1].append(data, lengths)
-        return self.blocks[-1].cost - before
+        took = len(data) + 4 * len(lengths)
+        blocks = self.blocks
+        if not blocks or len(blocks[-1].data) >= BLOCK_BYTES:
+            blocks.append(Block(first, json=self.json))
+            took += _BLOCK_OVERHEAD_BYTES
+        blocks[-1].append(data, lengths)
+        return took
 
     def holds(self, position: int) -> bool:
         """Say whether the record at this position is in memory (it must exist)."""

@@ -114,17 +114,24 @@ class Partition:
 
     # Writing ----------------------------------------------------------------------------
 
-    def commit(self, decide: Callable[[State, int], tuple[Sequence[Effect], T]]) -> "asyncio.Future[T]":
+    def commit(
+        self, decide: Callable[[State, int], tuple[Sequence[Effect], T]], on: Sequence[Key] = ()
+    ) -> "asyncio.Future[T]":
         """Decide against the tip now; the future ends when that, and all before it, is durable.
 
-        A refusal, too, is given only then: it may rest on something not yet durable.
+        A refusal, too, is given only then: it may rest on something not yet durable. If one of the
+        streams that it is ``on`` has expired, that is made durable first: so it stays gone once
+        somebody was told so, even if the clock is set back.
         """
         self.committer.require_running()
+        now_ms = self._clock.now_ms()
         try:
-            decided, result = decide(self.state, self._clock.now_ms())
+            decided, result = decide(self.state, now_ms)
             if self._quotas is not None:
                 self._quotas.check(self.state, decided)
         except DurableSessionsError as error:
+            for key in on:
+                self._expire(key, now_ms)
             return self._refuse(error)
         for effect in decided:
             self.state.apply(effect)
@@ -137,8 +144,8 @@ class Partition:
         """
         self.admit(len(request.body))
         keys = (key,) if request.fork is None else (key, Key(key.workspace, request.fork.source))
-        return self.commit_on(
-            keys, lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end)
+        return self.commit(
+            lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end), keys
         )
 
     async def anchor_end(self, key: Key, fork: Fork) -> int | None:
@@ -151,28 +158,11 @@ class Partition:
     def append(self, key: Key, request: Append) -> "asyncio.Future[AppendResult]":
         """Append durably, all or nothing, exactly once if the request names its producer."""
         self.admit(len(request.body))
-        return self.commit_on(
-            (key,), lambda state, now: append.decide(state, key, request, now, self._limits)
-        )
+        return self.commit(lambda state, now: append.decide(state, key, request, now, self._limits), (key,))
 
     def delete(self, key: Key) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""
-        return self.commit_on((key,), lambda state, now: (lifetime.delete(state, key, now), None))
-
-    def commit_on(
-        self, keys: Sequence[Key], decide: Callable[[State, int], tuple[Sequence[Effect], T]]
-    ) -> "asyncio.Future[T]":
-        """Commit what is decided on streams; one that has expired is removed first.
-
-        So it stays gone once somebody was told so, even if the clock is set back.
-        """
-
-        def decided(state: State, now_ms: int) -> tuple[Sequence[Effect], T]:
-            for key in keys:
-                self._expire(key, now_ms)
-            return decide(state, now_ms)
-
-        return self.commit(decided)
+        return self.commit(lambda state, now: (lifetime.delete(state, key, now), None), (key,))
 
     def settled(self) -> "asyncio.Future[None]":
         """Return a future that ends when everything decided so far is durable."""

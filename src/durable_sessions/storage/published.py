@@ -14,7 +14,7 @@ from durable_sessions.log import Extent
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.memory import MemoryTier
 from durable_sessions.streams.effects import Appended, Effect, StreamDescribed, StreamRemoved, StreamTouched
-from durable_sessions.streams.state import describe
+from durable_sessions.streams.state import described
 from durable_sessions.streams.stream import Key, Stream
 
 
@@ -104,19 +104,23 @@ class PublishedStreams:
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         """Show a change that has become durable; effects on subscriptions have nothing to show."""
-        if not isinstance(effect, Appended | StreamRemoved | StreamTouched | StreamDescribed):
+        if type(effect) is Appended:
+            durable = self.by_id.get(effect.stream)
+            if durable is not None:  # else it was created and removed again before anyone could see it
+                durable.changed_at = extent.position
+                self._append(durable, effect, extent, encoded)
+            return
+        if not isinstance(effect, StreamRemoved | StreamTouched | StreamDescribed):
             return
         durable = self.by_id.get(effect.stream)
-        if durable is None:  # it was created and removed again before anyone could see it
+        if durable is None:
             return
         durable.changed_at = extent.position
-        if isinstance(effect, Appended):
-            self._append(durable, effect, extent, encoded)
-        elif isinstance(effect, StreamRemoved):
+        if isinstance(effect, StreamRemoved):
             self._remove(durable, extent, soft=effect.soft)
         elif isinstance(effect, StreamDescribed):
             durable.changed_ms = max(durable.changed_ms, effect.at_ms)
-            describe(durable.attributes, effect)
+            durable.attributes = described(durable.attributes, effect)
 
     def _append(self, durable: DurableStream, effect: Appended, extent: Extent, encoded: bytes) -> None:
         if effect.data:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from durable_sessions.streams.stream import Key, Producer, Stream
+from durable_sessions.streams.stream import NO_ATTRIBUTES, Key, Producer, Stream
 
 
 class StoredStream(msgspec.Struct, frozen=True, array_like=True):
@@ -90,7 +90,7 @@ def decode(data: bytes) -> Stream:
         last_seq=stored.last_seq,
         soft_deleted=stored.soft_deleted,
         producers=dict(stored.producers),
-        attributes=dict(stored.attributes),
+        attributes=stored.attributes or NO_ATTRIBUTES,
         record_bytes=stored.record_bytes,
         named=stored.named,
         changed_at_ms=stored.recorded_at_ms if stored.changed_at_ms is None else stored.changed_at_ms,

@@ -172,7 +172,7 @@ class State:
         stream = self._existing(effect.stream)
         stream.changed_at_ms = max(stream.changed_at_ms, effect.at_ms)
         self._touch(stream, effect.at_ms)
-        describe(stream.attributes, effect)
+        stream.attributes = described(stream.attributes, effect)
 
     @staticmethod
     def _touch(stream: Stream, at_ms: int) -> None:
@@ -206,10 +206,7 @@ class State:
             self.usages.removed(stream)
 
 
-def describe(attributes: dict[str, bytes], effect: StreamDescribed) -> None:
-    """Carry out on attributes what an effect says of them."""
-    for name, value in effect.attributes.items():
-        if value is None:
-            attributes.pop(name, None)
-        else:
-            attributes[name] = value
+def described(attributes: dict[str, bytes], effect: StreamDescribed) -> dict[str, bytes]:
+    """Return attributes after what an effect says of them."""
+    changed = {**attributes, **effect.attributes}
+    return {name: value for name, value in changed.items() if value is not None}

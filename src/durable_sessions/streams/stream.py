@@ -30,6 +30,10 @@ class Producer(NamedTuple):
     seq: int
 
 
+NO_ATTRIBUTES: dict[str, bytes] = {}
+"""Shared by all streams that have none: attributes are replaced as a whole, never changed in place."""
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """Everything that decisions about one stream depend on.
@@ -63,7 +67,7 @@ class Stream:
     held: bool = False
     idle_ms: int | None = None
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
-    attributes: dict[str, bytes] = field(default_factory=dict)
+    attributes: dict[str, bytes] = field(default_factory=lambda: NO_ATTRIBUTES)
     record_bytes: int = 0
     named: int = 0
     names: dict[str, Name] | None = None
