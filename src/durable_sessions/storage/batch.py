@@ -21,6 +21,16 @@ def decode_one(encoded: bytes) -> Effect:
     return effect
 
 
+def effects_of(batch: bytes) -> Iterator[Effect]:
+    """Yield each effect of a batch."""
+    view = memoryview(batch)
+    at = 0
+    while at < len(batch):
+        begin = at + _LENGTH.size
+        at = begin + _LENGTH.unpack_from(batch, at)[0]
+        yield effects.decode(view[begin:at])
+
+
 def decode(batch: bytes) -> Iterator[tuple[Effect, int, bytes]]:
     """Yield each effect of a batch with the offset and the bytes of its encoding."""
     at = 0

@@ -40,11 +40,16 @@ def fold(
     for effect in subscriptions:
         state.apply(effect)
     folded = Folded(state)
+    runs = folded.runs
     for payload in batches:
-        for effect, _, _ in batch.decode(payload):
+        for effect in batch.effects_of(payload):
             state.apply(effect)
-            if isinstance(effect, Appended) and effect.data:
+            if type(effect) is Appended and effect.data:
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
-                folded.runs.setdefault(effect.stream, []).append(run)
-                folded.named += [(effect.stream, name) for name in effect.names]
+                if effect.stream in runs:
+                    runs[effect.stream].append(run)
+                else:
+                    runs[effect.stream] = [run]
+                if effect.names:
+                    folded.named += [(effect.stream, name) for name in effect.names]
     return folded

@@ -114,7 +114,7 @@ class State:
 
     def apply(self, effect: Effect) -> None:
         """Carry out one effect."""
-        if isinstance(effect, Appended):
+        if type(effect) is Appended:
             self._append(effect)
         elif isinstance(effect, StreamTouched):
             self._touch(self._existing(effect.stream), effect.at_ms)
@@ -147,10 +147,12 @@ class State:
         return stream
 
     def _append(self, effect: Appended) -> None:
-        stream = self._existing(effect.stream)
+        stream = self.by_id.get(effect.stream) or self._existing(effect.stream)
+        stream.era = self.era
         assert effect.first == stream.tail, "effects of a stream are consecutive"
-        stream.tail = effect.next
-        stream.record_bytes += len(effect.data)
+        size = len(effect.data)
+        stream.tail += len(effect.lengths) or size
+        stream.record_bytes += size
         stream.changed_at_ms = effect.at_ms
         self._touch(stream, effect.at_ms)
         if effect.seq is not None:
@@ -177,8 +179,10 @@ class State:
     @staticmethod
     def _touch(stream: Stream, at_ms: int) -> None:
         """Note an access; one under a clock that was set back is no older than those before it."""
-        stream.recorded_at_ms = max(stream.recorded_at_ms, at_ms)
-        stream.accessed_at_ms = max(stream.accessed_at_ms, at_ms)
+        if at_ms > stream.recorded_at_ms:
+            stream.recorded_at_ms = at_ms
+        if at_ms > stream.accessed_at_ms:
+            stream.accessed_at_ms = at_ms
 
     def _create(self, effect: StreamCreated) -> None:
         parent = None if effect.parent is None else self._existing(effect.parent)
