@@ -1,6 +1,8 @@
 """Faults put into the engine on purpose: each breaks one thing that it promises."""
 
+import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,8 @@ from durable_sessions.storage.succession import Next, Succession
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
+from durable_sessions.testing.simulation.bucket import Mishap, NetworkFaults
+from durable_sessions.testing.simulation.plan import Doom, LifePlan, Plan, plan
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -324,7 +328,7 @@ PLANTED: dict[Plant, int] = {
     forget_producers_at_replay: 63,
     lose_the_close_flag: 0,
     catalog_before_the_manifest: 1,
-    take_a_rivals_manifest_for_ours: 92,
+    take_a_rivals_manifest_for_ours: 0,
     take_any_object_for_ours: 137,
     sweep_what_is_about_to_be_named: 2,
     never_sweep: 0,
@@ -335,3 +339,20 @@ PLANTED: dict[Plant, int] = {
     wake_nobody: 0,
 }
 """Each fault, and a seed from which on it is soon found; from another one it only takes longer."""
+
+
+def manifests_arrive_late(seed: int) -> Plan:
+    """Return a seed's run in which a manifest of every process arrives when the next one is at work."""
+    draw, planned = random.Random(seed), plan(seed)
+
+    def life(one: LifePlan) -> LifePlan:
+        seconds = 0.2 + 1.5 * draw.random()
+        mishap = Mishap("create manifest", draw.choice((1, 2)), "orphaned", seconds)
+        return one._replace(doom=Doom(), disk_fault=None, mishap=mishap)
+
+    lives = tuple(map(life, planned.lives))
+    return replace(planned, lives=lives, network_faults=NetworkFaults(), disk_faults=0.0, outages=False)
+
+
+PLANS: dict[Plant, Callable[[int], Plan]] = {take_a_rivals_manifest_for_ours: manifests_arrive_late}
+"""How a seed is to be run for faults that the usual runs show too rarely."""

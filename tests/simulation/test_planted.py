@@ -2,9 +2,10 @@
 
 import pytest
 
+from durable_sessions.testing.simulation.plan import plan
 from durable_sessions.testing.simulation.pool import run_all
 from durable_sessions.testing.simulation.run import run
-from tests.simulation.planted import PLANTED
+from tests.simulation.planted import PLANS, PLANTED
 
 SEEDS_MAX = 300
 
@@ -13,8 +14,13 @@ def found_at(name: str) -> tuple[str, int | None]:
     plant, first = next((plant, first) for plant, first in PLANTED.items() if plant.__name__ == name)
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
-        seeds = range(first, first + SEEDS_MAX)
-        return name, next((seed for seed in seeds if run(seed).problems), None)
+        seeds, planned = range(first, first + SEEDS_MAX), PLANS.get(plant, plan)
+        return name, next((seed for seed in seeds if run(seed, planned(seed)).problems), None)
+
+
+def test_plans_made_for_a_fault_are_sound_without_it() -> None:
+    for planned in PLANS.values():
+        assert not any(run(seed, planned(seed)).problems for seed in range(20))
 
 
 def test_every_planted_fault_is_found() -> None:

@@ -32,9 +32,9 @@ class Run(NamedTuple):
     lines: list[str]
 
 
-def run(seed: int, *, trace: bool = False) -> Run:
-    """Run a seed and judge it; the same seed gives the same run, wherever and whenever."""
-    return _run(seed, plan(seed), Trace(keep=trace), None)[0]
+def run(seed: int, planned: Plan | None = None, *, trace: bool = False) -> Run:
+    """Run a seed, by its own plan or another, and judge it; the same seed gives the same run, everywhere."""
+    return _run(seed, planned or plan(seed), Trace(keep=trace), None)[0]
 
 
 def run_scenario(point: int | None, end: End = "power", *, trace: bool = False) -> tuple[Run, list[str]]:
