@@ -19,6 +19,7 @@ from durable_sessions.cli.logs import configure_logs
 from durable_sessions.errors import SettingsError
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
+from durable_sessions.storage.release import reuse_large_buffers
 
 logger = structlog.get_logger(__name__)
 
@@ -62,6 +63,7 @@ def serve(config: Path | None, **options: str | None) -> None:
     settings = _fit_file_limit(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*_COLLECTED_AFTER)
+    reuse_large_buffers()
     uvloop.run(_serve(settings))
 
 

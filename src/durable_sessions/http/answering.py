@@ -19,7 +19,7 @@ from durable_sessions.http.wire import (
     HTTP_1_0,
     LAST_CHUNK,
     LAST_REQUEST,
-    encode_response,
+    encode_parts,
     encode_stream_head,
     is_chunked,
 )
@@ -154,15 +154,19 @@ class Answerer(RequestReader):
 
     def _send(self, response: Response, flags: int) -> None:
         try:
-            data = encode_response(self._heads, response, flags, self._request_id)
+            parts = encode_parts(self._heads, response, flags, self._request_id)
             self._answers[response.status // 100] += 1
         except Exception as error:
-            data = encode_response(self._heads, self._internal_error(error), flags, self._request_id)
+            parts = encode_parts(self._heads, self._internal_error(error), flags, self._request_id)
             self._answers[5] += 1
-        self.bytes_out += len(data)
-        self._transport.write(data)
+        body = parts[-1]
+        if len(body) > self._limits.write_buffer_bytes_max:
+            self.bytes_out += sum(map(len, parts))
+            self._transport.writelines(parts)
+        else:
+            self._write(b"".join(parts))
         if self._blocked & WRITE_PAUSED:
-            self.answer_waits(data)
+            self.answer_waits(body)
         if flags & LAST_REQUEST:
             self.end()
 

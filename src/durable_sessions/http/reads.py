@@ -16,7 +16,6 @@ from durable_sessions.http.pace import Pace
 from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.reading import Slice
 from durable_sessions.streams import offsets
 from durable_sessions.streams.messages import json_array
 from durable_sessions.streams.stream import Key
@@ -85,15 +84,41 @@ class Reads:
         if not self._pace.full:
             found = self._partition.reader.read_hot(durable, position, self._limits.read_chunk_bytes_max)
             if found is not None:
-                self._pace.count(len(found.data))
-                return _records(durable, found, known)
+                return self._records(durable, position, *found, known)
         return self._catch_up_later(durable, position, known)
 
     async def _catch_up_later(self, durable: DurableStream, position: int, known: bytes | None) -> Response:
         await self._pace.room()
         found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
-        self._pace.count(len(found.data))
-        return _records(durable, found, known)
+        return self._records(durable, position, [memoryview(found.data)], found.next, known)
+
+    def _records(
+        self,
+        durable: DurableStream,
+        first: int,
+        pieces: list[memoryview],
+        following: int,
+        known: bytes | None,
+    ) -> Response:
+        """Answer with records from ``first`` on, unless the client has them already."""
+        self._pace.count(sum(map(len, pieces)))
+        up_to_date = following == durable.tail
+        closed = up_to_date and durable.closed
+        marks = ":c" if closed else ":t" if up_to_date else ""
+        etag = f'"{durable.stream.id}:{first}:{following}{marks}"'
+        fields: list[Header] = [
+            _content_type(durable),
+            _next_offset(following),
+            (b"ETag", etag.encode()),
+            _CACHEABLE,
+        ]
+        if up_to_date:
+            fields.append(_UP_TO_DATE)
+        if closed:
+            fields.append(_CLOSED)
+        if known is not None and headers.matches_etag(known, etag):
+            return Response(304, fields)
+        return Response(200, fields, json_array(pieces) if durable.stream.is_json else b"".join(pieces))
 
     def follow(self, durable: DurableStream, position: int, cursor: str | None) -> StreamingResponse:
         """Answer with the protocol's event stream from a position on."""
@@ -146,26 +171,6 @@ class Reads:
 def _end(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _records(durable: DurableStream, found: Slice, known: bytes | None) -> Response:
-    up_to_date = found.next == durable.tail
-    closed = up_to_date and durable.closed
-    marks = ":c" if closed else ":t" if up_to_date else ""
-    etag = f'"{durable.stream.id}:{found.first}:{found.next}{marks}"'
-    fields: list[Header] = [
-        _content_type(durable),
-        _next_offset(found.next),
-        (b"ETag", etag.encode()),
-        _CACHEABLE,
-    ]
-    if up_to_date:
-        fields.append(_UP_TO_DATE)
-    if closed:
-        fields.append(_CLOSED)
-    if known is not None and headers.matches_etag(known, etag):
-        return Response(304, fields)
-    return Response(200, fields, json_array(found.data) if durable.stream.is_json else found.data)
 
 
 def _content_type(durable: DurableStream) -> Header:

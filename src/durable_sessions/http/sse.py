@@ -88,7 +88,7 @@ class Fanout:
         """Encode records and keep the event; None if they hold nothing that can be sent yet."""
         data, following = found.data, found.next
         if durable.stream.is_json:
-            event = data_event(json_array(data))
+            event = data_event(json_array([memoryview(data)]))
         elif is_base64(durable):
             event = data_event(b64encode(data))
         else:

@@ -94,6 +94,14 @@ class Heads(dict[int, bytes]):
 
 def encode_response(heads: Heads, response: Response, flags: int, request_id: bytes) -> bytes:
     """Return the whole answer (without the body for ``HEAD``, 204 and 304)."""
+    # Joined: to format a large body takes thirty times as long as to copy it.
+    return b"".join(encode_parts(heads, response, flags, request_id))
+
+
+def encode_parts(
+    heads: Heads, response: Response, flags: int, request_id: bytes
+) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return the answer in parts, the last of which is the body, so that a large one need not be copied."""
     status = response.status
     headers = response.headers
     lines = header_lines(headers) if headers else b""
@@ -102,11 +110,10 @@ def encode_response(heads: Heads, response: Response, flags: int, request_id: by
     if status in BODILESS_STATUSES or flags & HEAD_REQUEST:
         if status not in BODILESS_STATUSES and not has_length(headers):
             lines += b"Content-Length: %d\r\n" % len(response.body)
-        return b"%b%brequest-id: %b\r\n\r\n" % (heads[status], lines, request_id)
+        return heads[status], lines, b"request-id: %b\r\n\r\n" % request_id, b""
     body = response.body
     length = b"request-id: %b\r\nContent-Length: %d\r\n\r\n" % (request_id, len(body))
-    # Joined: to format a large body takes thirty times as long as to copy it.
-    return b"".join((heads[status], lines, length, body))
+    return heads[status], lines, length, body
 
 
 def encode_stream_head(

@@ -1,6 +1,6 @@
 """Reading the events of a session: a range of positions, filtered, in either order, page by page."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from durable_sessions.errors import EventNotFoundError
@@ -18,18 +18,23 @@ _STEP_EVENTS_MAX = 4_096
 
 @dataclass(slots=True)
 class Page:
-    """Events of a page as stored, joined by commas, and where the next one begins.
+    """Events of a page as stored, joined by commas, in pieces, and where the next one begins.
 
-    ``next`` is the position to go on from in the order that was asked for; ``more`` says whether there
-    is anything. ``positions`` are those of the events, None when they follow each other.
+    Pieces that are views of what is in memory must be let go before anything else happens. ``next`` is the
+    position to go on from in the order that was asked for; ``more`` says whether there is anything.
+    ``positions`` are those of the events, None when they follow each other.
     """
 
-    data: bytes
+    pieces: Sequence[bytes | memoryview]
     first: int
     next: int
     count: int
     more: bool
     positions: list[int] | None = None
+
+    def events(self) -> list[bytes]:
+        """Return the events one by one."""
+        return messages.cut(b"".join((*self.pieces, b","))) if self.count else []
 
 
 @dataclass(slots=True)
@@ -58,7 +63,8 @@ class EventReader:
         found = self._reader.read_hot(durable, start, self._limits.page_bytes_max, end)
         if found is None:
             return None
-        return Page(found.data[:-1], start, found.next, found.next - start, found.next < stop)
+        pieces, following = found
+        return Page(messages.without_end(pieces), start, following, following - start, following < stop)
 
     async def page(
         self,
@@ -77,7 +83,8 @@ class EventReader:
             found = await self._reader.read(
                 durable, start, self._limits.page_bytes_max, min(stop, start + limit)
             )
-            return Page(found.data[:-1], start, found.next, found.next - start, found.next < stop)
+            data = memoryview(found.data)[:-1]
+            return Page([data], start, found.next, found.next - start, found.next < stop)
         return await self._filtered(durable, start, stop, limit, selection)
 
     async def one(self, durable: DurableStream, position: int) -> bytes:
@@ -169,4 +176,4 @@ class EventReader:
 
 
 def _page(found: _Found, first: int, following: int, *, more: bool) -> Page:
-    return Page(b",".join(found.events), first, following, len(found.events), more, found.positions)
+    return Page([b",".join(found.events)], first, following, len(found.events), more, found.positions)

@@ -65,10 +65,13 @@ class Reader:
 
     def read_hot(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
-    ) -> Slice | None:
-        """Return records from ``start`` if all that are wanted are in memory, else None."""
+    ) -> tuple[list[memoryview], int] | None:
+        """Return records from ``start`` if all that are wanted are in memory, and the position after them.
+
+        They are shown where they lie: the views must be let go before the next append.
+        """
         found = self._hot_part(durable, start, bytes_max, stop)
-        return None if found.cold else Slice(b"".join(found.pieces), start, found.next)
+        return None if found.cold else (found.pieces, found.next)
 
     async def read(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None

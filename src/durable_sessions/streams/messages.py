@@ -5,6 +5,7 @@ that without its last comma, and ``]``. Nothing is ever decoded and encoded agai
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,9 +42,14 @@ class Payload:
 EMPTY = Payload(b"")
 
 
-def json_array(wire: bytes) -> bytes:
+def json_array(pieces: Sequence[memoryview]) -> bytes:
     """Return a run of messages, ``value,value,``, as the array that it is read as."""
-    return b"".join((b"[", memoryview(wire)[:-1], b"]"))
+    return b"".join((b"[", *without_end(pieces), b"]"))
+
+
+def without_end(pieces: Sequence[memoryview]) -> list[memoryview]:
+    """Return a run of messages without the comma behind the last one."""
+    return [*pieces[:-1], pieces[-1][:-1]] if pieces else []
 
 
 def parse(body: bytes, *, json: bool, limits: Limits) -> Payload:
@@ -67,7 +73,7 @@ def require_some(payload: Payload) -> Payload:
 
 def cut(wire: bytes) -> list[bytes]:
     """Return the messages in a run of them, ``value,value,``, as it is stored."""
-    body = json_array(wire)
+    body = json_array([memoryview(wire)])
     try:
         return _cut(body, is_array=True)
     except msgspec.DecodeError as error:

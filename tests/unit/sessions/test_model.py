@@ -273,7 +273,7 @@ class SessionsBesideModel(RuleBasedStateMachine):
             position = 0
             while position < durable.tail:
                 page = await self.sessions.events.page(durable, position, durable.tail, 3)
-                stored = decoded(page.data)
+                stored = decoded(b"".join(page.pieces))
                 assert [event["offset"][17:] for event in stored] == [
                     f"{place:016d}" for place in range(position, page.next)
                 ]

@@ -105,7 +105,7 @@ async def follow(world: SessionWorld, durable: DurableStream, types: list[str], 
 
 
 def positions_of(page: Page) -> list[int]:
-    events = decoded(page.data)
+    events = decoded(b"".join(page.pieces))
     assert len(events) == page.count
     positions = [int(event["offset"][17:]) for event in events]
     assert page.positions is None or page.positions == positions
@@ -114,7 +114,7 @@ def positions_of(page: Page) -> list[int]:
 
 def check_bounds(page: Page, positions: list[int], one: Asked) -> None:
     assert len(positions) <= one.limit
-    assert len(page.data) <= one.page_bytes or page.count == 1
+    assert sum(map(len, page.pieces)) <= one.page_bytes or page.count == 1
     if one.types and positions:
         assert max(positions) - min(positions) <= one.scanned + 1_000
 

@@ -47,7 +47,7 @@ class SessionWorld(World):
         """Return all events of a session."""
         durable = self.find(session)
         page = await self.sessions.events.page(durable, 0, durable.tail, 1_000_000)
-        return decoded(page.data)
+        return decoded(b"".join(page.pieces))
 
 
 def batch(

@@ -1,26 +1,34 @@
 """Appending and reading events over HTTP."""
 
+import asyncio
 import re
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import partial
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.errors import EmptyBodyError, InvalidHeaderError, InvalidRequestError
+from durable_sessions.errors import (
+    DurableSessionsError,
+    EmptyBodyError,
+    InvalidHeaderError,
+    InvalidRequestError,
+)
 from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator
-from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.http.sessions.refusals import refusal_to
 from durable_sessions.http.sessions.tail import Tails
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import drafts, event_ids, pairs, shapes, threads
-from durable_sessions.sessions.append import Batch
+from durable_sessions.sessions.append import Batch, Stored
 from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.reading import Page
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.durable import DurableStream
-from durable_sessions.streams import messages, offsets
+from durable_sessions.streams import offsets
 from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
@@ -72,25 +80,23 @@ class Events:
 
     # Appending --------------------------------------------------------------------------
 
-    async def append(self, request: Request, caller: Caller, key: Key) -> Response:
+    def append(self, request: Request, caller: Caller, key: Key) -> Later[Stored] | Awaitable[Response]:
         """Append events durably; 204, or 200 with the events as stored."""
         strict = is_strict(request)
         batch = self._batch(request, caller, strict=strict)
-        stored = await self._sessions.append(key, batch, len(request.body))
-        fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(stored.tail).encode())]
-        if stored.closed:
-            fields.append(_CLOSED)
-        if stored.duplicate:
-            fields.append((b"Idempotent-Replayed", b"true"))
-        if stored.producer is not None:
-            fields.append((b"Producer-Epoch", b"%d" % stored.producer.epoch))
-            fields.append((b"Producer-Seq", b"%d" % stored.producer.seq))
-        wanted = b"return=representation" in request.headers.get(b"prefer", b"")
-        known = stored.events or not stored.duplicate  # not which events a producer has sent before
-        if not strict and not (wanted and known):
-            return Response(204, fields)
+        appended = self._sessions.append(key, batch, len(request.body))
+        if strict or b"return=representation" in request.headers.get(b"prefer", b""):
+            return self._shown(appended, key, strict=strict)
+        return Later(appended, partial(_acknowledged, request.id))
+
+    async def _shown(self, appended: Awaitable[Stored], key: Key, *, strict: bool) -> Response:
+        """Answer with the events, unless it is not known which ones a producer had sent before."""
+        stored = await appended
+        if stored.duplicate and not stored.events and not strict:
+            return _acknowledgement(stored)
         events = await self._sessions.events.stored(self._sessions.find(key), stored.events)
-        return Response(200, [JSON, *fields], b'{"data":[%b]}' % b",".join(events))
+        body = b"".join((b'{"data":[', b",".join(events), b"]}"))
+        return Response(200, [JSON, *_acknowledgement(stored).headers], body)
 
     def _batch(self, request: Request, caller: Caller, *, strict: bool) -> Batch:
         body = request.body
@@ -141,12 +147,11 @@ class Events:
         page = await reader.page(
             durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards
         )
-        events = messages.cut(page.data + b",") if page.count else []
         positions = page.positions or range(page.first, page.first + page.count)
-        complete = await pairs.complete(reader, durable, zip(positions, events, strict=True))
+        complete = await pairs.complete(reader, durable, zip(positions, page.events(), strict=True))
         if asked.backwards:
             complete.reverse()
-        page.data, page.count = b",".join([event for _, event in complete]), len(complete)
+        page.pieces, page.count = [b",".join([event for _, event in complete])], len(complete)
         return _answer(request, durable, asked, page)
 
     def _live(
@@ -259,6 +264,26 @@ class Events:
         return await self._read(request, durable, asked, of_thread(durable, thread))
 
 
+def _acknowledged(request_id: bytes, future: "asyncio.Future[Stored]") -> Response:
+    """Answer an append when it is durable, or refused."""
+    try:
+        return _acknowledgement(future.result())
+    except DurableSessionsError as error:
+        return refusal_to(error, request_id)
+
+
+def _acknowledgement(stored: Stored) -> Response:
+    fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(stored.tail).encode())]
+    if stored.closed:
+        fields.append(_CLOSED)
+    if stored.duplicate:
+        fields.append((b"Idempotent-Replayed", b"true"))
+    if stored.producer is not None:
+        fields.append((b"Producer-Epoch", b"%d" % stored.producer.epoch))
+        fields.append((b"Producer-Seq", b"%d" % stored.producer.seq))
+    return Response(204, fields)
+
+
 def of_thread(durable: DurableStream, thread: str) -> Selection:
     """Return what selects the events of a thread."""
     return Selection(thread=thread, primary=thread == threads.primary(session_of(durable.stream.key)))
@@ -323,8 +348,8 @@ def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) 
         if durable.closed:
             fields.append(_CLOSED)
     if b"application/x-ndjson" in request.headers.get(b"accept", b""):
-        lines = messages.cut(page.data + b",") if page.count else []
-        body = b"".join([line.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for line in lines])
+        events = page.events()
+        body = b"".join([event.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for event in events])
         return Response(200, [_NDJSON, *fields], body)
     following = b'"%b"' % asked.page(page.next).encode() if page.more else b"null"
     end = b'],"next_page":%b,"next_offset":"%b","up_to_date":%b}' % (
@@ -333,4 +358,4 @@ def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) 
         b"true" if up_to_date else b"false",
     )
     # Joined: to format a large body takes thirty times as long as to copy it.
-    return Response(200, [JSON, *fields], b"".join((b'{"data":[', page.data, end)))
+    return Response(200, [JSON, *fields], b"".join((b'{"data":[', *page.pieces, end)))

@@ -13,14 +13,11 @@ from durable_sessions.errors import (
     InvalidSessionError,
     MethodNotAllowedError,
     RouteNotFoundError,
-    SessionNotFoundError,
-    StreamGoneError,
-    StreamNotFoundError,
     ThreadNotFoundError,
 )
 from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator
-from durable_sessions.http.message import Answer, Header, Request, Response
+from durable_sessions.http.message import Answer, Header, Later, Request, Response
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
@@ -85,7 +82,7 @@ class SessionsFace:
             answer = self._route(request, self._auth.caller(request))
         except DurableSessionsError as error:
             return self._refuse(error, request)
-        return answer if isinstance(answer, Answer) else self._guard(answer, request)
+        return answer if isinstance(answer, Answer | Later) else self._guard(answer, request)
 
     async def _guard(self, answer: Awaitable[Answer], request: Request) -> Answer:
         try:
@@ -99,8 +96,6 @@ class SessionsFace:
             await self._sessions.partition.settled()
         except DurableSessionsError as failure:
             return refusal(failure, request)
-        if isinstance(error, StreamNotFoundError | StreamGoneError):
-            error = SessionNotFoundError(session=str(error.path).removeprefix("sessions/"))
         return refusal(error, request)
 
     def _route(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:

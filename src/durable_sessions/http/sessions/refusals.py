@@ -2,7 +2,12 @@
 
 import msgspec
 
-from durable_sessions.errors import DurableSessionsError
+from durable_sessions.errors import (
+    DurableSessionsError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
 from durable_sessions.http.errors import STATUS_BY_CODE, error_headers
 from durable_sessions.http.message import Request, Response
 
@@ -23,6 +28,7 @@ _TYPE_BY_STATUS = {
     503: "overloaded_error",
 }
 _FINAL = {409, 412}
+_FOLDER = "sessions/"
 
 
 def refusal(error: DurableSessionsError, request: Request) -> Response:
@@ -32,6 +38,8 @@ def refusal(error: DurableSessionsError, request: Request) -> Response:
 
 def refusal_to(error: DurableSessionsError, request_id: bytes) -> Response:
     """Return the answer for ``error`` to a request of which no more than its id may be known."""
+    if isinstance(error, StreamNotFoundError | StreamGoneError) and str(error.path).startswith(_FOLDER):
+        error = SessionNotFoundError(session=str(error.path).removeprefix(_FOLDER))
     status = STATUS_BY_CODE[error.code]
     details: dict[str, object] = {"error_code": error.code}
     index = error.fields.get("index")
