@@ -9,11 +9,14 @@ _RFC3339 = re.compile(
 )
 
 
-@lru_cache(maxsize=64)
 def rfc3339(at_ms: int) -> str:
     """Return a time as text: UTC, with milliseconds."""
-    at = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+    return f"{_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(at: int) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def parse_rfc3339(text: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -129,22 +131,20 @@ def _repeated(state: State, stream: Stream, key: str, batch: Batch) -> Stored | 
     return Stored(found.first + found.count, stream.closed, events, duplicate=True)
 
 
-@dataclass(slots=True)
-class _Added:
+class _Added(NamedTuple):
     """What a batch adds, and where all of its events are then."""
 
-    events: list[bytes | int] = field(default_factory=list)
-    pieces: list[bytes] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    names: list[Name] = field(default_factory=list)
-    new: list[tuple[Draft, str | None]] = field(default_factory=list)
+    events: list[bytes | int]
+    pieces: list[bytes]
+    lengths: list[int]
+    names: list[Name]
+    new: list[tuple[Draft, str | None]]
 
 
 def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) -> _Added:
-    added = _Added()
+    added = _Added([], [], [], [], [])
     tag = event_ids.tag(stream)
-    at = rfc3339(now_ms)
-    back = f'"created_at":"{at}","processed_at":"{at}","actor":{msgspec.json.encode(batch.actor).decode()},'
+    back = _members(now_ms, batch.actor)
     suffix = "" if batch.key is None else event_ids.key_suffix(batch.key, batch.check)
     # The key must be told from what is stored; an id that a client gave has no room for it.
     mark = f'"request_key":"{suffix}",' if suffix and all(draft.id for draft in batch.drafts) else ""
@@ -176,6 +176,13 @@ def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) ->
     if batch.key is not None and added.lengths:
         added.names.append(Name(event_ids.key_name(batch.key), stream.tail, len(added.lengths), batch.check))
     return added
+
+
+@lru_cache(maxsize=64)
+def _members(now_ms: int, actor: str) -> str:
+    """Return the server's members that the events of a moment have in common."""
+    at = rfc3339(now_ms)
+    return f'"created_at":"{at}","processed_at":"{at}","actor":{msgspec.json.encode(actor).decode()},'
 
 
 def _outcome(draft: Draft, ids: Ids) -> tuple[str, str]:

@@ -67,13 +67,14 @@ class Draft:
 def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Draft]:
     """Return the events of a request: ``{"events":[…]}``, ``[…]`` or one ``{…}``."""
     alone = body.lstrip(b" \t\n\r")[:1] == b"{"
-    values = messages.split(body, limits, levels=_WRAPPING_LEVELS if alone else 0)
-    wrapped = _unwrap(values[0]) if alone else None
+    may_wrap = alone and b'"events"' in body
+    values = messages.split(body, limits, levels=_WRAPPING_LEVELS if may_wrap else 0)
+    wrapped = _unwrap(values[0]) if may_wrap else None
     if wrapped is not None:
         alone, values = False, messages.split(wrapped, limits)
     elif wrapped_only:
         raise InvalidEventError(problem='Send {"events":[…]}, a list also for one event.')
-    elif alone:
+    elif may_wrap:
         messages.check_depth(values[0], limits)
     if not values:
         raise InvalidEventError(problem='There is no event in the request; send {"events":[{"type":"…"}]}.')
@@ -86,8 +87,6 @@ def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Dr
 
 def _unwrap(value: bytes) -> bytes | None:
     """Return the list of events in an object that is not an event itself, None if there is none."""
-    if b'"events"' not in value:
-        return None
     found = {member.key: member.value for member in members(value)}
     if "type" in found or "events" not in found:
         return None

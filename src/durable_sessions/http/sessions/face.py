@@ -1,6 +1,7 @@
 """The sessions face: which request is answered by which part."""
 
 from collections.abc import Awaitable
+from functools import lru_cache
 from urllib.parse import unquote
 
 import msgspec
@@ -17,7 +18,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator
-from durable_sessions.http.message import Answer, Header, Later, Request, Response
+from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
@@ -46,6 +47,8 @@ _PREFLIGHT: list[Header] = [
     (b"Access-Control-Max-Age", b"86400"),
 ]
 _NO_STORE = (b"Cache-Control", b"no-store")
+_WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
+_AT_ONCE = (Response, StreamingResponse, Later)
 _SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
 
 
@@ -82,7 +85,7 @@ class SessionsFace:
             answer = self._route(request, self._auth.caller(request))
         except DurableSessionsError as error:
             return self._refuse(error, request)
-        return answer if isinstance(answer, Answer | Later) else self._guard(answer, request)
+        return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request)
 
     async def _guard(self, answer: Awaitable[Answer], request: Request) -> Answer:
         try:
@@ -101,19 +104,15 @@ class SessionsFace:
     def _route(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         parts = request.path.split(b"/")[2:]
         if request.method not in (b"GET", b"HEAD"):
-            caller.require(Role.WRITER)
+            caller.require(_WRITER)
         if parts[0] != b"sessions":
             rest = _decoded(parts[1:])
             if parts[0] == b"agents":
                 return self._registries.handle_agents(request, caller, rest)
             return self._registries.handle_environments(request, caller, rest)
         if len(parts) == 3 and parts[2] == b"events":
-            return self._on_events(request, caller, self._key(caller, parts[1]))
+            return self._on_events(request, caller, _key(caller.workspace, parts[1]))
         return self._on_session(request, caller, parts[1:])
-
-    def _key(self, caller: Caller, part: bytes) -> Key:
-        name = part.decode("latin-1") if b"%" not in part else unquote(part.decode("latin-1"))
-        return session_key(caller.workspace, name)
 
     def _on_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
         if request.method == b"POST":
@@ -127,7 +126,7 @@ class SessionsFace:
     def _on_session(self, request: Request, caller: Caller, parts: list[bytes]) -> Answer | Awaitable[Answer]:
         if not parts or parts == [b""]:
             return self._on_all(request, caller)
-        key, rest = self._key(caller, parts[0]), _decoded(parts[1:])
+        key, rest = _key(caller.workspace, parts[0]), _decoded(parts[1:])
         method = request.method
         match (method, rest):
             case (b"GET" | b"HEAD", []):
@@ -280,6 +279,12 @@ _ALLOWED = {
     ("stream",): "GET",
     ("threads",): "GET",
 }
+
+
+@lru_cache(maxsize=4_096)
+def _key(workspace: str, part: bytes) -> Key:
+    """Return what names the session in a path; kept, because one is asked for again and again."""
+    return session_key(workspace, unquote(part.decode("latin-1")))
 
 
 def _wrong(rest: list[str], request: Request) -> MethodNotAllowedError | RouteNotFoundError:
