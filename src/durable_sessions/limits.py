@@ -74,6 +74,8 @@ class Limits:
     unflushed_bytes_max: int = 1024 * MIB
     # What is moved to the bucket at a time, and how much may wait before that (setting: flush_bytes).
     flush_bytes_max: int = 32 * MIB
+    # Changes that are moved at a time, each of which may be of a stream of its own.
+    flush_effects_max: int = 65_536
     # How long to wait after a flush that failed.
     flush_retry_seconds: float = 2.0
     # How long the last flush may take when the server stops; what is left stays in the log.

@@ -48,6 +48,7 @@ class Unflushed(NamedTuple):
 
     position: int
     size: int
+    effects: int
     at_ms: int
 
 
@@ -99,10 +100,12 @@ class Partition:
         for effect in archive.subscriptions():
             partition.state.apply(effect)
         async for position, payload in log.replay(archive.flushed_through):
+            effects = 0
             for effect, offset, encoded in batch.decode(payload):
                 partition.state.apply(effect)
                 partition._show(effect, Extent(position, offset, len(encoded)), encoded)
-            partition._note_unflushed(position, len(payload))
+                effects += 1
+            partition._note_unflushed(position, len(payload), effects)
         for stream in partition.state.by_id.values():
             lifetime.grant_lag(stream, limits)
         return partition
@@ -261,12 +264,13 @@ class Partition:
 
     def _publish(self, position: int, entries: list[Entry]) -> None:
         """Show a durable batch to readers: called when its sync has returned, and never before."""
-        offset = 0
+        offset = effects = 0
         for entry in entries:
+            effects += len(entry.effects)
             for effect, encoded in zip(entry.effects, entry.encoded, strict=True):
                 self._show(effect, Extent(position, offset, len(encoded)), encoded)
                 offset += len(encoded)
-        self._note_unflushed(position, offset)
+        self._note_unflushed(position, offset, effects)
 
     def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         if type(effect) is not StreamCreated:
@@ -279,8 +283,8 @@ class Partition:
 
     # Moving to the bucket ---------------------------------------------------------------
 
-    def _note_unflushed(self, position: int, size: int) -> None:
-        self._unflushed.append(Unflushed(position, size, self._clock.now_ms()))
+    def _note_unflushed(self, position: int, size: int, effects: int) -> None:
+        self._unflushed.append(Unflushed(position, size, effects, self._clock.now_ms()))
         self.unflushed_bytes += size
 
     @property
@@ -301,15 +305,17 @@ class Partition:
     async def flush(self) -> bool:
         """Move what is durable to the bucket and out of the log; say whether there was anything.
 
-        One at a time. A failure leaves everything as it was. At most ``flush_bytes`` are moved.
+        One at a time. A failure leaves everything as it was. What is moved is bounded in bytes, and in
+        effects, each of which may be of a stream of its own.
         """
         if not self._unflushed:
             return False
-        through, size = 0, 0
+        through, size, effects = 0, 0, 0
         for one in self._unflushed:
-            if size and size + one.size > self._limits.flush_bytes_max:
+            size, effects = size + one.size, effects + one.effects
+            if through and (size > self._limits.flush_bytes_max or effects > self._limits.flush_effects_max):
                 break
-            through, size = one.position, size + one.size
+            through = one.position
         batches = []
         async for position, payload in self._log.replay(self._archive.flushed_through):
             if position > through:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from durable_sessions.streams.stream import NO_ATTRIBUTES, Key, Producer, Stream
+from durable_sessions.streams.stream import NO_ATTRIBUTES, NO_PRODUCERS, Key, Producer, Stream
 
 
 class StoredStream(msgspec.Struct, frozen=True, array_like=True):
@@ -89,7 +89,7 @@ def decode(data: bytes) -> Stream:
         closed_by=None if stored.closed_by is None else Producer(*stored.closed_by),
         last_seq=stored.last_seq,
         soft_deleted=stored.soft_deleted,
-        producers=dict(stored.producers),
+        producers=dict(stored.producers) if stored.producers else NO_PRODUCERS,
         attributes=stored.attributes or NO_ATTRIBUTES,
         record_bytes=stored.record_bytes,
         named=stored.named,

@@ -12,7 +12,7 @@ from durable_sessions.streams.effects import (
     StreamRemoved,
     StreamTouched,
 )
-from durable_sessions.streams.stream import Key, Producer, Stream
+from durable_sessions.streams.stream import NO_PRODUCERS, Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
 from durable_sessions.streams.usage import Usages
 
@@ -159,6 +159,8 @@ class State:
             stream.last_seq = effect.seq
         if effect.producer is not None:
             producer, epoch, seq = effect.producer
+            if stream.producers is NO_PRODUCERS:
+                stream.producers = {}
             stream.producers[producer] = (epoch, seq)
         if effect.names:
             stream.named += len(effect.names)

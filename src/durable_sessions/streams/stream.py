@@ -34,6 +34,10 @@ NO_ATTRIBUTES: dict[str, bytes] = {}
 """Shared by all streams that have none: attributes are replaced as a whole, never changed in place."""
 
 
+NO_PRODUCERS: dict[str, tuple[int, int]] = {}
+"""Shared by all streams that have had none."""
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """Everything that decisions about one stream depend on.
@@ -66,7 +70,7 @@ class Stream:
     era: int = 0
     held: bool = False
     idle_ms: int | None = None
-    producers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    producers: dict[str, tuple[int, int]] = field(default_factory=lambda: NO_PRODUCERS)
     attributes: dict[str, bytes] = field(default_factory=lambda: NO_ATTRIBUTES)
     record_bytes: int = 0
     named: int = 0
