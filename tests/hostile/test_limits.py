@@ -92,6 +92,7 @@ ELSEWHERE = {
 OUT_OF_REACH = {
     *(
         "flush_bytes_max",
+        "flush_effects_max",
         "flush_retry_seconds",
         "last_flush_seconds_max",
         "era_seconds",
