@@ -1,0 +1,155 @@
+"""What was asked for: words, phrases, prefixes and filters, read from one line of text.
+
+================  ================================================================
+``word``          may be there; the more of them and the rarer, the higher
+``"a phrase"``    its words in this order
+``+word``         must be there
+``-word``         must not be there
+``pref*``         any word that begins so
+``type:agent.*``  only events of this type; also ``name:bash`` and ``is:error``
+================  ================================================================
+
+Signs combine: ``+"a phrase"``, ``-type:span.*``, ``+auth*``. Filters of one field add to each other, those of
+different fields narrow each other down. Whatever does not fit is taken as plain words; nothing is an error.
+"""
+
+import re
+import unicodedata
+from itertools import groupby, pairwise
+from typing import Literal
+
+import msgspec
+
+from durable_sessions.search import words
+
+QUERY_CHARACTERS_MAX = 4_096
+"""What comes after it in a query is not looked at."""
+CLAUSES_MAX = 64
+"""Distinct words, phrases and filters of one query; those after it are dropped."""
+PHRASES_MAX = 32
+"""Those of them that are made of several parts, which take longer to find."""
+PHRASE_PARTS_MAX = 32
+"""The longest phrase; one that is longer is cut."""
+PREFIX_CHARACTERS_MIN = 2
+"""A shorter prefix is a word."""
+
+Occur = Literal["may", "must", "not"]
+Field = Literal["type", "name", "error"]
+
+
+class Clause(msgspec.Struct, frozen=True, array_like=True):
+    """Something to find in the text: parts that follow each other."""
+
+    occur: Occur
+    parts: tuple[str, ...]
+    wholes: tuple[str, ...]
+    """The same with words left whole that only capitals tell apart: ``github`` for ``git``, ``hub``."""
+    is_prefix: bool = False
+    """Whether the last part is only the beginning of one."""
+
+
+class Filter(msgspec.Struct, frozen=True, array_like=True):
+    """Something that holds of the event: its type, the name of its tool, or that it is an error."""
+
+    field: Field
+    value: str = ""
+    is_prefix: bool = False
+    is_negated: bool = False
+
+
+class Query(msgspec.Struct, frozen=True, array_like=True):
+    """What was asked for."""
+
+    clauses: tuple[Clause, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    truncated: bool = False
+    """Whether it was longer than we look for."""
+
+    @property
+    def words(self) -> tuple[Clause, ...]:
+        """Return what to show in the text that was found."""
+        return tuple(clause for clause in self.clauses if clause.occur != "not")
+
+
+_TOKEN = re.compile(
+    r"""(?P<sign>(?:[+-](?![+-]))?)
+        (?: (?P<field>type|name|is):(?P<value>"[^"\s]+"|[^\s"]+)(?!\S)
+          | "(?P<phrase>[^"]*)"(?!\S)
+          | (?P<word>\S+) )""",
+    re.VERBOSE,
+)
+_OCCURS: dict[str, Occur] = {"+": "must", "-": "not", "": "may"}
+
+
+def parse(q: str) -> Query:
+    """Return what a line of text asks for."""
+    line = unicodedata.normalize("NFC", q[:QUERY_CHARACTERS_MAX].encode(errors="replace").decode())
+    found: dict[Clause | Filter, None] = {}
+    for token in _TOKEN.finditer(line):
+        if len(found) > CLAUSES_MAX:
+            break
+        found.update(dict.fromkeys(_read(token)))
+    kept = list(found)[:CLAUSES_MAX]
+    phrases = [each for each in kept if isinstance(each, Clause) and len(each.parts) > 1]
+    dropped = set(phrases[PHRASES_MAX:])
+    return Query(
+        tuple(each for each in kept if isinstance(each, Clause) and each not in dropped),
+        tuple(each for each in kept if isinstance(each, Filter)),
+        bool(dropped) or len(found) > CLAUSES_MAX or len(q) > QUERY_CHARACTERS_MAX,
+    )
+
+
+def _read(token: re.Match[str]) -> list[Clause] | list[Filter]:
+    occur = _OCCURS[token["sign"]]
+    if token["field"]:
+        field_filter = _filter(token["field"], token["value"].strip('"'), occur == "not")
+        if field_filter is not None:
+            return [field_filter]
+        return _word(occur, f"{token['field']} {token['value']}")
+    if token["phrase"] is not None:
+        return _phrase(occur, token["phrase"])
+    return _word(occur, token["word"])
+
+
+def _filter(field: str, value: str, is_negated: bool) -> Filter | None:
+    if field == "is":
+        return Filter("error", is_negated=is_negated) if value.lower() == "error" else None
+    plain = value.removesuffix("*")
+    if not plain or "*" in plain:
+        return None
+    if field == "name":
+        return Filter("name", plain.lower(), plain != value, is_negated)
+    return Filter("type", plain, plain != value, is_negated)
+
+
+def _phrase(occur: Occur, text: str) -> list[Clause]:
+    return _clause(occur, words.parts(text), words.wholes(text), False)
+
+
+def _word(occur: Occur, text: str) -> list[Clause]:
+    parts = words.parts(text)
+    wholes = words.wholes(text)
+    is_prefix = text.endswith("*") and bool(parts) and len(parts[-1]) >= PREFIX_CHARACTERS_MIN
+    if occur == "may" and any(map(words.is_single, parts)):
+        return _without_spaces(parts)
+    return _clause(occur, parts, wholes, is_prefix)
+
+
+def _clause(occur: Occur, parts: list[str], wholes: list[str], is_prefix: bool) -> list[Clause]:
+    if not parts:
+        return []
+    return [Clause(occur, tuple(parts[:PHRASE_PARTS_MAX]), tuple(wholes[:PHRASE_PARTS_MAX]), is_prefix)]
+
+
+def _without_spaces(parts: list[str]) -> list[Clause]:
+    """Take words that are written without spaces for what two characters at a time may mean."""
+    found: list[tuple[str, ...]] = []
+    for are_single, run in groupby(parts, words.is_single):
+        characters = tuple(run)
+        pairs = (
+            list(pairwise(characters))
+            if are_single and len(characters) > 1
+            else [(each,) for each in characters]
+        )
+        found.extend(pairs)
+    return [Clause("may", pair, pair) for pair in found]

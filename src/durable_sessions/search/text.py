@@ -1,0 +1,186 @@
+"""What of an event can be searched: its text, type and tool, whose it is, and whether it failed."""
+
+import unicodedata
+from typing import Any, NamedTuple
+
+import msgspec
+
+from durable_sessions.sessions import lone_surrogates
+
+TEXT_CHARACTERS_MAX = 256 * 1024
+"""Text of one event that is searchable; what comes after it is stored but not found."""
+
+NAME_CHARACTERS_MAX = 256
+
+
+class Searchable(NamedTuple):
+    """One event as search sees it."""
+
+    text: str
+    """What it says, one string of the event after the other, each on lines of its own."""
+    type: str = ""
+    name: str | None = None
+    """The name of the tool, in lower case."""
+    role: str | None = None
+    """``user``, ``agent``, ``tool`` or ``system``; None if the type does not tell."""
+    is_error: bool = False
+
+
+_EVENT = msgspec.json.Decoder(dict[str, Any])
+
+_SERVERS = frozenset(
+    (
+        "id",
+        "offset",
+        "created_at",
+        "processed_at",
+        "actor",
+        "original_offset",
+        "original_created_at",
+        "original_processed_at",
+        "original_actor",
+        "request_key",
+        "type",
+    )
+)
+"""Members that say where an event stands, not what it says."""
+
+_FORMAL = _SERVERS | {
+    "agent",
+    "budget",
+    "cache_control",
+    "citations",
+    "data",
+    "encrypted_content",
+    "encrypted_index",
+    "evaluated_permission",
+    "evaluation",
+    "media_type",
+    "model_usage",
+    "role",
+    "signature",
+    "stats",
+    "usage",
+    "uuid",
+}
+"""Members of the events and content that we know whose strings nobody wrote."""
+
+_FREE = frozenset(("arguments", "error", "input", "metadata", "output", "result"))
+"""Members whose value is the user's or the tool's own: all of it is text, numbers too."""
+
+_KNOWN = ("user.", "agent.", "session.", "span.", "system.", "workflow_run.")
+_TOOL_TYPES = (
+    "agent.tool_",
+    "agent.mcp_tool_",
+    "agent.custom_tool_",
+    "user.tool_result",
+    "user.custom_tool_result",
+)
+_ROLES = {"user": "user", "agent": "agent", "system": "system", "session": "system", "span": "system"}
+_SAID_ROLES = {"user": "user", "assistant": "agent", "agent": "agent", "tool": "tool", "system": "system"}
+_WHOLE_NUMBERS = range(-(2**63), 2**64)
+
+
+def searchable(event: bytes) -> Searchable:
+    """Return what of a stored event can be searched. What is no event has no text."""
+    try:
+        members = lone_surrogates.decode(_EVENT, event)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Searchable("")
+    kind = members.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    name = members.get("name")
+    return Searchable(
+        _text(members, kind),
+        kind,
+        name[:NAME_CHARACTERS_MAX].lower() if isinstance(name, str) and name else None,
+        _role(members, kind),
+        _is_error(members, kind),
+    )
+
+
+def _text(members: dict[str, Any], kind: str) -> str:
+    collected = _Collected()
+    if kind.startswith(_KNOWN):
+        collected.formal(members)
+    else:
+        collected.members(members, _SERVERS)
+    text = "\n".join(collected.strings)[:TEXT_CHARACTERS_MAX]
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+class _Collected:
+    """Strings of one event, until there are enough."""
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self.room = TEXT_CHARACTERS_MAX
+
+    def formal(self, value: Any) -> None:
+        """Take the strings of an event or of content, but not its formalities."""
+        kind = type(value)
+        if kind is str:
+            self._take(value)
+        elif kind is dict:
+            for key, inner in value.items():
+                if key in _FREE:
+                    self.free(inner)
+                elif key == "data":
+                    if value.get("type") == "text":
+                        self.free(inner)
+                elif key not in _FORMAL and not key.endswith(("_id", "_ids")):
+                    self.formal(inner)
+        elif kind is list:
+            for inner in value:
+                if self.room <= 0:
+                    break
+                self.formal(inner)
+
+    def free(self, value: Any) -> None:
+        """Take every string and number, except what is marked as base64."""
+        kind = type(value)
+        if kind is str:
+            self._take(value)
+        elif kind is dict:
+            self.members(value, _BASE64 if value.get("type") == "base64" else _NONE)
+        elif kind is list:
+            for inner in value:
+                if self.room <= 0:
+                    break
+                self.free(inner)
+        elif kind is float or (kind is int and value in _WHOLE_NUMBERS):
+            self._take(repr(value))
+
+    def members(self, value: dict[str, Any], left_out: frozenset[str]) -> None:
+        """Take all of an object but some of its members."""
+        for key, inner in value.items():
+            if self.room <= 0:
+                break
+            if key not in left_out:
+                self.free(inner)
+
+    def _take(self, string: str) -> None:
+        if string:
+            self.strings.append(string)
+            self.room -= len(string) + 1
+
+
+_NONE: frozenset[str] = frozenset()
+_BASE64 = frozenset(("data",))
+
+
+def _role(members: dict[str, Any], kind: str) -> str | None:
+    if kind.startswith(_TOOL_TYPES):
+        return "tool"
+    known = _ROLES.get(kind.partition(".")[0])
+    if known is None:
+        said = members.get("role")
+        return _SAID_ROLES.get(said) if isinstance(said, str) else None
+    return known
+
+
+def _is_error(members: dict[str, Any], kind: str) -> bool:
+    if members.get("is_error") is True or kind.endswith(".error") or members.get("error"):
+        return True
+    result = members.get("result")
+    return isinstance(result, dict) and result.get("type") == "error"

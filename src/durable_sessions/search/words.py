@@ -1,0 +1,269 @@
+"""The one way in which text is taken apart: for the index, for queries and for highlights.
+
+A *part* is the smallest thing that can be searched for: ``checkAuthToken``, ``check_auth_token`` and
+``check/auth-token`` are all made of ``check``, ``auth`` and ``token``. Letters and digits that belong
+together stay together (``sha256``, ``E0308``, ``html5``). A word whose parts are told apart by capitals
+alone is searched as a *whole* too, so that ``github`` finds ``GitHub``.
+
+Scripts that are written without spaces between words (Chinese, Japanese, Thai …), and Korean, whose words
+carry their particles, are taken apart into single characters. Unlike pairs of them these can
+be found one by one, and a phrase of them is as exact. Text should be in Unicode's form NFC;
+each part is folded by NFKC and case, so that ``Ｆｉｌｅ`` is ``file`` and ``STRASSE`` is ``straße``.
+
+Blobs (base64, hex dumps, ``data:`` URLs) and parts longer than :data:`PART_CHARACTERS_MAX` are left out.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+
+PART_CHARACTERS_MAX = 64
+"""A part that is longer is left out; the hexadecimal SHA-256 is just short enough."""
+
+APART = "|"
+"""Stands in the index between words that are apart in the text. It is no part itself."""
+
+_LETTER, _PLURAL, _CAPITAL, _DIGIT, _SINGLE, _GAP = "asA0c "
+_RUN = re.compile("c|[asA0]+")
+_BEGINNING = re.compile("A(?:(?<=[as]A)|(?<=[A0]A)(?=a|s[as]))")
+
+_LONG_RUN = b"x" * 24
+"""Letters and digits, as many as base64 has in a row sooner or later."""
+_TOO_LONG_RUN = b"x" * (PART_CHARACTERS_MAX + 1)
+_BLOB_CHARACTERS_MIN = 60
+_DUMP = re.compile(r"(?<![0-9A-Fa-f])(?:(?:[0-9A-Fa-f]{2}  ?){8,}|(?:[0-9A-Fa-f]{4} ){6,})")
+_DUMP_SIGNS = (b"hh hh hh hh hh hh hh hh", b"hhhh hhhh hhhh hhhh hhhh hhhh")
+
+_SINGLES = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1100, 0x11FF),  # Hangul letters
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x2FDF),  # Han radicals
+    (0x3005, 0x3007),
+    (0x3021, 0x30FF),  # Hiragana, Katakana
+    (0x3105, 0x31FF),  # Bopomofo, Hangul, Katakana
+    (0x3400, 0x9FFF),  # Han
+    (0xA960, 0xA97F),
+    (0xAC00, 0xD7FF),  # Hangul
+    (0xF900, 0xFAFF),
+    (0xFF66, 0xFFDC),  # half-width Katakana and Hangul
+    (0x1B000, 0x1B16F),
+    (0x20000, 0x3FFFF),  # Han
+)
+_IGNORED_MARKS = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x20DD, 0x20E4))
+"""Variation selectors and enclosing marks: they decorate emoji and are not written by anybody."""
+
+
+def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= code <= last for first, last in ranges)
+
+
+def _class_of(code: int) -> str:
+    """Tell what a character is. A mark counts as a digit: it goes on with a word and begins no new part."""
+    category = unicodedata.category(chr(code))
+    if category[0] not in "LMN" or _within(code, _IGNORED_MARKS):
+        return _GAP
+    if _within(code, _SINGLES):
+        return _SINGLE
+    if category in ("Lu", "Lt"):
+        return _CAPITAL
+    if category[0] != "L":
+        return _DIGIT
+    return _PLURAL if chr(code) == "s" else _LETTER
+
+
+class _Classes(dict[int, str]):
+    """A table for ``str.translate`` that knows a character once it was asked for it."""
+
+    def __missing__(self, code: int) -> str:
+        found = self[code] = _class_of(code)
+        return found
+
+
+class _Spaced(dict[int, str]):
+    """A table that leaves only letters and digits, with a space around each single character."""
+
+    def __missing__(self, code: int) -> str:
+        kind = _CLASSES[code]
+        found = self[code] = {_GAP: " ", _SINGLE: f" {chr(code)} "}.get(kind, chr(code))
+        return found
+
+
+def _ascii_table(change: dict[str, str]) -> bytes:
+    return bytes(ord(change.get(_CLASSES[code], " ")) if code < 128 else ord(" ") for code in range(256))
+
+
+_CLASSES = _Classes()
+_SPACED = _Spaced()
+_ASCII_CLASSES = _ascii_table({kind: kind for kind in (_LETTER, _PLURAL, _CAPITAL, _DIGIT)})
+_ASCII_LOWER = bytes(ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else ord(" ") for c in range(256))
+_ASCII_RUNS = bytes(
+    ord("x") if c < 128 and (chr(c).isalnum() or chr(c) in "+/_=-") else 32 for c in range(256)
+)
+_ASCII_BASE64 = bytes(
+    ord("x") if c < 128 and (chr(c).isalnum() or chr(c) in "+/_=-") else 32 for c in range(256)
+)
+_ASCII_HEX = bytes(
+    ord("h") if chr(c) in "0123456789abcdefABCDEF" else 32 if c == 32 else 46 for c in range(256)
+)
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def parts(text: str) -> list[str]:
+    """Return the parts of a text in their order, folded."""
+    base, classes, fold = _prepared(text)
+    return fold(_cut(base, _cuts(classes))).split()
+
+
+def wholes(text: str) -> list[str]:
+    """Return the words of a text in their order, folded, whatever capitals are in them."""
+    base, _, fold = _prepared(text)
+    return fold(base).split()
+
+
+def indexed(text: str) -> str:
+    """Return what the index is fed: the wholes, then the parts of those that have several, with spaces."""
+    base, classes, fold = _prepared(text)
+    cuts = _cuts(classes)
+    if not cuts:
+        return fold(base)
+    cut = f" {APART} ".join(_cut_runs(base, classes.replace(_SINGLE, _GAP), cuts))
+    return f"{fold(base)} {APART} {cut if fold is str else _folded_apart(cut, fold)}"
+
+
+def spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """Return each part with where it begins and ends in the text."""
+    raw = text.encode("ascii", "replace")
+    base = _without_blobs(text, raw, raw.translate(_ASCII_RUNS))
+    classes = base.translate(_CLASSES)
+    cuts = set(_cuts(classes))
+    for run in _RUN.finditer(classes):
+        begin = run.start()
+        for end in range(begin + 1, run.end() + 1):
+            if end in cuts or end == run.end():
+                part = _folded(base[begin:end])
+                if part:
+                    yield part, begin, end
+                begin = end
+
+
+def is_single(part: str) -> bool:
+    """Tell whether a part is a character of a script without spaces."""
+    return len(part) == 1 and _CLASSES[ord(part)] == _SINGLE
+
+
+def _prepared(text: str) -> tuple[str, str, Callable[[str], str]]:
+    """Return a text without blobs, the classes of its characters, and what folds any slice of the text.
+
+    Folding leaves parts with spaces between them. Most text has ASCII letters only, and that is folded in C.
+    """
+    raw = text.encode("ascii", "replace")
+    runs = raw.translate(_ASCII_RUNS)
+    without = _without_blobs(text, raw, runs)
+    if without is not text:
+        raw = without.encode("ascii", "replace")
+    others = "" if without.isascii() else "".join(_BEYOND_ASCII.findall(without))
+    if any(_CLASSES[ord(other)] != _GAP for other in set(others)):
+        return without, without.translate(_CLASSES), _fold
+    fold = _short if _TOO_LONG_RUN in runs else str
+    return raw.translate(_ASCII_LOWER).decode("ascii"), raw.translate(_ASCII_CLASSES).decode("ascii"), fold
+
+
+def _short(joined: str) -> str:
+    return " ".join([part for part in joined.split() if len(part) <= PART_CHARACTERS_MAX])
+
+
+def _fold(text: str) -> str:
+    spaced = text.translate(_SPACED)
+    folded = spaced.casefold()
+    if unicodedata.is_normalized("NFKC", folded):
+        return _short(folded)
+    return " ".join(filter(None, map(_folded, spaced.split())))
+
+
+def _folded(piece: str) -> str:
+    """Return the part that a piece of text is; nothing if it is too long, or if nothing is left of it."""
+    part = piece.casefold()
+    if not part.isascii() and not unicodedata.is_normalized("NFKC", part):
+        part = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).casefold())
+        part = "".join(character for character in part if _CLASSES[ord(character)] != _GAP)
+    return part if len(part) <= PART_CHARACTERS_MAX else ""
+
+
+def _folded_apart(cut: str, fold: Callable[[str], str]) -> str:
+    gap = f" {APART} "
+    return gap.join([fold(each) for each in cut.split(gap)])
+
+
+def _cuts(classes: str) -> list[int]:
+    """Return where capitals begin a part: ``check|Auth``, ``HTTP|Server``, ``HTML5|Doc``, not ``URLs``."""
+    return [match.start() for match in _BEGINNING.finditer(classes)]
+
+
+def _cut(text: str, cuts: list[int]) -> str:
+    if not cuts:
+        return text
+    return " ".join(text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True))
+
+
+def _cut_runs(text: str, classes: str, cuts: list[int]) -> Iterator[str]:
+    """Return the words that have cuts in them, cut."""
+    end = 0
+    begin = 0
+    pieces: list[str] = []
+    for cut in cuts:
+        if cut >= end:
+            if pieces:
+                yield " ".join((*pieces, text[begin:end]))
+            begin = classes.rfind(_GAP, 0, cut) + 1
+            end = classes.find(_GAP, cut)
+            end = len(classes) if end < 0 else end
+            pieces = []
+        pieces.append(text[begin:cut])
+        begin = cut
+    yield " ".join((*pieces, text[begin:end]))
+
+
+def _without_blobs(text: str, raw: bytes, runs: bytes) -> str:
+    """Return the text with spaces in place of what nobody wrote and nobody searches for."""
+    if _LONG_RUN in runs:
+        text = _without_base64(text, raw, runs)
+    dump = raw.translate(_ASCII_HEX)
+    if any(sign in dump for sign in _DUMP_SIGNS):
+        text = _DUMP.sub(_blank_dump, text)
+    return text
+
+
+def _without_base64(text: str, raw: bytes, runs: bytes) -> str:
+    signs = raw.translate(_ASCII_BASE64)
+    pieces: list[str] = []
+    done = 0
+    at = runs.find(_LONG_RUN)
+    while at >= 0:
+        begin = signs.rfind(b" ", 0, at) + 1
+        end = signs.find(b" ", at)
+        end = len(signs) if end < 0 else end
+        if _is_random(raw[begin:end]) or raw[max(0, begin - 7) : begin] == b"base64,":
+            pieces += (text[done:begin], " " * (end - begin))
+            done = end
+        at = runs.find(_LONG_RUN, end)
+    return "".join((*pieces, text[done:])) if pieces else text
+
+
+def _is_random(run: bytes) -> bool:
+    """Tell base64 from long paths and names: those have fewer capitals and digits, and more separators."""
+    if len(run) < _BLOB_CHARACTERS_MIN:
+        return False
+    kinds = run.translate(_ASCII_CLASSES)
+    separators = run.count(b"/") + run.count(b"_") + run.count(b"-")
+    return (
+        kinds.count(b"A") > len(run) * 0.25
+        and kinds.count(b"0") > len(run) * 0.04
+        and len(run) > 12 * (1 + separators)
+    )
+
+
+def _blank_dump(match: re.Match[str]) -> str:
+    """Blank bytes in hexadecimal, but not columns of decimal numbers."""
+    return " " * len(match[0]) if not match[0].replace(" ", "").isdecimal() else match[0]

@@ -1,0 +1,1 @@
+"""How well search finds what people ask for: questions with known answers, over real transcripts."""

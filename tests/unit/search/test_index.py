@@ -1,0 +1,424 @@
+"""The index of one workspace: what is found, in which order, and what survives."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import bm25s  # type: ignore[import-untyped]
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from durable_sessions.search import index as index_module
+from durable_sessions.search import words
+from durable_sessions.search.index import (
+    HEAP_BYTES_MIN,
+    POSITION_MAX,
+    Document,
+    Hit,
+    Index,
+    IndexBusyError,
+    IndexDamagedError,
+    Order,
+    Scope,
+    View,
+)
+from durable_sessions.search.query import CLAUSES_MAX, parse
+from durable_sessions.search.text import Searchable
+
+ALL = Scope()
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    opened = Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+    yield opened
+    opened.close()
+
+
+def added(index: Index, *texts: str, stream: int = 1) -> View:
+    for position, text in enumerate(texts):
+        index.add(
+            Document(stream, position, 1_000 + position, Searchable(text, "agent.message", None, "agent"))
+        )
+    index.commit()
+    return index.view()
+
+
+def positions(view: View, q: str, scope: Scope = ALL, **options: object) -> list[int]:
+    found = view.search(parse(q), scope, 100, **options)  # type: ignore[arg-type]
+    assert found.total == len(found.hits)
+    return [hit.position for hit in found.hits]
+
+
+@pytest.mark.parametrize(
+    ("q", "found"),
+    [
+        ("auth", {0, 2}),
+        ("AUTH", {0, 2}),
+        ("checkAuthToken", {0, 2}),
+        ("check_auth_token", {0, 2}),
+        ("+checkauthtoken", {0}),
+        ("src/auth/token.py", {0}),
+        ("github", {1}),
+        ('"javascript heap"', {1}),
+        ('"JavaScript heap"', {1}),
+        ('"heap javascript"', set()),
+        ('"github javascript"', set()),
+        ('"auth token"', {0, 2}),
+        ("+token auth", {0, 2, 5}),
+        ("token -auth", {5}),
+        ("-token", {1, 3, 4}),
+        ("tok* heap", {0, 1, 2, 5}),
+        ("checkAuth*", {0, 2}),
+        ("+src/auth/to*", {0}),
+        ("登录", {4}),
+        ("登录错误", {4}),
+        ("+登录错误", set()),
+        ("xyz*", set()),
+        ("nowhere", set()),
+        ("?!", set()),
+    ],
+)
+def test_what_is_found(index: Index, q: str, found: set[int]) -> None:
+    view = added(
+        index,
+        "checkAuthToken failed in src/auth/token.py",
+        "JavaScript heap out of memory on GitHub",
+        "check_auth_token works",
+        "nothing here",
+        "错误信息 登录失败",
+        "token token token",
+    )
+    assert set(positions(view, q)) == found
+
+
+@pytest.fixture
+def mixed(index: Index) -> View:
+    rows = [
+        (7, 0, 100, Searchable("word", "user.message", None, "user")),
+        (7, 1, 200, Searchable("word word", "agent.tool_use", "bash", "tool")),
+        (7, 2, 300, Searchable("word", "agent.tool_result", None, "tool", True)),
+        (9, 0, 150, Searchable("word", "agent.message", None, "agent")),
+        (9, 1, 250, Searchable("", "agentish", "Mine", None)),
+    ]
+    for row in rows:
+        index.add(Document(*row))
+    index.commit()
+    return index.view()
+
+
+def found(view: View, q: str, scope: Scope = ALL) -> list[tuple[int, int]]:
+    result = view.search(parse(q), scope, 100)
+    assert result.total == len(result.hits)
+    return sorted((hit.stream, hit.position) for hit in result.hits)
+
+
+@pytest.mark.parametrize(
+    ("q", "where"),
+    [
+        ("type:user.message", [(7, 0)]),
+        ("type:agent.*", [(7, 1), (7, 2), (9, 0)]),
+        ("type:agent* -type:agent.*", [(9, 1)]),
+        ("type:user.message type:agent.message", [(7, 0), (9, 0)]),
+        ("type:agent.* name:bash", [(7, 1)]),
+        ("is:error", [(7, 2)]),
+        ("-is:error", [(7, 0), (7, 1), (9, 0), (9, 1)]),
+        ("name:BA*", [(7, 1)]),
+        ("word type:agent.tool_use", [(7, 1)]),
+        ("nowhere type:agent.tool_use", []),
+        ("type:nowhere.*", []),
+    ],
+)
+def test_filters(mixed: View, q: str, where: list[tuple[int, int]]) -> None:
+    assert found(mixed, q) == where
+
+
+@pytest.mark.parametrize(
+    ("scope", "where"),
+    [
+        (Scope(chain=((7, 0, POSITION_MAX),)), [(7, 0), (7, 1), (7, 2)]),
+        (Scope(chain=((7, 0, 2), (9, 0, POSITION_MAX))), [(7, 0), (7, 1), (9, 0)]),
+        (Scope(chain=((7, 1, 2),)), [(7, 1)]),
+        (Scope(chain=((7, 2, 2),)), []),
+        (Scope(chain=()), []),
+        (Scope(streams=(9, 11)), [(9, 0)]),
+        (Scope(streams=()), []),
+        (Scope(types=("agent.*", "user.message")), [(7, 0), (7, 1), (7, 2), (9, 0)]),
+        (Scope(types=("agent.message",)), [(9, 0)]),
+        (Scope(roles=("user", "agent")), [(7, 0), (9, 0)]),
+        (Scope(roles=("error", "user")), [(7, 0), (7, 2)]),
+        (Scope(errors_only=True), [(7, 2)]),
+        (Scope(after_ms=150, before_ms=300), [(7, 1), (9, 0)]),
+        (Scope(after_ms=300), [(7, 2)]),
+        (Scope(before_ms=100), []),
+        (Scope(after_ms=-5, before_ms=-1), []),
+        (Scope(after_ms=300, before_ms=200), []),
+        (Scope(streams=(7,), roles=("tool",), before_ms=300), [(7, 1)]),
+    ],
+)
+def test_scopes(mixed: View, scope: Scope, where: list[tuple[int, int]]) -> None:
+    assert found(mixed, "word", scope) == where
+
+
+def test_filters_do_not_add_to_the_score(mixed: View) -> None:
+    plain = mixed.search(parse("word"), ALL, 10).hits
+    scope = Scope(types=("*",), roles=("user", "agent", "tool"), after_ms=0, streams=(7, 9))
+    assert mixed.search(parse("word type:agent* type:user.*"), scope, 10).hits == plain
+
+
+def test_order(mixed: View) -> None:
+    query = parse("word")
+    assert [hit[1:] for hit in mixed.search(query, ALL, 10).hits] == [(7, 1), (7, 0), (7, 2), (9, 0)]
+    assert [hit[1:] for hit in mixed.search(query, ALL, 10, 0, "asc").hits] == [
+        (7, 0),
+        (9, 0),
+        (7, 1),
+        (7, 2),
+    ]
+    assert [hit[1:] for hit in mixed.search(query, ALL, 10, 0, "desc").hits] == [
+        (7, 2),
+        (7, 1),
+        (9, 0),
+        (7, 0),
+    ]
+    chain = Scope(chain=((7, 0, POSITION_MAX),))
+    assert [hit.position for hit in mixed.search(query, chain, 10, 0, "desc").hits] == [2, 1, 0]
+    assert [hit[1:] for hit in mixed.search(parse("type:agent.*"), ALL, 2).hits] == [(7, 2), (7, 1)]
+
+
+def test_equal_hits_are_in_the_order_of_stream_and_position_on_every_page(index: Index) -> None:
+    places = [(stream, position) for stream in range(3, 9) for position in range(40)]
+    shuffled = list(places)
+    random.Random(1).shuffle(shuffled)
+    for number, (stream, position) in enumerate(shuffled):
+        index.add(Document(stream, position, 5, Searchable("same words")))
+        if number % 50 == 0:
+            index.commit()
+    index.commit()
+    view = index.view()
+    orders: tuple[Order, ...] = ("score", "asc", "desc")
+    for order in orders:
+        pages = [view.search(parse("same"), ALL, 7, offset, order) for offset in range(0, 245, 7)]
+        assert [(hit.stream, hit.position) for page in pages for hit in page.hits] == places
+        assert {page.total for page in pages} == {240}
+
+
+def test_groups(index: Index) -> None:
+    for stream in range(1, 31):
+        for position in range(stream % 3 + 1):
+            index.add(
+                Document(
+                    stream, position, stream, Searchable("rare " * (position + 1) + "common " * (stream % 5))
+                )
+            )
+    index.commit()
+    view = index.view()
+    every = view.search(parse("rare"), ALL, 1_000)
+    order = list(dict.fromkeys(hit.stream for hit in every.hits))
+    for offset in (0, 7, 28, 40):
+        groups = view.groups(parse("rare"), ALL, 7, offset, 2)
+        assert [stream for stream, _ in groups.sessions] == order[offset : offset + 7]
+        for stream, hits in groups.sessions:
+            assert hits == [hit for hit in every.hits if hit.stream == stream][:2]
+        assert (groups.total_hits, groups.total_sessions) == (every.total, 30)
+    assert view.groups(parse("nowhere"), ALL, 7) == ([], 0, 0)
+
+
+def test_groups_when_one_session_has_all_the_best_hits(index: Index) -> None:
+    for position in range(500):
+        index.add(Document(1, position, 0, Searchable("word word word")))
+    for stream in range(2, 6):
+        index.add(Document(stream, 0, 0, Searchable("word and something else")))
+    index.commit()
+    groups = index.view().groups(parse("word"), ALL, 3, 0, 3)
+    assert [(stream, len(hits)) for stream, hits in groups.sessions] == [(1, 3), (2, 1), (3, 1)]
+    assert (groups.total_hits, groups.total_sessions) == (504, 5)
+
+
+def test_a_view_stays_as_it_is(index: Index) -> None:
+    before = added(index, "one")
+    index.add(Document(1, 1, 0, Searchable("one")))
+    assert index.view().documents == 1
+    index.commit()
+    index.remove(1)
+    index.commit()
+    assert positions(before, "one") == [0]
+    assert before.documents == 1
+    assert index.view().documents == 0
+
+
+def test_removing(index: Index) -> None:
+    for stream in (1, 2):
+        for position in range(5):
+            index.add(Document(stream, position, 0, Searchable("word")))
+    index.remove(1, 3)
+    index.remove(2)
+    index.add(Document(2, 0, 0, Searchable("word again")))
+    index.commit()
+    assert found(index.view(), "word") == [(1, 0), (1, 1), (1, 2), (2, 0)]
+    assert index.tails() == {1: 3, 2: 1}
+
+
+def test_tails_are_exact(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_STREAMS_PER_PAGE", 3)
+    expected = {2**64 - 1: 2**40, 2**64 - 2: 1, 2**53 + 1: 7, 0: 1, 5: 2**40 - 1, 6: 1, 8: 1}
+    for stream, tail in expected.items():
+        index.add(Document(stream, tail - 1, 0, Searchable("")))
+    assert index.tails() == {}
+    index.commit()
+    assert index.tails() == expected
+    assert index.view().groups(parse("-word"), ALL, 2).total_sessions == len(expected)
+    assert index.view().search(parse("-x"), Scope(streams=(2**64 - 1,)), 1).hits == [
+        Hit(0.0, 2**64 - 1, 2**40 - 1)
+    ]
+
+
+def test_what_is_committed_is_there_after_opening_again(tmp_path: Path) -> None:
+    index = Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+    added(index, "kept")
+    index.add(Document(1, 1, 0, Searchable("dropped")))
+    index.close()
+    again = Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+    assert again.tails() == {1: 1}
+    assert positions(again.view(), "kept dropped") == [0]
+    again.close()
+
+
+def test_one_writer_at_a_time(tmp_path: Path, index: Index) -> None:
+    with pytest.raises(IndexBusyError):
+        Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+
+
+def test_another_format_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    Index.open(path, HEAP_BYTES_MIN).close()
+    (path / "FORMAT").write_text("0\n")
+    with pytest.raises(IndexDamagedError):
+        Index.open(path, HEAP_BYTES_MIN)
+    Index.delete(path)
+    Index.open(path, HEAP_BYTES_MIN).close()
+
+
+def test_something_else_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "other").write_text("x")
+    with pytest.raises(IndexDamagedError):
+        Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+
+
+@pytest.mark.parametrize("harm", ["cut", "empty", "gone", "flipped"])
+def test_damaged_files_are_told_or_harmless(tmp_path: Path, harm: str) -> None:
+    index = Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+    added(index, *(f"common w{number}" for number in range(300)))
+    index.close()
+    files = sorted(
+        file.name
+        for file in (tmp_path / "index").iterdir()
+        if file.suffix in (".json", ".term", ".idx", ".pos", ".fast", ".fieldnorm")
+    )
+    assert files
+    for name in files:
+        file = tmp_path / "index" / name
+        whole = file.read_bytes()
+        if harm == "gone":
+            file.unlink()
+        elif harm == "flipped":
+            file.write_bytes(bytes(byte ^ 0x5A for byte in whole))
+        else:
+            file.write_bytes(whole[: len(whole) // 2] if harm == "cut" else b"")
+        try:
+            hurt = Index.open(tmp_path / "index", HEAP_BYTES_MIN)
+        except IndexDamagedError:
+            pass
+        else:
+            try:
+                hurt.view().search(parse('common "common w7" w1*'), ALL, 10)
+                hurt.tails()
+            except IndexDamagedError:
+                pass
+            hurt.close()
+        file.write_bytes(whole)
+
+
+def bm25(texts: list[str], q: list[str]) -> list[float]:
+    """BM25 as it is written in books."""
+    documents = [words.wholes(text) for text in texts]
+    mean = sum(map(len, documents)) / len(documents)
+    scores = []
+    for document in documents:
+        counts = Counter(document)
+        score = 0.0
+        for word in q:
+            have = sum(word in other for other in documents)
+            idf = math.log(1 + (len(documents) - have + 0.5) / (have + 0.5))
+            saturation = counts[word] + 1.2 * (0.25 + 0.75 * len(document) / mean)
+            score += idf * 2.2 * counts[word] / saturation
+        scores.append(score)
+    return scores
+
+
+VOCABULARY = [f"w{number}" for number in range(12)]
+TEXTS = st.lists(
+    st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=38).map(" ".join), min_size=1, max_size=20
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(TEXTS, st.lists(st.sampled_from([*VOCABULARY, "nowhere"]), min_size=1, max_size=5, unique=True))
+def test_scores_are_those_of_bm25(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], q: list[str]
+) -> None:
+    index = Index.open(tmp_path_factory.mktemp("bm25") / "index", HEAP_BYTES_MIN)
+    try:
+        hits = added(index, *texts).search(parse(" ".join(q)), ALL, 100).hits
+    finally:
+        index.close()
+    expected = {at: score for at, score in enumerate(bm25(texts, q)) if score}
+    assert {hit.position for hit in hits} == set(expected)
+    for hit in hits:
+        assert hit.score == pytest.approx(expected[hit.position], rel=1e-4)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_the_order_is_that_of_another_implementation(index: Index) -> None:
+    chance = random.Random(3)
+    vocabulary = [f"w{number}" for number in range(3_000)]
+    frequencies = [1 / (rank + 3) for rank in range(len(vocabulary))]
+    texts = [" ".join(chance.choices(vocabulary, frequencies, k=chance.randint(1, 39))) for _ in range(2_000)]
+    other = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+    other.index([text.split() for text in texts], show_progress=False)
+    view = added(index, *texts)
+    for _ in range(20):
+        q = chance.choices(vocabulary, frequencies, k=4)
+        expected = numpy.asarray(other.get_scores(sorted(set(q)))) * 2.2
+        found = view.search(parse(" ".join(q)), ALL, 50)
+        assert found.total == int((expected > 0).sum())
+        assert [hit.score for hit in found.hits] == pytest.approx(
+            sorted(expected, reverse=True)[: len(found.hits)], rel=1e-4
+        )
+        assert [hit.score for hit in found.hits] == pytest.approx(
+            [expected[hit.position] for hit in found.hits], rel=1e-4
+        )
+
+
+def test_hostile_queries_are_answered(index: Index) -> None:
+    view = added(index, *("a b c d e f g h i j k l m n o p " * 20 for _ in range(200)))
+    phrases = " ".join(
+        '"' + " ".join(chr(97 + (n * step) % 16) for n in range(32)) + '"' for step in range(1, CLAUSES_MAX)
+    )
+    for q in (
+        phrases,
+        "*" * 5_000,
+        "a* " * 3_000,
+        "-" * 4_000,
+        '"' * 4_001,
+        "(" * 4_000,
+        "+" + "a.b" * 1_000,
+    ):
+        assert view.search(parse(q), ALL, 10).total >= 0
+    assert view.search(parse("a"), ALL, 10, 10_000_000).hits == []
+    assert view.search(parse("a"), ALL, 0).total == 200

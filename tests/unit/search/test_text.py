@@ -1,0 +1,172 @@
+"""What of an event can be searched."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from durable_sessions.search.text import TEXT_CHARACTERS_MAX, Searchable, searchable
+
+SERVERS = {
+    "id": "sevt_secretid",
+    "offset": "0000000000000000_0000000000000001",
+    "created_at": "2026-11-15T12:00:00.123Z",
+    "processed_at": "2026-11-15T12:00:00.123Z",
+    "actor": "build-agent",
+}
+
+
+def read(**members: Any) -> Searchable:
+    return searchable(msgspec.json.encode({**SERVERS, **members}))
+
+
+def test_a_message() -> None:
+    found = read(
+        type="user.message", content=[{"type": "text", "text": "Make it"}, {"type": "text", "text": "green."}]
+    )
+    assert found == Searchable("Make it\ngreen.", "user.message", None, "user", False)
+
+
+def test_content_may_be_a_string() -> None:
+    assert read(type="agent.message", content="Done").text == "Done"
+
+
+def test_a_tool_use_has_its_name_and_all_strings_and_numbers_of_its_input() -> None:
+    found = read(
+        type="agent.tool_use",
+        name="Bash",
+        session_thread_id="sthr_1",
+        input={
+            "command": "make test",
+            "env": [{"id": "ticket-7", "port": 8080, "ratio": 0.5, "on": True, "no": None}],
+        },
+    )
+    assert found == Searchable(
+        "Bash\nmake test\nticket-7\n8080\n0.5", "agent.tool_use", "bash", "tool", False
+    )
+
+
+def test_a_tool_result_that_failed() -> None:
+    content = [{"type": "text", "text": "exit 2"}]
+    found = read(type="agent.tool_result", tool_use_id="toolu_1", content=content, is_error=True)
+    assert found == Searchable("exit 2", "agent.tool_result", None, "tool", True)
+
+
+def test_no_base64_but_the_text_of_documents() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aWNo"}}
+    document = {
+        "type": "document",
+        "title": "Notes",
+        "source": {"type": "text", "media_type": "text/plain", "data": "said"},
+    }
+    found = read(type="user.message", content=[image, document])
+    assert found.text == "Notes\nsaid"
+    assert read(type="agent.tool_use", name="show", input=image["source"]).text == "show\nbase64\nimage/png"
+
+
+def test_thinking_has_no_signature() -> None:
+    assert read(type="agent.thinking", thinking="hm", signature="abc").text == "hm"
+
+
+def test_an_error_has_its_type_and_message() -> None:
+    found = read(type="session.error", error={"type": "model_overloaded_error", "message": "busy"})
+    assert found == Searchable("model_overloaded_error\nbusy", "session.error", None, "system", True)
+
+
+@pytest.mark.parametrize(
+    ("members", "is_error"),
+    [
+        ({"type": "mine.error"}, True),
+        ({"type": "mine", "error": "boom"}, True),
+        ({"type": "mine", "error": None}, False),
+        ({"type": "mine", "is_error": "yes"}, False),
+        ({"type": "span.model_request_end", "is_error": None}, False),
+        ({"type": "workflow_run.status_ended", "result": {"type": "error", "error": {"message": "x"}}}, True),
+        ({"type": "workflow_run.status_ended", "result": {"type": "completed"}}, False),
+    ],
+)
+def test_errors(members: dict[str, Any], is_error: bool) -> None:
+    assert read(**members).is_error is is_error
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [
+        ("user.message", "user"),
+        ("user.define_outcome", "user"),
+        ("user.tool_result", "tool"),
+        ("user.custom_tool_result", "tool"),
+        ("user.tool_confirmation", "user"),
+        ("agent.message", "agent"),
+        ("agent.thinking", "agent"),
+        ("agent.tool_use", "tool"),
+        ("agent.mcp_tool_use", "tool"),
+        ("agent.mcp_tool_result", "tool"),
+        ("agent.custom_tool_use", "tool"),
+        ("system.message", "system"),
+        ("session.status_idle", "system"),
+        ("span.model_request_start", "system"),
+        ("note", None),
+    ],
+)
+def test_roles(kind: str, role: str | None) -> None:
+    assert read(type=kind).role == role
+
+
+def test_a_type_of_ones_own_may_say_its_role_and_is_text_throughout() -> None:
+    found = read(type="chat", role="assistant", said={"deep": ["one", {"id": "two"}]}, exit_code=137)
+    assert found == Searchable("assistant\none\ntwo\n137", "chat", None, "agent", False)
+
+
+def test_what_the_session_knows_of_itself_is_no_text() -> None:
+    usage = {"input_tokens": 12, "speed": "standard"}
+    assert read(type="span.model_request_end", model_request_start_id="sevt_1", model_usage=usage).text == ""
+    assert (
+        read(type="session.updated", title="Fix it", metadata={"team": "blue"}, agent={"name": "a"}).text
+        == "Fix it\nblue"
+    )
+
+
+def test_lone_surrogates_do_not_stop_us() -> None:
+    found = searchable(b'{"id":"x","type":"agent.message","content":"a \\ud800 b"}')
+    assert found.text.split("\0") == ["a ", " b"]
+
+
+def test_text_is_composed() -> None:
+    assert read(type="agent.message", content="cafe\u0301").text == "café"
+
+
+def test_there_is_an_end_to_text() -> None:
+    long = "word " * TEXT_CHARACTERS_MAX
+    assert len(read(type="agent.message", content=[long, long]).text) == TEXT_CHARACTERS_MAX
+    assert len(read(type="mine", content=["ab"] * TEXT_CHARACTERS_MAX).text) <= TEXT_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize("event", [b"", b"[]", b"null", b'"x"', b"{", b"\xff", b'{"type":5,"name":7}', b"{}"])
+def test_what_is_no_event_has_no_text(event: bytes) -> None:
+    found = searchable(event)
+    assert found.type == ""
+    assert found.name is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["type", "data", "input"]), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["type", "name", "content", "input", "error", "result", "role", "is_error", "x"]),
+        JSON,
+    )
+)
+def test_any_object_will_do(members: dict[str, Any]) -> None:
+    found = searchable(json.dumps(members).encode())
+    assert isinstance(found.text, str)
