@@ -350,6 +350,12 @@ class OverloadedError(DurableSessionsError):
     code = "overloaded"
 
 
+class SearchUnavailableError(DurableSessionsError):
+    """Search is not available now: {reason}. Events are safe and can be read; try again shortly."""
+
+    code = "search_unavailable"
+
+
 class ShuttingDownError(DurableSessionsError):
     """The server is shutting down. Try again; another or the restarted process will answer."""
 

@@ -38,6 +38,12 @@ class Limits:
     page_bytes_max: int = 8 * MIB
     # The most events on one page.
     page_events_max: int = 10_000
+    # How long a search waits for what is durable to be found; then it says how far it is.
+    search_wait_seconds_max: float = 10.0
+    # Events that a search answers with at a time, and how far down the ranking pages go.
+    search_hits_max: int = 1_000
+    # Sessions that a search is narrowed down to by their agent or metadata.
+    searched_sessions_max: int = 10_000
     # Events that a filtered read looks at before it answers with what it has found.
     scanned_events_max: int = 50_000
     # Sessions that a filtered list looks at before it answers with what it has found.

@@ -99,6 +99,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "object_not_found": 500,
     "object_damaged": 500,
     "overloaded": 503,
+    "search_unavailable": 503,
     "shutting_down": 503,
     "partition_stopped": 503,
     "outcome_unknown": 503,

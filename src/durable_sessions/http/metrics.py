@@ -11,6 +11,7 @@ from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sse import EventSource
 from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.log.file import FileLog
+from durable_sessions.search.service import Search
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
 from durable_sessions.storage.flush import Flusher
@@ -33,6 +34,7 @@ class Metrics(Collector):
         events: EventSource,
         webhooks: WebhookSender,
         auth: Authenticator,
+        search: Search,
     ) -> None:
         self._partition = partition
         self._log = log
@@ -42,6 +44,7 @@ class Metrics(Collector):
         self._events = events
         self._webhooks = webhooks
         self._auth = auth
+        self._search = search
         self.server: HttpServer | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -86,6 +89,7 @@ class Metrics(Collector):
             committer.failure is not None,
         )
         yield from self._bucket()
+        yield from _searches(self._search)
         webhooks = self._webhooks
         yield _labelled(
             "webhooks",
@@ -121,6 +125,16 @@ class Metrics(Collector):
         yield _gauge("bucket_failing", "1 while the bucket takes no flush.", failing)
         failing = maintenance.failure is not None
         yield _gauge("maintenance_failing", "1 while merging and removing do not work.", failing)
+
+
+def _searches(search: Search) -> Iterable[Metric]:
+    feed = search.feed
+    yield _counter("searches", "Searches.", search.searches)
+    yield _counter("search_process_starts", "Starts of the process that searches.", feed.starts)
+    yield _gauge("search_backlog_sessions", "Sessions with events that search was not told of.", feed.backlog)
+    yield _gauge("search_building", "1 while the search index lacks older events.", feed.is_building)
+    yield _gauge("search_events_lacking", "Older events that the search index lacks.", feed.events_left)
+    yield _gauge("search_failing", "1 while events cannot be indexed.", feed.failure is not None)
 
 
 def _http(server: HttpServer) -> Iterable[Metric]:

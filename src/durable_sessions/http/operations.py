@@ -16,6 +16,7 @@ from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Request, Response
 from durable_sessions.http.metrics import CONTENT_TYPE, Metrics
+from durable_sessions.search.feed import Feed
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.partition import Partition
@@ -36,10 +37,12 @@ class Operations:
         auth: Authenticator,
         keys: Keys,
         audit: Audit,
+        feed: Feed,
     ) -> None:
         self._auth = auth
         self._keys = keys
         self._audit = audit
+        self._feed = feed
         self._partition = partition
         self._archive = archive
         self._flusher = flusher
@@ -60,6 +63,8 @@ class Operations:
             return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
         if request.path == b"/v1/admin/flush":
             return self._flush(request, self._auth.caller(request))
+        if request.path == b"/v1/admin/reindex":
+            return self._reindex(request, self._auth.caller(request))
         if request.path.startswith(b"/v1/"):
             self._auth.caller(request)  # who has no key does not learn what there is
         raise RouteNotFoundError(path=request.path.decode("latin-1"))
@@ -79,7 +84,7 @@ class Operations:
             )
 
     def _ready(self, *, detailed: bool) -> Response:
-        said: dict[str, object] = {"status": "ready"}
+        said: dict[str, object] = {"status": "ready", "search": self._searchable(detailed=detailed)}
         failure = self._flusher.failure
         if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
@@ -91,17 +96,38 @@ class Operations:
             said["reason"] = reason
         return Response(503, _JSON, msgspec.json.encode(said))
 
+    def _searchable(self, *, detailed: bool) -> dict[str, object]:
+        """Return how far search is; it is never a reason not to be ready."""
+        feed = self._feed
+        if feed.failure is not None:
+            return {"state": "failing", **({"reason": feed.failure} if detailed else {})}
+        if not feed.is_building:
+            return {"state": "ready"}
+        return {"state": "building", "events": feed.events_lacking, "events_left": feed.events_left}
+
+    async def _admit(self, request: Request, caller: Caller, act: str) -> None:
+        """Let an admin of the whole server act, and record it either way."""
+        _require(request, b"POST")
+        request_id = request.id.decode()
+        try:
+            caller.require(Role.ADMIN)
+            self._require_home(caller)
+        except PermissionDeniedError as error:
+            self._audit.refused(caller, act, error, request_id)
+            raise
+        await self._audit.record(Act(f"{act}.requested", caller, caller.workspace, request_id))
+
+    async def _reindex(self, request: Request, caller: Caller) -> Answer:
+        try:
+            await self._admit(request, caller, "reindex")
+        except DurableSessionsError as error:
+            return error_response(error)
+        self._feed.rebuild()
+        return Response(202, _JSON, b'{"status":"building"}')
+
     async def _flush(self, request: Request, caller: Caller) -> Answer:
         try:
-            _require(request, b"POST")
-            request_id = request.id.decode()
-            try:
-                caller.require(Role.ADMIN)
-                self._require_home(caller)
-            except PermissionDeniedError as error:
-                self._audit.refused(caller, "flush", error, request_id)
-                raise
-            await self._audit.record(Act("flush.requested", caller, caller.workspace, request_id))
+            await self._admit(request, caller, "flush")
             await self._flusher.flush_all()
         except DurableSessionsError as error:
             return error_response(error)

@@ -8,7 +8,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.streams.stream import Key
 
 STREAM_ROOT = b"/v1/stream/"
-_SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments")
+_SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments", b"/v1/search")
 _SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
 _PATH_BYTES_MAX = DEFAULT_LIMITS.path_bytes_max
 

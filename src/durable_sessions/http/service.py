@@ -26,6 +26,7 @@ from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sessions.events import Events
 from durable_sessions.http.sessions.face import SessionsFace
 from durable_sessions.http.sessions.registries import Registries
+from durable_sessions.http.sessions.searches import Searches
 from durable_sessions.http.sessions.strict import SessionStreams
 from durable_sessions.http.sessions.tail import Tails
 from durable_sessions.http.shelf import Shelf
@@ -38,6 +39,8 @@ from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.file import FileLog
+from durable_sessions.search.feed import Feed
+from durable_sessions.search.service import Search
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.registry import Registry
 from durable_sessions.sessions.store import Sessions
@@ -108,6 +111,7 @@ class Service:
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
         )
+        search = self._open_search()
         metrics = Metrics(
             self.partition,
             self.log,
@@ -117,13 +121,17 @@ class Service:
             self._events,
             self._webhooks,
             auth,
+            search,
         )
         reads = Reads(self.partition, self._events, cursors, limits, pace, settings.long_poll_seconds)
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
+        searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         self.app = Application(
             auth,
-            Operations(self.partition, self.archive, self.flusher, metrics, auth, self.keys, audit),
+            Operations(
+                self.partition, self.archive, self.flusher, metrics, auth, self.keys, audit, self.feed
+            ),
             Administration(self.keys, audit, limits),
             StreamsFace(
                 self.partition, SessionStreams(sessions, limits), reads, auth, limits, settings.public_url
@@ -131,7 +139,8 @@ class Service:
             SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits),
             SessionsFace(
                 sessions,
-                Events(sessions, reads, self._tails, auth, limits),
+                Events(sessions, searches, reads, self._tails, auth, limits),
+                searches,
                 self._registries(),
                 auth,
                 self._ids,
@@ -143,6 +152,7 @@ class Service:
         )
         self.server = metrics.server = HttpServer(self.app, limits, body_limit=self.app.body_limit)
         self._subscriptions.start()
+        self.feed.start()
         self.flusher.start()
         self.maintenance.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="expiry")
@@ -155,6 +165,11 @@ class Service:
         if settings.api_key:
             self.keys.bootstrap(settings.api_key)
         return Authenticator(self.keys, self._clock), audit
+
+    def _open_search(self) -> Search:
+        lineage = f"{self._settings.bucket} {self.log.lineage}"
+        self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage)
+        return Search(self.partition, self.feed, self._clock, self._limits)
 
     def _registries(self) -> Registries:
         def registry(kind: str, prefix: str) -> Registry:
@@ -189,6 +204,7 @@ class Service:
         self._sweeper.cancel()
         await self._subscriptions.close()
         await self._webhooks.close()
+        await self.feed.close()
         await self.partition.close()
         await self.maintenance.close()
         await self.flusher.close()

@@ -103,6 +103,11 @@ class FileLog:
         return self._segments[0].base if self._segments else 0
 
     @property
+    def lineage(self) -> int:
+        """Which log of its bucket this is: a new one begins far behind what there was."""
+        return max(self.begins_after, self._floor) // NEW_LOG_GAP
+
+    @property
     def ends_at(self) -> int | None:
         """The address after the last batch, None for a log that has never had one."""
         return self._segments[-1].end if self._segments else None

@@ -64,6 +64,10 @@ class Archive(Protocol):
         """Return the next streams of a folder after one, by number, as of the last flush."""
         ...
 
+    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
+        """Return the next streams by number as of the last flush."""
+        ...
+
     def stream_count(self) -> int:
         """Return how many streams there were at the last flush."""
         ...
@@ -113,6 +117,10 @@ class NothingArchived:
     def page(
         self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
     ) -> Sequence[Stream]:
+        """Return nothing."""
+        return ()
+
+    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
         """Return nothing."""
         return ()
 

@@ -144,6 +144,10 @@ class BucketArchive:
         """Return the next streams of a folder after one, by number, as of the last flush."""
         return self.catalog.reader.page(workspace, folder, after, limit, newest_first=newest_first)
 
+    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
+        """Return the next streams by number as of the last flush."""
+        return self.catalog.reader.streams_after(number, limit)
+
     def stream_count(self) -> int:
         """Return how many streams there were at the last flush."""
         return self.catalog.reader.count()

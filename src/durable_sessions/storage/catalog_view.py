@@ -99,13 +99,15 @@ class CatalogView:
     def streams(self) -> Iterator[Stream]:
         """Yield every stream as it is stored, by number."""
         last = -1
-        while True:
-            query = "select id, state from streams where id > ? order by id limit ?"
-            rows = self._connection.execute(query, (last, _PAGE_ROWS)).fetchall()
-            yield from (stored.decode(state) for _, state in rows)
-            if len(rows) < _PAGE_ROWS:
-                return
-            last = rows[-1][0]
+        while streams := self.streams_after(last, _PAGE_ROWS):
+            yield from streams
+            last = streams[-1].id
+
+    def streams_after(self, number: int, limit: int) -> list[Stream]:
+        """Return the next streams by number as of the last flush."""
+        query = "select state from streams where id > ? order by id limit ?"
+        rows = self._connection.execute(query, (number, limit))
+        return [stored.decode(state) for (state,) in rows]
 
     def existing(self, streams: Iterable[int]) -> set[int]:
         """Return those of the streams that there were at the last flush."""

@@ -405,6 +405,10 @@ class Partition:
             after = streams[-1].id
         return found
 
+    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
+        """Return the next streams by number as of the last flush, also those kept only for their forks."""
+        return self._archive.streams_after(number, limit)
+
     # What subscriptions need ------------------------------------------------------------
 
     def listen(self, listener: StreamListener) -> None:

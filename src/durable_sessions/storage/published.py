@@ -21,12 +21,16 @@ from durable_sessions.streams.stream import Key, Stream
 class StreamListener(Protocol):
     """Told of every durable change of a stream, in the event loop; must be quick."""
 
-    def stream_appended(self, key: Key, tail: int) -> None:
-        """Records up to ``tail`` are durable."""
+    def stream_created(self, stream: Stream) -> None:
+        """The stream is there."""
         ...
 
-    def stream_removed(self, key: Key) -> None:
-        """The stream is gone."""
+    def stream_appended(self, stream: Stream, first: int) -> None:
+        """Records from ``first`` on are durable."""
+        ...
+
+    def stream_removed(self, stream: Stream) -> None:
+        """The stream is gone, though forks may still need its records."""
         ...
 
 
@@ -101,6 +105,8 @@ class PublishedStreams:
         self.count += 1
         if stream.parent is not None:
             self._note_change(stream.parent, extent)
+        for listener in self._listeners:
+            listener.stream_created(stream)
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         """Show a change that has become durable; effects on subscriptions have nothing to show."""
@@ -137,7 +143,7 @@ class PublishedStreams:
         counters.records += len(effect.lengths) or bool(effect.data)
         counters.bytes += len(effect.data)
         for listener in self._listeners:
-            listener.stream_appended(durable.stream.key, durable.tail)
+            listener.stream_appended(durable.stream, effect.first)
 
     def _remove(self, durable: DurableStream, extent: Extent, *, soft: bool) -> None:
         durable.removed = True
@@ -148,7 +154,7 @@ class PublishedStreams:
                 self._note_change(durable.stream.parent, extent)
         durable.wake()
         for listener in self._listeners:
-            listener.stream_removed(durable.stream.key)
+            listener.stream_removed(durable.stream)
 
     def _note_change(self, number: int, extent: Extent) -> None:
         """Note that the count of a stream's forks has changed: that, too, has to be flushed."""

@@ -18,7 +18,7 @@ from durable_sessions.storage.subscription_ports import CallLater, Deliver, Part
 from durable_sessions.streams import deliveries, wakes
 from durable_sessions.streams.effects import Effect, Unlinked
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscribe import is_unsettled
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Now
@@ -86,19 +86,24 @@ class Wakeups:
 
     # Told by the partition --------------------------------------------------------------
 
-    def stream_appended(self, key: Key, tail: int) -> None:
+    def stream_created(self, stream: Stream) -> None:
+        """Do nothing: there is nothing to read yet."""
+
+    def stream_appended(self, stream: Stream, first: int) -> None:
         """Wake those who watch the stream; constant time for a stream that nobody watches."""
         subscriptions = self._partition.state.subscriptions
         if not subscriptions:
             return
+        key = stream.key
         if key not in self._settled:
             self._settle(key)
         for subscription in subscriptions.watching(key):
             if subscription.wake is None:
                 self.poke(subscription.key)
 
-    def stream_removed(self, key: Key) -> None:
+    def stream_removed(self, stream: Stream) -> None:
         """Take the links to the stream away."""
+        key = stream.key
         self._settled.discard(key)
         for subscription in self._partition.state.subscriptions.watching(key):
             self.poke(subscription.key, key.path)

@@ -25,7 +25,7 @@ from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, Sub
 from durable_sessions.streams import append, create, effects, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscribe import Subscribe, is_unsettled
 from durable_sessions.streams.subscriptions import Config, Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Claim, Hold
@@ -59,7 +59,7 @@ class FakePartition:
             raise self.stopped
         self.commits += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        changed: list[tuple[Effect, Key | None]] = []
+        changed: list[tuple[Effect, Stream | None]] = []
         outcome: Callable[[], None]
         try:
             decided, result = decide(self.state, self.clock.now_ms())
@@ -81,18 +81,18 @@ class FakePartition:
             asyncio.get_running_loop().call_soon(self.flush)
         return future
 
-    def _apply(self, effect: Effect) -> Key | None:
+    def _apply(self, effect: Effect) -> Stream | None:
         if isinstance(effect, StreamRemoved):
-            removed = self.state.by_id[effect.stream].key
+            removed = self.state.by_id[effect.stream]
             self.state.apply(effect)
             return removed
         self.state.apply(effect)
-        return self.state.by_id[effect.stream].key if isinstance(effect, Appended) else None
+        return self.state.by_id[effect.stream] if isinstance(effect, Appended) else None
 
-    def _tell(self, effect: Effect, stream: Key | None) -> None:
+    def _tell(self, effect: Effect, stream: Stream | None) -> None:
         for listener in self.listeners:
             if isinstance(effect, Appended) and stream is not None:
-                listener.stream_appended(stream, effect.next)
+                listener.stream_appended(stream, effect.first)
             elif stream is not None:
                 listener.stream_removed(stream)
 

@@ -19,6 +19,7 @@ from durable_sessions.http.message import Answer, Header, Later, Request, Respon
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.refusals import refusal_to
+from durable_sessions.http.sessions.searches import Searches
 from durable_sessions.http.sessions.tail import Tails
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import drafts, event_ids, pairs, shapes, threads
@@ -70,9 +71,16 @@ class Events:
     """Answers requests for the events of a session."""
 
     def __init__(
-        self, sessions: Sessions, reads: Reads, tails: Tails, auth: Authenticator, limits: Limits
+        self,
+        sessions: Sessions,
+        searches: Searches,
+        reads: Reads,
+        tails: Tails,
+        auth: Authenticator,
+        limits: Limits,
     ) -> None:
         self._sessions = sessions
+        self._searches = searches
         self._reads = reads
         self._tails = tails
         self._auth = auth
@@ -120,10 +128,12 @@ class Events:
         durable = self._sessions.find(key)
         self._sessions.partition.touch(durable)
         live = parameters.choice("live", "", ("long-poll", "sse"))
+        if "q" in parameters:
+            return self._search(parameters, durable)
         if live:
             return self._live(request, caller, key, durable, parameters, live)
         asked = self._range(durable, parameters)
-        selection = _selection(parameters)
+        selection = parameters.selection()
         if parameters.choice("pairs", "", ("keep",)):
             return self._with_pairs(request, durable, asked, selection)
         if selection.everything and not asked.backwards:
@@ -131,6 +141,15 @@ class Events:
             if page is not None:
                 return _answer(request, durable, asked, page)
         return self._read(request, durable, asked, selection)
+
+    def _search(self, parameters: Parameters, durable: DurableStream) -> Awaitable[Response]:
+        for other in ("live", "pairs"):
+            if other in parameters:
+                raise InvalidRequestError(
+                    problem=f"q and {other} do not go together; search first, then read around a hit."
+                )
+        asked = self._range(durable, parameters, searched=True)
+        return self._searches.within(durable, asked.start, asked.stop, parameters.selection(), parameters)
 
     async def _read(
         self, request: Request, durable: DurableStream, asked: Range, selection: Selection
@@ -167,7 +186,7 @@ class Events:
             raise InvalidRequestError(
                 problem="A live read needs an offset; send offset=-1, now or a saved one."
             )
-        if not _selection(parameters).everything:
+        if not parameters.selection().everything:
             raise InvalidRequestError(
                 problem="A live read cannot be filtered; use /events/stream?offset=… with types[] instead."
             )
@@ -189,12 +208,12 @@ class Events:
             return Response(204, [*fields, _CLOSED] if durable.closed else fields)
         return await self._read(request, durable, asked, EVERYTHING)
 
-    def _range(self, durable: DurableStream, parameters: Parameters) -> Range:
+    def _range(self, durable: DurableStream, parameters: Parameters, *, searched: bool = False) -> Range:
         """Return which events a read wants; positions of several kinds do not go together."""
         limit = parameters.number("limit", 1_000, self._limits.page_events_max, 1)
         backwards = parameters.choice("order", "asc", ("asc", "desc")) == "desc"
         end = durable.tail
-        if "page" in parameters:  # clients send the first page's parameters with it
+        if "page" in parameters and not searched:  # clients send the first page's parameters with it
             return _paged(parameters, end, limit, backwards)
         given = [name for name in ("offset", "from", "tail", "around") if name in parameters]
         if len(given) > 1:
@@ -249,7 +268,7 @@ class Events:
         for kind in parameters.texts("event_deltas"):
             if kind not in ("agent.message", "agent.thinking"):
                 raise InvalidRequestError(problem="event_deltas[] takes agent.message and agent.thinking.")
-        selection = _selection(parameters)
+        selection = parameters.selection()
         if thread is not None:
             selection = of_thread(durable, thread)
         chunks = self._tails.follow(durable, position, selection)
@@ -326,16 +345,6 @@ def _paged(parameters: Parameters, end: int, limit: int, backwards: bool) -> Ran
     if bound is None:
         return Range(position, end, limit)
     return Range(position, max(position, min(int(bound), end)), limit, ends=True)
-
-
-def _selection(parameters: Parameters) -> Selection:
-    return Selection(
-        types=(*parameters.texts("type"), *parameters.texts("types")),
-        after_ms=parameters.time_ms("created_at[gt]"),
-        from_ms=parameters.time_ms("created_at[gte]"),
-        before_ms=parameters.time_ms("created_at[lt]"),
-        through_ms=parameters.time_ms("created_at[lte]"),
-    )
 
 
 def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) -> Response:

@@ -28,6 +28,7 @@ from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.refusals import refusal
 from durable_sessions.http.sessions.registries import Registries
 from durable_sessions.http.sessions.resources import Resources
+from durable_sessions.http.sessions.searches import Searches
 from durable_sessions.http.sessions.slices import sliced
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
@@ -53,12 +54,13 @@ _SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
 
 
 class SessionsFace:
-    """Answers everything below ``/v1/sessions``, ``/v1/agents`` and ``/v1/environments``."""
+    """Answers everything below ``/v1/sessions``, ``/v1/search``, ``/v1/agents`` and ``/v1/environments``."""
 
     def __init__(
         self,
         sessions: Sessions,
         events: Events,
+        searches: Searches,
         registries: Registries,
         auth: Authenticator,
         ids: Ids,
@@ -67,6 +69,7 @@ class SessionsFace:
         self._auth = auth
         self._sessions = sessions
         self._events = events
+        self._searches = searches
         self._registries = registries
         self._resources = Resources(sessions, ids)
         self._ids = ids
@@ -107,6 +110,8 @@ class SessionsFace:
             caller.require(_WRITER)
         if parts[0] != b"sessions":
             rest = _decoded(parts[1:])
+            if parts[0] == b"search":
+                return self._on_search(request, caller, rest)
             if parts[0] == b"agents":
                 return self._registries.handle_agents(request, caller, rest)
             return self._registries.handle_environments(request, caller, rest)
@@ -122,6 +127,13 @@ class SessionsFace:
         if request.method == b"HEAD":
             return self._events.head(key)
         raise MethodNotAllowedError(allow="GET, HEAD, POST")
+
+    def _on_search(self, request: Request, caller: Caller, rest: list[str]) -> Awaitable[Answer]:
+        if rest:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        if request.method not in (b"GET", b"HEAD"):
+            raise MethodNotAllowedError(allow="GET, HEAD")
+        return self._searches.everywhere(request, caller)
 
     def _on_session(self, request: Request, caller: Caller, parts: list[bytes]) -> Answer | Awaitable[Answer]:
         if not parts or parts == [b""]:

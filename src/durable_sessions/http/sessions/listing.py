@@ -91,7 +91,7 @@ def _wanted(parameters: Parameters) -> Wanted:
     tests += _time_tests(parameters)
     tests += _agent_tests(parameters)
     if metadata := parameters.nested("metadata"):
-        tests.append(lambda one: _has(record.of(one.attributes).metadata, metadata))
+        tests.append(by_metadata(metadata))
     if q := parameters.text("q"):
         tests.append(lambda one: _mentions(one, q.casefold()))
     for unknown in ("deployment_id", "memory_store_id"):
@@ -120,15 +120,23 @@ class _Agent(msgspec.Struct):
 
 def _agent_tests(parameters: Parameters) -> list[Wanted]:
     name, version = parameters.text("agent_id"), parameters.number("agent_version", None, 2**31)
-    if name is None and version is None:
-        return []
+    return [] if name is None and version is None else [by_agent(name, version)]
 
-    def by_agent(one: DurableStream) -> bool:
+
+def by_agent(name: str | None, version: int | None) -> Wanted:
+    """Return a function that says whether a session is an agent's, in a version."""
+
+    def wanted(one: DurableStream) -> bool:
         raw = record.of(one.attributes).agent
         agent = _Agent() if raw == record.NULL else msgspec.json.decode(raw, type=_Agent)
         return (name is None or agent.id == name) and (version is None or agent.version == version)
 
-    return [by_agent]
+    return wanted
+
+
+def by_metadata(wanted: dict[str, str]) -> Wanted:
+    """Return a function that says whether a session has all these values in its metadata."""
+    return lambda one: _has(record.of(one.attributes).metadata, wanted)
 
 
 def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:

@@ -6,6 +6,7 @@ from urllib.parse import unquote_to_bytes
 
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.message import Request
+from durable_sessions.sessions.selection import Selection
 from durable_sessions.times import parse_rfc3339
 
 T = TypeVar("T")
@@ -86,6 +87,16 @@ class Parameters:
                 "write a + in the query as %2B."
             )
         return at_ms
+
+    def selection(self) -> Selection:
+        """Return which types and times of events are wanted."""
+        return Selection(
+            types=(*self.texts("type"), *self.texts("types")),
+            after_ms=self.time_ms("created_at[gt]"),
+            from_ms=self.time_ms("created_at[gte]"),
+            before_ms=self.time_ms("created_at[lt]"),
+            through_ms=self.time_ms("created_at[lte]"),
+        )
 
 
 def _text(value: bytes) -> str:

@@ -1,0 +1,202 @@
+"""Search over HTTP: in one session with ``GET …/events?q=``, in all with ``GET /v1/search?q=``."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.message import Header, Request, Response
+from durable_sessions.http.sessions.listing import by_agent, by_metadata
+from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.limits import Limits
+from durable_sessions.search.index import DEPTH_MAX, POSITION_MAX, Hit, Order, Scope
+from durable_sessions.search.query import Query, parse
+from durable_sessions.search.service import Search, Wish
+from durable_sessions.search.snippet import snippet
+from durable_sessions.search.text import searchable
+from durable_sessions.sessions import view
+from durable_sessions.sessions.selection import Selection
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.streams import offsets
+from durable_sessions.times import rfc3339
+
+_FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+_HITS = 20
+_SESSIONS, _SESSIONS_MAX = 10, 100
+_HITS_PER_SESSION, _HITS_PER_SESSION_MAX = 3, 20
+_NAMED_SESSIONS_MAX = 100
+_ROLES = ("user", "agent", "tool", "system", "error")
+_ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
+_PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})", re.ASCII)
+_READ_AT_A_TIME = 8
+
+
+class Searches:
+    """Answers searches with the events that were found, each with its score and a snippet."""
+
+    def __init__(self, sessions: Sessions, search: Search, limits: Limits) -> None:
+        self._sessions = sessions
+        self._search = search
+        self._limits = limits
+
+    async def within(
+        self, durable: DurableStream, start: int, stop: int, selection: Selection, parameters: Parameters
+    ) -> Response:
+        """Answer a search in the events of one session between two positions."""
+        query = parse(parameters.text("q") or "")
+        at, offset = _page(parameters)
+        limit = parameters.number("limit", _HITS, self._limits.search_hits_max, 1)
+        order = _order(parameters)
+        scope = _scope(parameters, selection)
+        found = await self._search.in_session(
+            durable, start, stop, Wish(query, scope, limit, offset, order, at)
+        )
+        events = await self._shown(durable, found.hits, query)
+        following = offset + len(events)
+        more = events and following < min(found.total, DEPTH_MAX)
+        return _json(
+            {
+                "data": events,
+                "next_page": f"{found.view}-{following}" if more else None,
+                "total_hits": found.total,
+                "indexed_through": offsets.encode(found.through),
+                "up_to_date": found.through >= min(stop, durable.tail),
+            }
+        )
+
+    async def everywhere(self, request: Request, caller: Caller) -> Response:
+        """Answer a search in all sessions of a workspace, grouped by session."""
+        caller.require(Role.READER)
+        parameters = Parameters(request)
+        text = parameters.text("q")
+        if text is None:
+            raise InvalidRequestError(problem="Send what to search for as q, such as q=timeout.")
+        query = parse(text)
+        at, offset = _page(parameters)
+        limit = parameters.number("limit", _SESSIONS, _SESSIONS_MAX, 1)
+        hits = parameters.number("hits", _HITS_PER_SESSION, _HITS_PER_SESSION_MAX, 1)
+        if _order(parameters) != "score":
+            raise InvalidRequestError(
+                problem="Sessions are in the order of their best hits; order= goes with …/events?q=."
+            )
+        scope = self._narrowed(_scope(parameters, parameters.selection()), parameters, caller.workspace)
+        wish = Wish(query, scope, limit, offset, view=at)
+        found = await self._search.in_workspace(caller.workspace, wish, hits)
+        now_ms = self._sessions.now_ms()
+        groups = [
+            {"session": view.session_object(durable, now_ms), "hits": await self._shown(durable, hits, query)}
+            for durable, hits in found.sessions
+        ]
+        following = offset + limit
+        more = following < min(found.total_sessions, DEPTH_MAX)
+        return _json(
+            {
+                "data": groups,
+                "next_page": f"{found.view}-{following}" if more else None,
+                "total_hits": found.total_hits,
+                "total_sessions": found.total_sessions,
+                "indexed_through": None if found.through_ms is None else rfc3339(found.through_ms),
+                "up_to_date": found.is_complete,
+            }
+        )
+
+    def _narrowed(self, scope: Scope, parameters: Parameters, workspace: str) -> Scope:
+        """Return a scope of those sessions only that are named, or have this agent and metadata."""
+        named = parameters.texts("session")
+        if len(named) > _NAMED_SESSIONS_MAX:
+            raise InvalidRequestError(problem=f"Send at most {_NAMED_SESSIONS_MAX} sessions.")
+        if named:
+            durables = [self._sessions.find(session_key(workspace, name)) for name in named]
+            parts = [part for durable in durables for part in self._search.chain(durable, 0, POSITION_MAX)]
+            scope = msgspec.structs.replace(scope, chain=tuple(dict.fromkeys(parts)))
+        agent, metadata = parameters.text("agent"), parameters.nested("metadata")
+        if agent is None and not metadata:
+            return scope
+        streams = self._sessions_with(workspace, agent, metadata)
+        return msgspec.structs.replace(scope, streams=tuple(streams))
+
+    def _sessions_with(self, workspace: str, agent: str | None, metadata: dict[str, str]) -> Sequence[int]:
+        tests = [*([] if agent is None else [by_agent(agent, None)]), by_metadata(metadata)]
+        streams: list[int] = []
+        after: int | None = None
+        while True:
+            listed = self._sessions.list(
+                workspace, after, 1_000, lambda one: all(test(one) for test in tests), newest_first=True
+            )
+            streams += [one.stream.id for one in listed.sessions]
+            if len(streams) > self._limits.searched_sessions_max:
+                raise InvalidRequestError(
+                    problem=f"More than {self._limits.searched_sessions_max} sessions are like that; "
+                    "search without agent and metadata, or name more of the metadata."
+                )
+            after = listed.next
+            if after is None:
+                return streams
+
+    async def _shown(self, durable: DurableStream, hits: Sequence[Hit], query: Query) -> list[msgspec.Raw]:
+        """Return the events that were found, as many as fit into a page."""
+        events: list[bytes] = []
+        size = 0
+        for at in range(0, len(hits), _READ_AT_A_TIME):
+            some = hits[at : at + _READ_AT_A_TIME]
+            read = (self._sessions.events.one(durable, hit.position) for hit in some)
+            for event in await asyncio.gather(*read):
+                size += len(event)
+                if events and size > self._limits.page_bytes_max:
+                    break
+                events.append(event)
+            else:
+                continue
+            break
+        return await asyncio.to_thread(_with_snippets, events, hits, query)
+
+
+def _with_snippets(events: Sequence[bytes], hits: Sequence[Hit], query: Query) -> list[msgspec.Raw]:
+    shown = []
+    for event, hit in zip(events, hits, strict=False):
+        piece = snippet(searchable(event).text, query)
+        said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
+        shown.append(msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}"))))
+    return shown
+
+
+def _page(parameters: Parameters) -> tuple[str, int]:
+    """Return the point in time that the next page is of, and how many come before it."""
+    token = parameters.text("page")
+    if token is None:
+        return "", 0
+    match = _PAGE.fullmatch(token)
+    if match is None:
+        raise InvalidRequestError(problem="page is not one that this search gave; send next_page as it came.")
+    return match[1], int(match[2])
+
+
+def _order(parameters: Parameters) -> Order:
+    chosen = parameters.choice("order", "score", _ORDERS)
+    return next(order for order in _ORDERS if order == chosen)
+
+
+def _scope(parameters: Parameters, selection: Selection) -> Scope:
+    roles = parameters.texts("role")
+    for role in roles:
+        if role not in _ROLES:
+            raise InvalidRequestError(problem=f"role={role[:40]} is not known; send {', '.join(_ROLES)}.")
+    lower = [parameters.time_ms("after"), selection.after_ms]
+    upper = [selection.through_ms]
+    after = [at + 1 for at in lower if at is not None] + [at for at in (selection.from_ms,) if at is not None]
+    before = [at + 1 for at in upper if at is not None]
+    before += [at for at in (parameters.time_ms("before"), selection.before_ms) if at is not None]
+    return Scope(
+        types=selection.types,
+        roles=tuple(roles),
+        after_ms=max(after, default=None),
+        before_ms=min(before, default=None),
+    )
+
+
+def _json(said: dict[str, object]) -> Response:
+    return Response(200, _FIELDS, msgspec.json.encode(said))

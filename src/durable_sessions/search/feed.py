@@ -1,0 +1,378 @@
+"""Telling the process that searches what has become durable, without ever making an append wait.
+
+Of every session with events that were not sent yet, the feed knows where they begin, and nothing else: the
+events themselves are read when they are sent, from memory, from the log or from the bucket. So it can fall
+behind as far as it may. When the process is started, its tails are compared with all sessions; the
+difference is what is to be sent. A search says which streams it is about and waits until those were sent.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Container, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError, SearchUnavailableError
+from durable_sessions.search.forks import Forks
+from durable_sessions.search.link import Link
+from durable_sessions.search.messages import Add, Remove
+from durable_sessions.sessions.record import FOLDER
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams.stream import Stream
+
+CHUNK_BYTES = 512 * 1024
+"""What is read and sent of a stream at a time."""
+GATHER_SECONDS = 0.2
+"""How long events gather before they are sent, unless a search waits for them."""
+QUIET_SECONDS = 2.0
+"""How long after the first event the process is started, unless a search needs it."""
+RETRY_SECONDS = 1.0
+_PAGE_STREAMS = 500
+_NO_END = 2**62
+_PREFIX = FOLDER + "/"
+
+logger = structlog.get_logger(__name__)
+
+
+class Unsent(NamedTuple):
+    """From where on events of a stream were not sent yet, and since when; 0 if that is not known."""
+
+    workspace: str
+    start: int
+    since_ms: int
+
+
+class _Waiter(NamedTuple):
+    """A search that waits until streams were sent up to these positions, and what was removed too.
+
+    Without goals it waits only until it is known what is to be sent.
+    """
+
+    goals: dict[int, int] | None
+    done: "asyncio.Future[None]"
+
+
+class Feed:
+    """Sends what is durable in sessions to a worker, and sees to it that there is one."""
+
+    def __init__(self, partition: Partition, clock: Clock, directory: Path, lineage: str) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._directory = directory
+        self._lineage = lineage
+        self._unsent: dict[int, Unsent] = {}
+        self._removals: dict[tuple[str, int], int] = {}
+        self._waiters: list[_Waiter] = []
+        self._work = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._link: Link | None = None
+        self.forks = Forks()
+        self._is_spoilt = False
+        self.compared = False
+        self.failure: str | None = None
+        self.starts = 0
+        self.events_sent = 0
+        self.events_lacking = 0
+
+    def start(self) -> None:
+        """Begin to follow the partition; what it holds already is looked at soon."""
+        self._partition.listen(self)
+        if self._directory.exists() or self._partition.published.count:
+            self._work.set()
+        self._task = asyncio.create_task(self._guarded_run(), name="search feed")
+
+    async def close(self) -> None:
+        """Stop; the worker keeps what it was sent."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    @property
+    def backlog(self) -> int:
+        """How many streams have events that were not sent yet."""
+        return len(self._unsent)
+
+    @property
+    def is_building(self) -> bool:
+        """Whether the index lacks events that were there before this process or the worker began."""
+        return not self.compared or any(not unsent.since_ms for unsent in self._unsent.values())
+
+    @property
+    def events_left(self) -> int:
+        """How many of the older events that the index lacked it lacks still, near enough."""
+        return max(0, self.events_lacking - self.events_sent) if self.is_building else 0
+
+    def rebuild(self) -> None:
+        """Make the index anew, in the background; until it is there searches say how far they reach."""
+        self._is_spoilt = True
+        self.compared = False
+        if self._link is not None:
+            self._link.drop()
+        self._work.set()
+
+    def unsent(self, stream: int) -> Unsent | None:
+        """Return from where on events of a stream were not sent yet, None if all were."""
+        return self._unsent.get(stream)
+
+    def unsent_since_ms(self, workspace: str) -> int | None:
+        """Return since when the oldest event of a workspace waits to be sent, None if none does."""
+        waiting = [one.since_ms for one in self._unsent.values() if one.workspace == workspace]
+        return min(waiting, default=None)
+
+    # Told by the partition --------------------------------------------------------------
+
+    def stream_created(self, stream: Stream) -> None:
+        """Note a new fork."""
+        if stream.parent is not None and stream.key.path.startswith(_PREFIX):
+            self.forks.add(stream)
+
+    def stream_appended(self, stream: Stream, first: int) -> None:
+        """Note that there is something to send."""
+        if stream.id not in self._unsent and stream.key.path.startswith(_PREFIX):
+            self._unsent[stream.id] = Unsent(stream.key.workspace, first, self._clock.now_ms())
+            self._work.set()
+
+    def stream_removed(self, stream: Stream) -> None:
+        """Note that a session is gone, or that what is kept of it is only for its forks."""
+        if not stream.key.path.startswith(_PREFIX):
+            return
+        if not stream.forks:
+            self._unsent.pop(stream.id, None)
+        for number in self.forks.remove(stream):
+            is_gone = number == stream.id and not stream.forks
+            end = 0 if is_gone else self.forks.visible_end(number, _NO_END)
+            self._removals[stream.key.workspace, number] = end
+        self._work.set()
+        self._tell()
+
+    # Asked by searches ------------------------------------------------------------------
+
+    async def caught_up(self, workspace: str, streams: Iterable[int] | None, seconds_max: float) -> Link:
+        """Return the worker when it was sent all that is durable now of these streams, or of a workspace.
+
+        If that takes too long, it is returned all the same: then :meth:`unsent` says what is missing.
+        """
+        try:
+            async with asyncio.timeout(seconds_max):
+                while not self._is_ready():
+                    await self._wait(None)
+                wanted = self._unsent.keys() if streams is None else self._unsent.keys() & set(streams)
+                goals = {
+                    stream: self._goal(stream)
+                    for stream in wanted
+                    if streams is not None or self._unsent[stream].workspace == workspace
+                }
+                if goals or self._removals:
+                    await self._wait(goals)
+        except TimeoutError:
+            pass
+        if self._link is None or self._link.lost:
+            raise SearchUnavailableError(reason=self.failure or "the search process is starting")
+        return self._link
+
+    async def _wait(self, goals: dict[int, int] | None) -> None:
+        waiter = _Waiter(goals, asyncio.get_running_loop().create_future())
+        self._waiters.append(waiter)
+        self._hurry.set()
+        self._work.set()
+        try:
+            await waiter.done
+        finally:
+            self._waiters.remove(waiter)
+            if not self._waiters:
+                self._hurry.clear()
+
+    def _is_ready(self) -> bool:
+        return self.compared and self._link is not None and not self._link.lost
+
+    def _goal(self, stream: int) -> int:
+        """Return up to where a stream is durable now; nothing is added to one that is not in memory."""
+        durable = self._partition.published.by_id.get(stream)
+        return _NO_END if durable is None else self.forks.visible_end(stream, durable.tail)
+
+    def _tell(self) -> None:
+        """Tell those who wait that it is as far as they need."""
+        for waiter in self._waiters:
+            if not waiter.done.done() and self._has_reached(waiter.goals):
+                waiter.done.set_result(None)
+
+    def _has_reached(self, goals: dict[int, int] | None) -> bool:
+        if goals is None or not self._is_ready():
+            return self._is_ready()
+        return not self._removals and all(
+            (unsent := self._unsent.get(stream)) is None or unsent.start >= goal
+            for stream, goal in goals.items()
+        )
+
+    # Sending ----------------------------------------------------------------------------
+
+    async def _guarded_run(self) -> None:
+        try:
+            await self._work.wait()
+            await self._pause(QUIET_SECONDS)
+            await self._run()
+        except Exception as error:
+            # A fault of ours. Nothing is lost, and everything but search goes on.
+            logger.exception("search_stopped")
+            self.failure = repr(error)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if self._link is None or self._link.lost:
+                    await self._connect()
+                await self._send_all()
+                self.failure = None
+            except DurableSessionsError as error:
+                if self.failure is None:
+                    logger.error("search_failed", reason=str(error))
+                self.failure = str(error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if not self._unsent and not self._removals:
+                self._work.clear()
+            await self._work.wait()
+            await self._pause(GATHER_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        """Let some time pass, unless a search waits."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+
+    async def _connect(self) -> None:
+        link, self._link, self.compared = self._link, None, False
+        if link is not None:
+            await link.abort()
+        if self._is_spoilt:
+            self._is_spoilt = False
+            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+        self.starts += 1
+        self._link = await Link.open(self._directory, self._lineage)
+        await self._compare(self._link.tails)
+        self._link.tails = {}
+        self._tell()
+
+    def _connected(self) -> Link:
+        if self._link is None:
+            raise SearchUnavailableError(reason="the search process has ended")
+        return self._link
+
+    async def _send_all(self) -> None:
+        """Send what there is now, what searches wait for first."""
+        streams = dict.fromkeys(self._unsent)
+        unreadable: dict[int, DurableSessionsError] = {}
+        while streams or self._removals:
+            await self._send_removals()
+            stream = self._awaited(unreadable) or next(iter(streams), None)
+            if stream is None:
+                continue
+            streams.pop(stream, None)
+            try:
+                is_over = await self._send_some(stream)
+            except SearchUnavailableError:
+                raise
+            except DurableSessionsError as error:
+                unreadable[stream] = error  # one that cannot be read must not keep others from being found
+                continue
+            self._tell()
+            if not is_over:
+                streams[stream] = None
+        if unreadable:
+            raise next(iter(unreadable.values()))
+
+    def _awaited(self, unreadable: Container[int]) -> int | None:
+        """Return a stream that a search waits for."""
+        for waiter in self._waiters:
+            for stream in waiter.goals or ():
+                if stream in self._unsent and stream not in unreadable:
+                    return stream
+        return None
+
+    async def _send_removals(self) -> None:
+        while self._removals:
+            (workspace, stream), start = next(iter(self._removals.items()))
+            await self._connected().send(Remove(workspace, stream, start))
+            if self._removals.get((workspace, stream)) == start:
+                del self._removals[workspace, stream]
+        self._tell()
+
+    async def _send_some(self, stream: int) -> bool:
+        """Send a chunk of what is to be sent of a stream; say whether that was all."""
+        unsent = self._unsent.get(stream)
+        durable = self._partition.published.get_id(stream)
+        if unsent is None or durable is None:
+            self._unsent.pop(stream, None)
+            return True
+        end = self.forks.visible_end(stream, durable.tail)
+        if unsent.start < end:
+            durable.pins += 1
+            try:
+                found = await self._partition.reader.read(durable, unsent.start, CHUNK_BYTES, end)
+                await self._connected().send(Add(unsent.workspace, stream, unsent.start, found.data))
+            finally:
+                durable.pins -= 1
+            self.events_sent += found.next - unsent.start
+            unsent = unsent._replace(start=found.next)
+        if stream not in self._unsent:
+            return True  # it was removed meanwhile
+        if unsent.start >= self.forks.visible_end(stream, durable.tail):
+            del self._unsent[stream]
+            return True
+        self._unsent[stream] = unsent
+        return False
+
+    # Comparing --------------------------------------------------------------------------
+
+    async def _compare(self, tails: dict[str, dict[int, int]]) -> None:
+        """Find out what the worker lacks, and what it has too much."""
+        left = {stream: (workspace, tail) for workspace, its in tails.items() for stream, tail in its.items()}
+        self.events_sent = self.events_lacking = 0
+        kept_for_forks: list[tuple[str, int]] = []
+        seen: set[int] = set()
+
+        def look(stream: Stream, tail: int) -> None:
+            if stream.id in left and stream.soft_deleted:
+                kept_for_forks.append((stream.key.workspace, stream.id))
+            self._compare_one(stream, tail, left)
+
+        for durable in list(self._partition.published.by_id.values()):
+            if durable.stream.key.path.startswith(_PREFIX):
+                seen.add(durable.stream.id)
+                look(durable.stream, durable.tail)
+        last = -1
+        while streams := self._partition.streams_after(last, _PAGE_STREAMS):
+            last = streams[-1].id
+            for stream in streams:
+                is_new = stream.id not in seen and stream.id not in self._partition.state.removed
+                if is_new and stream.key.path.startswith(_PREFIX):
+                    hot = self._partition.published.by_id.get(stream.id)
+                    look(stream, stream.tail if hot is None else hot.tail)
+            await asyncio.sleep(0)
+        for number, (workspace, _) in left.items():
+            if number not in self._unsent:
+                self._removals[workspace, number] = 0
+        for key in kept_for_forks:
+            self._removals[key] = self.forks.visible_end(key[1], _NO_END)
+        self.compared = True
+
+    def _compare_one(self, stream: Stream, tail: int, left: dict[int, tuple[str, int]]) -> None:
+        self.forks.add(stream)
+        workspace = stream.key.workspace
+        _, indexed = left.pop(stream.id, (workspace, stream.base))
+        indexed = max(indexed, stream.base)
+        if indexed > tail:
+            self._removals[workspace, stream.id] = tail
+        known = self._unsent.get(stream.id)
+        if indexed < tail and (known is None or known.start > indexed):
+            self._unsent[stream.id] = Unsent(workspace, indexed, 0)
+            self.events_lacking += tail - indexed

@@ -1,0 +1,142 @@
+"""Searching sessions: what is acknowledged is found by the next search."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from durable_sessions.clock import Clock
+from durable_sessions.errors import SearchUnavailableError
+from durable_sessions.limits import Limits
+from durable_sessions.search.feed import Feed
+from durable_sessions.search.index import POSITION_MAX, Hit, Order, Scope
+from durable_sessions.search.messages import Answer, Ask, Session
+from durable_sessions.search.query import Query
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.partition import Partition
+
+
+class Wish(NamedTuple):
+    """What to search for, and which part of the result to return.
+
+    ``view`` names the point in time that an earlier page was of.
+    """
+
+    query: Query
+    scope: Scope
+    limit: int
+    offset: int = 0
+    order: Order = "score"
+    view: str = ""
+
+
+class Found(NamedTuple):
+    """What a search found in one session; all events before the position ``through`` were searched."""
+
+    hits: list[Hit]
+    total: int
+    view: str
+    through: int
+
+
+class FoundSessions(NamedTuple):
+    """What a search found in all sessions.
+
+    ``through_ms`` is a time before which all events were searched, None if the index is still being built.
+    """
+
+    sessions: list[tuple[DurableStream, list[Hit]]]
+    total_hits: int
+    total_sessions: int
+    view: str
+    is_complete: bool
+    through_ms: int | None
+
+
+class Search:
+    """Asks the worker, when it knows what is durable."""
+
+    def __init__(self, partition: Partition, feed: Feed, clock: Clock, limits: Limits) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._limits = limits
+        self.feed = feed
+        self.searches = 0
+
+    async def in_session(self, durable: DurableStream, start: int, stop: int, wish: Wish) -> Found:
+        """Search events of a session between two positions, those that it inherits included."""
+        chain = self.chain(durable, start, stop)
+        scope = msgspec.structs.replace(wish.scope, chain=tuple(chain))
+        workspace = durable.stream.key.workspace
+        ask = Ask(0, workspace, wish.query, scope, wish.limit, wish.offset, wish.order, view=wish.view)
+        answer = await self._answer(workspace, [part[0] for part in chain], ask)
+        through = min(durable.tail, stop)
+        for stream, _, end in chain:
+            unsent = self.feed.unsent(stream)
+            if unsent is not None and unsent.start < end:
+                through = min(through, unsent.start)
+        hits = [hit for session in answer.sessions for hit in session.hits]
+        return Found(hits, answer.total_hits, answer.view, through)
+
+    async def in_workspace(self, workspace: str, wish: Wish, hits_per_session: int) -> FoundSessions:
+        """Search all sessions of a workspace; hits are grouped by session, the best first."""
+        self._partition.expire()
+        began_ms = self._clock.now_ms()
+        ask = Ask(
+            0,
+            workspace,
+            wish.query,
+            wish.scope,
+            wish.limit,
+            wish.offset,
+            hits_per_session=hits_per_session,
+            view=wish.view,
+        )
+        answer = await self._answer(workspace, None, ask)
+        since_ms = self.feed.unsent_since_ms(workspace)
+        if not self.feed.compared or since_ms == 0:
+            through_ms = None
+        else:
+            through_ms = began_ms if since_ms is None else min(began_ms, since_ms)
+        is_complete = through_ms is not None and (since_ms is None or since_ms >= began_ms)
+        sessions = self._readable(answer.sessions)
+        return FoundSessions(
+            sessions, answer.total_hits, answer.total_sessions, answer.view, is_complete, through_ms
+        )
+
+    async def _answer(self, workspace: str, streams: Iterable[int] | None, ask: Ask) -> Answer:
+        """Ask; once more if the worker ends meanwhile."""
+        self.searches += 1
+        seconds_max = self._limits.search_wait_seconds_max
+        for is_last in (False, True):
+            link = await self.feed.caught_up(workspace, streams, seconds_max)
+            try:
+                return await link.ask(ask)
+            except SearchUnavailableError:
+                if is_last or not link.lost:
+                    raise
+        raise AssertionError
+
+    def chain(self, durable: DurableStream, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """Return the parts of streams that hold a session's events between two positions."""
+        chain = []
+        position = start
+        while position < stop:
+            owner, end = self._partition.reader.owner(durable, position)
+            end = POSITION_MAX if owner is durable and stop >= durable.tail else min(end, stop)
+            chain.append((owner.stream.id, position, end))
+            position = end
+        return chain or [(durable.stream.id, 0, 0)]
+
+    def _readable(self, found: Iterable[Session]) -> list[tuple[DurableStream, list[Hit]]]:
+        """Return hits by the session through which they can be read now, in their order."""
+        now_ms = self._clock.now_ms()
+        sessions: dict[int, tuple[DurableStream, list[Hit]]] = {}
+        for _, hits in found:
+            for hit in hits:
+                number = self.feed.forks.heir(hit.stream, hit.position)
+                durable = None if number is None else self._partition.published.get_id(number)
+                if durable is None or durable.removed or durable.stream.expired(now_ms):
+                    continue  # it has gone while we searched
+                sessions.setdefault(durable.stream.id, (durable, []))[1].append(hit)
+        return list(sessions.values())
