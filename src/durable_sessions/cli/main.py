@@ -9,6 +9,7 @@ from durable_sessions.cli.dump import dump
 from durable_sessions.cli.flush import flush
 from durable_sessions.cli.gc import gc
 from durable_sessions.cli.keys import keys
+from durable_sessions.cli.reindex import reindex
 from durable_sessions.cli.repair import repair
 from durable_sessions.cli.serve import serve
 from durable_sessions.cli.verify import verify
@@ -21,7 +22,7 @@ def cli() -> None:
     """Durable Sessions: the append-only event log for AI agents."""
 
 
-for command in (serve, keys, verify, dump, repair, gc, flush):
+for command in (serve, keys, verify, dump, repair, gc, flush, reindex):
     cli.add_command(command)
 
 

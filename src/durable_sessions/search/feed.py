@@ -102,7 +102,9 @@ class Feed:
     @property
     def is_building(self) -> bool:
         """Whether the index lacks events that were there before this process or the worker began."""
-        return not self.compared or any(not unsent.since_ms for unsent in self._unsent.values())
+        if not self.compared:
+            return self._work.is_set()
+        return any(not unsent.since_ms for unsent in self._unsent.values())
 
     @property
     def events_left(self) -> int:

@@ -18,6 +18,7 @@ from durable_sessions.http.openapi import (
     operations,
     refusals,
     resources,
+    search,
     sessions,
     streams,
     subscriptions,
@@ -32,6 +33,7 @@ Document = dict[str, Any]
 _NOUNS = (
     sessions,
     events,
+    search,
     threads,
     resources,
     agents,

@@ -1,5 +1,6 @@
 """Events in the description: the envelope, append, read, follow."""
 
+from durable_sessions.http.openapi import search
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
     APPENDED_REFUSALS,
@@ -225,7 +226,12 @@ def _which(limits: Limits) -> tuple[Parameter, ...]:
         in_query(
             "window", whole(maximum=most // 2), "With `around`: how many on each side; 10 if absent.", 10
         ),
-        in_query("order", choice("asc", "desc"), "Oldest first if absent.", "desc"),
+        in_query(
+            "order",
+            choice("asc", "desc", "score"),
+            "Oldest first if absent; with `q` the best first, which is `score`.",
+            "desc",
+        ),
         in_query(
             "limit",
             whole(minimum=1, maximum=most),
@@ -262,7 +268,7 @@ def _read(limits: Limits) -> Operation:
                 "A page of events. With `live=sse`, an event stream in the Durable Streams protocol's "
                 "format: `data` events with a JSON array, each followed by a `control` event.",
                 {
-                    JSON: ref("EventPage"),
+                    JSON: {"anyOf": [ref("EventPage"), ref("FoundEvents")]},
                     NDJSON: text("One event per line, with `Accept: application/x-ndjson`."),
                     EVENT_STREAM: frame("With `live=sse`: `event` is `data` or `control`."),
                 },
@@ -275,7 +281,8 @@ def _read(limits: Limits) -> Operation:
         },
         "Begin at one of `offset`, `from`, `tail`, `around` and `page`; at the start if none is sent. "
         f"Filters combine. A filtered read looks at {limits.scanned_events_max:,} events at a time, so that "
-        "a page may be short and still have a `next_page`. A live read needs `offset` and takes no filter.",
+        "a page may be short and still have a `next_page`. A live read needs `offset` and takes no filter. "
+        "With `q` the answer holds what was found instead, the best first; see Search.",
         (
             SESSION_ID,
             FROM_OFFSET,
@@ -288,6 +295,8 @@ def _read(limits: Limits) -> Operation:
             ),
             in_query("types[]", many(text()), "The same, as the SDKs spell it.", ["user.message"]),
             *created_at("gt", "gte", "lt", "lte"),
+            search.QUERY,
+            *search.SCOPES,
             in_query(
                 "pairs",
                 choice("keep"),
@@ -299,9 +308,10 @@ def _read(limits: Limits) -> Operation:
             CURSOR,
             in_header("Accept", text(), "`application/x-ndjson` answers with one event per line."),
         ),
-        refusals=(*_ONE, "invalid_request", "invalid_offset", *READING),
+        refusals=(*_ONE, "invalid_request", "invalid_offset", "search_unavailable", *READING),
         calls=(
             Call("All of them, page by page"),
+            Call("Find something", {"q": 'green +"make test"'}),
             Call("Go on from a saved offset", {"offset": "0000000000000000_0000000000000001"}),
             Call("The last fifty", {"tail": "50"}),
             Call(

@@ -14,15 +14,23 @@ def noun(_: Limits) -> Noun:
     return Noun(
         "Operations",
         "For those who run the server. Health, this description and its page need no key.",
-        (*_pages(), *_health(), _flush()),
+        (*_pages(), *_health(), _flush(), _reindex()),
         face="native",
         preflight=False,
     )
 
 
 def _health() -> tuple[Operation, ...]:
+    search = record(
+        {"state": choice("ready", "building", "failing")},
+        {
+            "events": whole("How many older events the index lacked."),
+            "events_left": whole("How many of them it lacks still."),
+            "reason": text("Why it fails; for callers of the home workspace."),
+        },
+    )
     ready = record(
-        {"status": choice("ready", "not ready")},
+        {"status": choice("ready", "not ready"), "search": search},
         {
             "reason": text("Why it is not ready; for callers of the home workspace."),
             "bucket": free(
@@ -83,6 +91,25 @@ def _flush() -> Operation:
         "Needs an admin's key of the home workspace.",
         refusals=("bucket_failed", "bucket_denied", "object_exists", "object_damaged", *_WRITING),
         role="admin",
+    )
+
+
+def _reindex() -> Operation:
+    return Operation(
+        "post",
+        "/v1/admin/reindex",
+        "reindex",
+        "Make the search index anew",
+        {
+            202: json_answer(
+                "It has begun; `/readyz` says how far it is.", record({"status": constant("building")})
+            )
+        },
+        "The index is derived from the log: nothing is lost meanwhile, and searches say how far they reach. "
+        "Needs an admin's key of the home workspace.",
+        refusals=_WRITING,
+        role="admin",
+        calls=(Call("Begin", status=202),),
     )
 
 

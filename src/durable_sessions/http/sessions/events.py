@@ -211,7 +211,7 @@ class Events:
     def _range(self, durable: DurableStream, parameters: Parameters, *, searched: bool = False) -> Range:
         """Return which events a read wants; positions of several kinds do not go together."""
         limit = parameters.number("limit", 1_000, self._limits.page_events_max, 1)
-        backwards = parameters.choice("order", "asc", ("asc", "desc")) == "desc"
+        backwards = not searched and parameters.choice("order", "asc", ("asc", "desc")) == "desc"
         end = durable.tail
         if "page" in parameters and not searched:  # clients send the first page's parameters with it
             return _paged(parameters, end, limit, backwards)

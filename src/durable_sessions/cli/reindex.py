@@ -1,0 +1,107 @@
+"""``durable-sessions reindex``: make the search index anew."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import click
+import httpcore2
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from durable_sessions.cli.client import Server, with_server
+from durable_sessions.cli.output import Target, with_target
+from durable_sessions.errors import LogLockedError
+from durable_sessions.http.service import Service
+
+ROUTE = "/v1/admin/reindex"
+LOOK_SECONDS = 0.25
+
+Show = Callable[[int, int], None]
+
+
+class _Begun(msgspec.Struct):
+    status: str
+
+
+class _Search(msgspec.Struct):
+    state: str
+    events: int = 0
+    events_left: int = 0
+    reason: str = ""
+
+
+class _Ready(msgspec.Struct):
+    search: _Search
+
+
+class Reindexed(msgspec.Struct):
+    """How many events the index was made of, and how long that took."""
+
+    events: int
+    seconds: float
+
+
+@click.command()
+@with_target
+@with_server
+def reindex(where: Target, server: Server) -> None:
+    """Make the search index anew from the log and the bucket, and return when it is complete.
+
+    The running server is asked to, and serves meanwhile. If none listens, the data directory is opened.
+    """
+    begin = time.monotonic()
+    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=where.json) as progress:
+        bar = progress.add_task("indexing", total=None)
+
+        def show(done: int, events: int) -> None:
+            progress.update(bar, completed=done, total=events)
+
+        try:
+            server.ask("POST", ROUTE, _Begun)
+            events = _follow(server, show)
+            by = server.url
+        except httpcore2.ConnectError as error:
+            where.require_data()
+            try:
+                events = asyncio.run(_build(where, show))
+            except LogLockedError as locked:
+                raise click.ClickException(
+                    f"Nothing listens at {server.url} ({error}), but {locked}"
+                ) from locked
+            by = str(where.data)
+    answer = Reindexed(events, round(time.monotonic() - begin, 3))
+    where.say(f"{by}: {answer.events:,} events indexed in {answer.seconds:,.1f} s")
+    where.tell(answer)
+
+
+def _follow(server: Server, show: Show) -> int:
+    """Wait until a running server has made its index."""
+    events = 0
+    while True:
+        search = server.ask("GET", "/readyz", _Ready).search
+        if search.state == "ready":
+            return events
+        if search.state == "failing":
+            raise click.ClickException(f"The index cannot be made: {search.reason or 'see the server log'}")
+        events = max(events, search.events)
+        show(search.events - search.events_left, search.events)
+        time.sleep(LOOK_SECONDS)
+
+
+async def _build(where: Target, show: Show) -> int:
+    """Open the data directory as a server does, and make the index without serving."""
+    service = await Service.open(where.settings)
+    try:
+        feed = service.feed
+        feed.rebuild()
+        while feed.is_building:  # it is shown, not only waited for
+            if feed.failure is not None:
+                raise click.ClickException(f"The index cannot be made: {feed.failure}")
+            show(feed.events_lacking - feed.events_left, feed.events_lacking)
+            await asyncio.sleep(LOOK_SECONDS)
+        return feed.events_lacking
+    finally:
+        await service.close()

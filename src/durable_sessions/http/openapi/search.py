@@ -1,0 +1,137 @@
+"""Search in the description."""
+
+from durable_sessions.http.openapi.common import PAGE, created_at
+from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_query, json_answer
+from durable_sessions.http.openapi.refusals import READING
+from durable_sessions.http.openapi.schemas import (
+    choice,
+    flag,
+    many,
+    nullable,
+    record,
+    ref,
+    text,
+    time,
+    whole,
+)
+from durable_sessions.limits import Limits
+
+QUERY = in_query(
+    "q",
+    text(),
+    'What to search for: words, `"a phrase"`, `+must`, `-not`, `prefix*`, `type:agent.tool_use`, '
+    "`name:bash`, `is:error`. Whatever does not fit is taken as plain words.",
+    "green",
+)
+SCOPES = (
+    in_query(
+        "role",
+        choice("user", "agent", "tool", "system", "error"),
+        "With `q`: only what they said. May be repeated.",
+        "agent",
+    ),
+    in_query(
+        "after", text(format="date-time"), "With `q`: only events after this time.", "2026-01-01T00:00:00Z"
+    ),
+    in_query(
+        "before", text(format="date-time"), "With `q`: only events before this time.", "2036-01-01T00:00:00Z"
+    ),
+)
+_HIGHLIGHTS = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+    "description": "Where words of the query begin and end, in characters of the snippet.",
+}
+_FOUND = record(
+    {
+        "score": {"type": "number", "description": "BM25; higher is better. 0 if the order is not by score."},
+        "snippet": text("The part of the event's text that has most of the query, shortened by `…`."),
+        "highlights": _HIGHLIGHTS,
+    }
+)
+_HIT = {
+    "allOf": [ref("Event"), record({"search": _FOUND}, additionalProperties=True)],
+    "description": "An event as it is stored, and why it was found.",
+}
+
+
+def noun(limits: Limits) -> Noun:
+    """Return the description of search."""
+    return Noun(
+        "Search",
+        "What is acknowledged is found by the next search. Ranking is BM25 over the text of events: "
+        "messages, thinking, tool names, the strings in tool inputs and outputs, errors. Identifiers and "
+        "paths match by their parts: `auth` finds `checkAuthToken`, `check_auth_token` and `auth/token.py`. "
+        "Inherited events of forks count once. A search waits for what is not indexed yet, at most "
+        f"{limits.search_wait_seconds_max:g} seconds; then `up_to_date` is false and `indexed_through` says "
+        "how far it reaches. In one session: `GET /v1/sessions/{session_id}/events?q=…`. Pages of one search "
+        "show one point in time as long as the server remembers it.",
+        (_search(),),
+        {
+            "Hit": _HIT,
+            "FoundEvents": record(
+                {
+                    "data": many(ref("Hit")),
+                    "next_page": nullable(text("What to send as `page` for the next page.")),
+                    "total_hits": whole("How many events match."),
+                    "indexed_through": text("All events before this offset were searched."),
+                    "up_to_date": flag("Whether all acknowledged events were searched."),
+                }
+            ),
+            "FoundSessions": record(
+                {
+                    "data": many(record({"session": ref("Session"), "hits": many(ref("Hit"))})),
+                    "next_page": nullable(text("What to send as `page` for the next page.")),
+                    "total_hits": whole("How many events match."),
+                    "total_sessions": whole("How many sessions hold them."),
+                    "indexed_through": nullable(
+                        time(
+                            "All that was acknowledged before it was searched; null while an index is built."
+                        )
+                    ),
+                    "up_to_date": flag("Whether all acknowledged events were searched."),
+                }
+            ),
+        },
+    )
+
+
+def _search() -> Operation:
+    return Operation(
+        "get",
+        "/v1/search",
+        "search",
+        "Search all sessions",
+        {200: json_answer("Sessions with their best hits, the best first.", ref("FoundSessions"))},
+        "Hits are grouped by session.",
+        (
+            QUERY,
+            in_query("limit", whole(minimum=1, maximum=100), "Sessions on a page; 10 if absent.", 10),
+            in_query("hits", whole(minimum=1, maximum=20), "Hits of each session; 3 if absent.", 3),
+            PAGE,
+            in_query("session", text(), "Only in this session, what it inherits included. May be repeated."),
+            in_query("agent", text(), "Only in sessions of the agent with this id."),
+            in_query("metadata[team]", text(), "Only in sessions with this in their metadata; any key goes."),
+            in_query(
+                "type",
+                text(),
+                "Only this type; `agent.*` means all that begin so. May be repeated.",
+                "agent.*",
+            ),
+            *SCOPES,
+            *created_at("gt", "gte", "lt", "lte"),
+        ),
+        refusals=(
+            "invalid_request",
+            "invalid_session",
+            "session_not_found",
+            "search_unavailable",
+            *READING,
+        ),
+        calls=(
+            Call("Words", {"q": "make green"}),
+            Call("An exact phrase among errors", {"q": '"connection refused" is:error'}),
+            Call("A tool call, by parts of what it was given", {"q": "+test name:bash"}),
+        ),
+        head=True,
+    )
