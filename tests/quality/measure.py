@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index, Scope, View
+from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index, View
 from durable_sessions.search.query import parse
+from durable_sessions.search.scope import Scope
 from durable_sessions.search.text import Searchable, searchable
 from tests.quality.samples import FOLDER, samples
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -182,5 +183,6 @@ def _start(directory: Path, lineage: str, descriptor: int) -> subprocess.Popen[b
         [*command, str(descriptor)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        env={**os.environ, "MALLOC_ARENA_MAX": "2"},  # else its many threads keep several times the memory
         pass_fds=[descriptor],
     )

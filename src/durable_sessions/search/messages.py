@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions.search.index import Hit, Order, Scope
+from durable_sessions.search.index import Hit, Order
 from durable_sessions.search.query import Query
+from durable_sessions.search.scope import Scope
 
 LENGTH = Struct("<I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024

@@ -73,17 +73,19 @@ class Query(msgspec.Struct, frozen=True, array_like=True):
 
 _TOKEN = re.compile(
     r"""(?P<sign>(?:[+-](?![+-]))?)
-        (?: (?P<field>type|name|is):(?P<value>"[^"\s]+"|[^\s"]+)(?!\S)
-          | "(?P<phrase>[^"]*)"(?!\S)
+        (?: (?P<field>type|name|is):(?P<value>"[^"]+"|[^\s"]+)(?!\S)
+          | "(?P<phrase>[^"]*)"(?=[\s.,;:!?)\]]|$)
           | (?P<word>\S+) )""",
     re.VERBOSE,
 )
+_QUOTATION_MARKS = str.maketrans("“”„«»", '"' * 5)
 _OCCURS: dict[str, Occur] = {"+": "must", "-": "not", "": "may"}
 
 
 def parse(q: str) -> Query:
     """Return what a line of text asks for."""
-    line = unicodedata.normalize("NFC", q[:QUERY_CHARACTERS_MAX].encode(errors="replace").decode())
+    line = q[:QUERY_CHARACTERS_MAX].encode(errors="replace").decode().translate(_QUOTATION_MARKS)
+    line = unicodedata.normalize("NFC", line)
     found: dict[Clause | Filter, None] = {}
     for token in _TOKEN.finditer(line):
         if len(found) > CLAUSES_MAX:

@@ -9,9 +9,10 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import SearchUnavailableError
 from durable_sessions.limits import Limits
 from durable_sessions.search.feed import Feed
-from durable_sessions.search.index import POSITION_MAX, Hit, Order, Scope
+from durable_sessions.search.index import Hit, Order
 from durable_sessions.search.messages import Answer, Ask, Session
 from durable_sessions.search.query import Query
+from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 

@@ -15,6 +15,8 @@ _PLACES_MAX = 64
 _TRIES_MAX = 8
 """Stretches of text that are taken apart to see what really matches there."""
 
+_WEIGHT_MAX = 12
+
 _Part = tuple[str, int, int]
 
 
@@ -42,29 +44,34 @@ def snippet(text: str, query: Query) -> Snippet:
     return _made(text, *best[1:])
 
 
+def _weight(clause: Clause) -> int:
+    """Tell how much a clause matters: a long word says more than a short one."""
+    return min(sum(map(len, clause.parts)), _WEIGHT_MAX)
+
+
 def _candidates(text: str, clauses: tuple[Clause, ...]) -> list[tuple[int, int]]:
-    """Return how many of the clauses may be in a stretch and where it begins, the most promising first."""
+    """Return what may be found in a stretch, by weight, and where it begins; the most promising first."""
     lower = _lower(text)
     places = sorted(
         place for number, clause in enumerate(clauses) for place in _places(lower, number, clause)
     )
-    scored: dict[int, int] = {0: 0}
+    weights = list(map(_weight, clauses))
+    promises: dict[int, int] = {0: 0}
     first = 0
-    inside: dict[int, int] = {}
+    inside = [0] * len(clauses)
+    weight = 0
     for at, number in places:
-        inside[number] = inside.get(number, 0) + 1
+        weight += 0 if inside[number] else weights[number]
+        inside[number] += 1
         while places[first][0] < at - SNIPPET_CHARACTERS * 2 // 3:
             left = places[first][1]
             inside[left] -= 1
-            if not inside[left]:
-                del inside[left]
+            weight -= 0 if inside[left] else weights[left]
             first += 1
         begin = max(0, places[first][0] - SNIPPET_CHARACTERS // 6)
-        scored[begin] = max(scored.get(begin, 0), len(inside))
-    promises = sorted(
-        ((count, begin) for begin, count in scored.items()), key=lambda each: (-each[0], each[1])
-    )
-    return promises[:_TRIES_MAX]
+        promises[begin] = max(promises.get(begin, 0), weight)
+    best = sorted(promises.items(), key=lambda each: (-each[1], each[0]))[:_TRIES_MAX]
+    return [(promise, begin) for begin, promise in best]
 
 
 def _lower(text: str) -> str:
@@ -102,26 +109,54 @@ def _stretch(text: str, begin: int) -> tuple[int, int]:
 def _matches(
     text: str, begin: int, end: int, clauses: tuple[Clause, ...]
 ) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """Return how many clauses are in a stretch and how long what matches is, and where that is."""
+    """Return what is in a stretch, by weight and by length, and where that is."""
     around = max(0, begin - words.PART_CHARACTERS_MAX), end + words.PART_CHARACTERS_MAX
     offset = around[0]
     parts = [(part, at + offset, to + offset) for part, at, to in words.spans(text[slice(*around)])]
     readings = [
-        [each for each in reading if begin <= each[1] and each[2] <= end]
+        _Reading([each for each in reading if begin <= each[1] and each[2] <= end])
         for reading in (parts, _joined(parts))
     ]
     found: set[tuple[int, int]] = set()
-    clauses_found = 0
+    weight = 0
     for clause in clauses:
         places = {
             place
             for reading, sequence in zip(readings, (clause.parts, clause.wholes), strict=True)
-            for place in _occurrences(reading, sequence, clause.is_prefix)
+            for place in reading.places(sequence, clause.is_prefix)
         }
-        clauses_found += bool(places)
+        weight += _weight(clause) if places else 0
         found |= places
     merged = _merged(sorted(found))
-    return (clauses_found, sum(to - at for at, to in merged)), merged
+    return (weight, sum(to - at for at, to in merged)), merged
+
+
+class _Reading:
+    """A stretch of text, word by word."""
+
+    def __init__(self, parts: list[_Part]) -> None:
+        self._parts = parts
+        self._where: dict[str, list[int]] = {}
+        for number, (part, _, _) in enumerate(parts):
+            self._where.setdefault(part, []).append(number)
+
+    def places(self, sequence: tuple[str, ...], is_prefix: bool) -> Iterator[tuple[int, int]]:
+        """Return where words follow each other as they should."""
+        size = len(sequence)
+        for first in self._beginnings(sequence, is_prefix):
+            run = self._parts[first : first + size]
+            written = tuple(part for part, _, _ in run)
+            if is_prefix and len(run) == size:
+                written = (*written[:-1], written[-1][: len(sequence[-1])])
+            if written == sequence:
+                yield run[0][1], run[-1][2]
+
+    def _beginnings(self, sequence: tuple[str, ...], is_prefix: bool) -> list[int]:
+        if len(sequence) == 1 and is_prefix:
+            return [
+                at for part, places in self._where.items() if part.startswith(sequence[0]) for at in places
+            ]
+        return self._where.get(sequence[0], []) if sequence else []
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:
@@ -138,21 +173,6 @@ def _joined(parts: list[_Part]) -> list[_Part]:
         else:
             joined.append((part, at, to))
     return joined
-
-
-def _occurrences(
-    reading: list[_Part], sequence: tuple[str, ...], is_prefix: bool
-) -> Iterator[tuple[int, int]]:
-    """Return where parts follow each other as they should."""
-    size = len(sequence)
-    for first in range(len(reading) - size + 1 if sequence else 0):
-        if all(
-            part == sought or (is_prefix and number == size - 1 and part.startswith(sought))
-            for number, ((part, _, _), sought) in enumerate(
-                zip(reading[first : first + size], sequence, strict=True)
-            )
-        ):
-            yield reading[first][1], reading[first + size - 1][2]
 
 
 def _merged(places: list[tuple[int, int]]) -> list[tuple[int, int]]:

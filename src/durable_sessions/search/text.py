@@ -61,13 +61,13 @@ _FORMAL = _SERVERS | {
     "signature",
     "stats",
     "usage",
-    "uuid",
 }
 """Members of the events and content that we know whose strings nobody wrote."""
 
 _FREE = frozenset(("arguments", "error", "input", "metadata", "output", "result"))
 """Members whose value is the user's or the tool's own: all of it is text, numbers too."""
 
+_IDS = ("_id", "_ids", "Id", "Ids", "uuid", "Uuid")
 _KNOWN = ("user.", "agent.", "session.", "span.", "system.", "workflow_run.")
 _TOOL_TYPES = (
     "agent.tool_",
@@ -128,7 +128,7 @@ class _Collected:
                 elif key == "data":
                     if value.get("type") == "text":
                         self.free(inner)
-                elif key not in _FORMAL and not key.endswith(("_id", "_ids")):
+                elif key not in _FORMAL and not key.endswith(_IDS):
                     self.formal(inner)
         elif kind is list:
             for inner in value:

@@ -27,10 +27,9 @@ _LETTER, _PLURAL, _CAPITAL, _DIGIT, _SINGLE, _GAP = "asA0c "
 _RUN = re.compile("c|[asA0]+")
 _BEGINNING = re.compile("A(?:(?<=[as]A)|(?<=[A0]A)(?=a|s[as]))")
 
-_LONG_RUN = b"x" * 24
-"""Letters and digits, as many as base64 has in a row sooner or later."""
+_LONG_RUN = b"x" * 60
+"""What base64 is made of, as much as is in one of its lines."""
 _TOO_LONG_RUN = b"x" * (PART_CHARACTERS_MAX + 1)
-_BLOB_CHARACTERS_MIN = 60
 _DUMP = re.compile(r"(?<![0-9A-Fa-f])(?:(?:[0-9A-Fa-f]{2}  ?){8,}|(?:[0-9A-Fa-f]{4} ){6,})")
 _DUMP_SIGNS = (b"hh hh hh hh hh hh hh hh", b"hhhh hhhh hhhh hhhh hhhh hhhh")
 
@@ -90,22 +89,19 @@ class _Spaced(dict[int, str]):
         return found
 
 
-def _ascii_table(change: dict[str, str]) -> bytes:
-    return bytes(ord(change.get(_CLASSES[code], " ")) if code < 128 else ord(" ") for code in range(256))
+def _ascii_table(of: Callable[[str], str]) -> bytes:
+    """Return a table for ``bytes.translate``; whatever is not ASCII becomes a space."""
+    return bytes(ord(of(chr(code))) if code < 128 else ord(" ") for code in range(256))
 
 
 _CLASSES = _Classes()
 _SPACED = _Spaced()
-_ASCII_CLASSES = _ascii_table({kind: kind for kind in (_LETTER, _PLURAL, _CAPITAL, _DIGIT)})
-_ASCII_LOWER = bytes(ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else ord(" ") for c in range(256))
-_ASCII_RUNS = bytes(
-    ord("x") if c < 128 and (chr(c).isalnum() or chr(c) in "+/_=-") else 32 for c in range(256)
-)
-_ASCII_BASE64 = bytes(
-    ord("x") if c < 128 and (chr(c).isalnum() or chr(c) in "+/_=-") else 32 for c in range(256)
-)
-_ASCII_HEX = bytes(
-    ord("h") if chr(c) in "0123456789abcdefABCDEF" else 32 if c == 32 else 46 for c in range(256)
+_ASCII_CLASSES = _ascii_table(lambda each: _CLASSES[ord(each)])
+_ASCII_LOWER = _ascii_table(lambda each: each.lower() if each.isalnum() else " ")
+_ASCII_RUNS = _ascii_table(lambda each: "x" if each.isalnum() else " ")
+_ASCII_BASE64 = _ascii_table(lambda each: "x" if each.isalnum() or each in "+/_=-" else " ")
+_ASCII_HEX = _ascii_table(
+    lambda each: "h" if each in "0123456789abcdefABCDEF" else " " if each == " " else "."
 )
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
@@ -135,7 +131,7 @@ def indexed(text: str) -> str:
 def spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Return each part with where it begins and ends in the text."""
     raw = text.encode("ascii", "replace")
-    base = _without_blobs(text, raw, raw.translate(_ASCII_RUNS))
+    base = _without_blobs(text, raw)
     classes = base.translate(_CLASSES)
     cuts = set(_cuts(classes))
     for run in _RUN.finditer(classes):
@@ -159,14 +155,13 @@ def _prepared(text: str) -> tuple[str, str, Callable[[str], str]]:
     Folding leaves parts with spaces between them. Most text has ASCII letters only, and that is folded in C.
     """
     raw = text.encode("ascii", "replace")
-    runs = raw.translate(_ASCII_RUNS)
-    without = _without_blobs(text, raw, runs)
+    without = _without_blobs(text, raw)
     if without is not text:
         raw = without.encode("ascii", "replace")
     others = "" if without.isascii() else "".join(_BEYOND_ASCII.findall(without))
     if any(_CLASSES[ord(other)] != _GAP for other in set(others)):
         return without, without.translate(_CLASSES), _fold
-    fold = _short if _TOO_LONG_RUN in runs else str
+    fold = _short if _TOO_LONG_RUN in raw.translate(_ASCII_RUNS) else str
     return raw.translate(_ASCII_LOWER).decode("ascii"), raw.translate(_ASCII_CLASSES).decode("ascii"), fold
 
 
@@ -225,41 +220,40 @@ def _cut_runs(text: str, classes: str, cuts: list[int]) -> Iterator[str]:
     yield " ".join((*pieces, text[begin:end]))
 
 
-def _without_blobs(text: str, raw: bytes, runs: bytes) -> str:
+def _without_blobs(text: str, raw: bytes) -> str:
     """Return the text with spaces in place of what nobody wrote and nobody searches for."""
-    if _LONG_RUN in runs:
-        text = _without_base64(text, raw, runs)
+    signs = raw.translate(_ASCII_BASE64)
+    if _LONG_RUN in signs:
+        text = _without_base64(text, raw, signs)
     dump = raw.translate(_ASCII_HEX)
     if any(sign in dump for sign in _DUMP_SIGNS):
         text = _DUMP.sub(_blank_dump, text)
     return text
 
 
-def _without_base64(text: str, raw: bytes, runs: bytes) -> str:
-    signs = raw.translate(_ASCII_BASE64)
+def _without_base64(text: str, raw: bytes, signs: bytes) -> str:
     pieces: list[str] = []
     done = 0
-    at = runs.find(_LONG_RUN)
-    while at >= 0:
-        begin = signs.rfind(b" ", 0, at) + 1
-        end = signs.find(b" ", at)
+    begin = signs.find(_LONG_RUN)
+    while begin >= 0:
+        end = signs.find(b" ", begin)
         end = len(signs) if end < 0 else end
         if _is_random(raw[begin:end]) or raw[max(0, begin - 7) : begin] == b"base64,":
             pieces += (text[done:begin], " " * (end - begin))
             done = end
-        at = runs.find(_LONG_RUN, end)
+        begin = signs.find(_LONG_RUN, end)
     return "".join((*pieces, text[done:])) if pieces else text
 
 
 def _is_random(run: bytes) -> bool:
     """Tell base64 from long paths and names: those have fewer capitals and digits, and more separators."""
-    if len(run) < _BLOB_CHARACTERS_MIN:
-        return False
     kinds = run.translate(_ASCII_CLASSES)
+    capitals, digits = kinds.count(b"A"), kinds.count(b"0")
+    small = kinds.count(b"a") + kinds.count(b"s")
     separators = run.count(b"/") + run.count(b"_") + run.count(b"-")
     return (
-        kinds.count(b"A") > len(run) * 0.25
-        and kinds.count(b"0") > len(run) * 0.04
+        capitals + digits > len(run) * 0.35
+        and min(capitals, small) > len(run) * 0.1
         and len(run) > 12 * (1 + separators)
     )
 

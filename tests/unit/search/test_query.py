@@ -39,6 +39,7 @@ def clause(occur: Occur, text: str, wholes: str | None = None, is_prefix: bool =
         ),
         ("a* b", [clause("may", "a"), clause("may", "b")]),
         ("*ing", [clause("may", "ing")]),
+        ("“curly marks”, and", [clause("may", "curly marks"), clause("may", "and")]),
         ("checkAuthToken", [clause("may", "check auth token", "checkauthtoken")]),
         ("+checkAuth*", [clause("must", "check auth", "checkauth", True)]),
         ("src/auth/token.py", [clause("may", "src auth token py")]),
@@ -61,6 +62,7 @@ def test_words(q: str, clauses: list[Clause]) -> None:
         ("type:agent.* -type:span.*", [Filter("type", "agent.", True), Filter("type", "span.", True, True)]),
         ('+type:"user.message"', [Filter("type", "user.message")]),
         ("name:Bash", [Filter("name", "bash")]),
+        ('name:"Read File"', [Filter("name", "read file")]),
         (
             "name:mcp__* is:error -is:error",
             [Filter("name", "mcp__", True), Filter("error"), Filter("error", "", False, True)],

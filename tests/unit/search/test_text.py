@@ -152,12 +152,14 @@ def test_what_is_no_event_has_no_text(event: bytes) -> None:
     assert found.name is None
 
 
+STRINGS = st.text(st.sampled_from('ab1 é错\ud800\u0301\n"\\'), max_size=8)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(),
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers(-(2**70), 2**70) | STRINGS,
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["type", "data", "input"]), inner)
+        st.lists(inner, max_size=4)
+        | st.dictionaries(STRINGS | st.sampled_from(["type", "data", "input"]), inner, max_size=4)
     ),
-    max_leaves=20,
+    max_leaves=12,
 )
 
 

@@ -12,8 +12,9 @@ from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.limits import Limits
-from durable_sessions.search.index import DEPTH_MAX, POSITION_MAX, Hit, Order, Scope
+from durable_sessions.search.index import DEPTH_MAX, Hit, Order
 from durable_sessions.search.query import Query, parse
+from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.service import Search, Wish
 from durable_sessions.search.snippet import snippet
 from durable_sessions.search.text import searchable

@@ -1,0 +1,145 @@
+"""What was asked for, in the terms of Tantivy."""
+
+from collections.abc import Iterable, Iterator
+
+import tantivy
+from tantivy import Occur
+from tantivy import Query as Sought
+
+from durable_sessions.search.query import Clause, Filter, Query
+from durable_sessions.search.scope import POSITION_MAX, Scope
+
+EXPANSIONS_MAX = 128
+"""Words that a prefix stands for, the most frequent ones; of many prefixes each stands for fewer."""
+_ALL_EXPANSIONS_MAX = 1_024
+NAMES_MAX = 1_024
+"""Types or tools that a prefix such as ``agent.*`` stands for, the most frequent ones."""
+
+
+class Matching:
+    """Makes queries for the documents that a searcher sees: their words are what prefixes stand for."""
+
+    def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema) -> None:
+        self._searcher = searcher
+        self._schema = schema
+
+    def of(self, query: Query, scope: Scope) -> Sought:
+        """Match what was asked for, where it was asked for. Only words and phrases have a score."""
+        if not query.clauses and not query.filters:
+            return Sought.empty_query()
+        prefixes = sum(clause.is_prefix for clause in query.clauses)
+        expansions = min(EXPANSIONS_MAX, _ALL_EXPANSIONS_MAX // max(prefixes, 1))
+        ranking = [(clause.occur, self._clause(clause, expansions)) for clause in query.clauses]
+        must = [(Occur.Must, each) for occur, each in ranking if occur == "must"]
+        may = [(Occur.Should, each) for occur, each in ranking if occur == "may"]
+        excluded = [(Occur.MustNot, each) for occur, each in ranking if occur == "not"]
+        if may and not must:
+            may = [(Occur.Must, may[0][1] if len(may) == 1 else Sought.boolean_query(may))]
+        filters, excluded_filters = self._filters(query.filters)
+        narrowing = [(Occur.Must, _unscored(each)) for each in (*self._scope(scope), *filters)]
+        if not must and not may and not narrowing:
+            narrowing = [(Occur.Must, _unscored(Sought.all_query()))]
+        excluded += [(Occur.MustNot, each) for each in excluded_filters]
+        return Sought.boolean_query([*must, *may, *narrowing, *excluded])
+
+    def _clause(self, clause: Clause, expansions: int) -> Sought:
+        """Match the parts in their order, or the same with words left whole; the better of both counts."""
+        sequences = dict.fromkeys(sequence for sequence in (clause.wholes, clause.parts) if sequence)
+        matches = [self._sequence(sequence, clause.is_prefix, expansions) for sequence in sequences]
+        return matches[0] if len(matches) == 1 else Sought.disjunction_max_query(matches)
+
+    def _sequence(self, sequence: tuple[str, ...], is_prefix: bool, expansions: int) -> Sought:
+        if len(sequence) > 1:
+            make = Sought.phrase_prefix_query if is_prefix else Sought.phrase_query
+            return make(self._schema, "text", list(sequence))
+        if not is_prefix:
+            return self._term("text", sequence[0], "freq")
+        expanded = self._searcher.terms_with_prefix("text", sequence[0], limit=expansions)
+        if not expanded:
+            return Sought.empty_query()
+        return Sought.disjunction_max_query([self._term("text", term, "freq") for term, _ in expanded])
+
+    def _filters(self, filters: Iterable[Filter]) -> tuple[list[Sought], list[Sought]]:
+        """Return what must hold, one for each field, and what must not."""
+        wanted: dict[str, list[Sought]] = {}
+        unwanted = []
+        for each in filters:
+            if each.field == "error":
+                match = self._term("role", "error")
+            elif each.is_prefix:
+                match = self._beginning(each.field, each.value)
+            else:
+                match = self._term(each.field, each.value)
+            if each.is_negated:
+                unwanted.append(match)
+            else:
+                wanted.setdefault(each.field, []).append(match)
+        return [_any_of(matches) for matches in wanted.values()], unwanted
+
+    def _scope(self, scope: Scope) -> Iterator[Sought]:
+        if scope.chain is not None:
+            yield _any_of([self._part(*part) for part in scope.chain])
+        if scope.streams is not None:
+            streams = sorted(set(scope.streams))
+            yield Sought.term_set_query(self._schema, "stream", streams) if streams else Sought.empty_query()
+        if scope.types:
+            yield _any_of(
+                [
+                    self._beginning("type", each[:-1]) if each.endswith("*") else self._term("type", each)
+                    for each in scope.types
+                ]
+            )
+        if scope.roles:
+            yield _any_of([self._term("role", role) for role in scope.roles])
+        if scope.errors_only:
+            yield self._term("role", "error")
+        if scope.after_ms is not None or scope.before_ms is not None:
+            yield _between(self._schema, "at_ms", scope.after_ms, scope.before_ms)
+
+    def _part(self, stream: int, from_position: int, before: int) -> Sought:
+        return all_of([self.stream(stream), *positions(self._schema, from_position, before)])
+
+    def stream(self, stream: int) -> Sought:
+        """Match the documents of one stream."""
+        return _unscored(Sought.term_query(self._schema, "stream", stream, "basic"))
+
+    def _term(self, field: str, value: str, option: str = "basic") -> Sought:
+        return Sought.term_query(self._schema, field, value, option)
+
+    def _beginning(self, field: str, prefix: str) -> Sought:
+        found = self._searcher.terms_with_prefix(field, prefix, limit=NAMES_MAX)
+        if not found:
+            return Sought.empty_query()
+        return Sought.term_set_query(self._schema, field, [term for term, _ in found])
+
+
+def _unscored(sought: Sought) -> Sought:
+    return Sought.const_score_query(sought, 0.0)
+
+
+def all_of(each: list[Sought]) -> Sought:
+    """Match what every one matches."""
+    return each[0] if len(each) == 1 else Sought.boolean_query([(Occur.Must, one) for one in each])
+
+
+def _any_of(each: list[Sought]) -> Sought:
+    if not each:
+        return Sought.empty_query()
+    return each[0] if len(each) == 1 else Sought.boolean_query([(Occur.Should, one) for one in each])
+
+
+def positions(schema: tantivy.Schema, begin: int, end: int) -> list[Sought]:
+    """Match positions from one on and below another, if that says anything."""
+    if begin <= 0 and end >= POSITION_MAX:
+        return []
+    return [_unscored(_between(schema, "position", begin, None if end >= POSITION_MAX else end))]
+
+
+def _between(schema: tantivy.Schema, field: str, begin: int | None, end: int | None) -> Sought:
+    """Match numbers from one on and below another."""
+    if end is not None and end <= max(begin or 0, 0):
+        return Sought.empty_query()
+    begin = None if begin is None else max(begin, 0)
+    return Sought.range_query(
+        schema, field, tantivy.FieldType.Unsigned, begin, end, include_upper=end is None
+    )
