@@ -126,7 +126,7 @@ class MethodNotAllowedError(DurableSessionsError):
 
 
 class RouteNotFoundError(DurableSessionsError):
-    """Nothing is served at {path}. What is, is listed at /docs and in /openapi.json."""
+    """Nothing is served at {path}. What is, is listed at /docs/api and in /openapi.json."""
 
     code = "route_not_found"
 

@@ -185,8 +185,9 @@ def words() -> set[str]:
 
 
 def concrete(template: str) -> str:
-    sha256 = operation_example("sha256")
-    return re.sub(r"\{(\w+)\}", lambda one: sha256 if one[1] == "sha256" else "x", template)
+    known = {name: operation_example(name) for name in ("sha256", "folder")}
+    known["page"] = "limits" if "{folder}" in template else "sessions"
+    return re.sub(r"\{(\w+)\}", lambda one: known.get(one[1], "x"), template)
 
 
 async def ask(server: LocalServer, method: str, path: str, *, key: bool = True) -> tuple[int, str]:
@@ -235,7 +236,7 @@ async def test_what_is_served_is_described(server: LocalServer) -> None:
 async def test_pages_need_no_key_and_nothing_from_elsewhere(server: LocalServer) -> None:
     async with httpx2.AsyncClient(base_url=server.url) as anybody:
         assert (await anybody.get("/openapi.json")).json()["openapi"] == "3.1.0"
-        page = await anybody.get("/docs")
+        page = await anybody.get("/docs/api")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", page.text)
@@ -243,6 +244,7 @@ async def test_pages_need_no_key_and_nothing_from_elsewhere(server: LocalServer)
         for target in set(re.findall(r'href="#([\w-]+)"', page.text)):
             assert f'id="{target}"' in page.text
         assert (await anybody.get("/")).json()["docs"] == "/docs"
+        assert (await anybody.get("/")).json()["api"] == "/docs/api"
         assert 'href="/docs"' in (await anybody.get("/", headers={"Accept": "text/html"})).text
         assert (await anybody.post("/docs")).status_code == 405
 

@@ -1,12 +1,13 @@
 """What concerns the server as a whole, in the description: health, metrics, a flush now, this description."""
 
-from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, json_answer
+from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, in_path, json_answer
 from durable_sessions.http.openapi.refusals import WRITING
 from durable_sessions.http.openapi.schemas import choice, constant, free, record, text, whole
 from durable_sessions.limits import Limits
 
 _WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
 _HTML = "text/html"
+_SHOWN = Answer("A page that needs nothing from elsewhere.", {_HTML: text()})
 
 
 def noun(_: Limits) -> Noun:
@@ -139,12 +140,32 @@ def _pages() -> tuple[Operation, ...]:
             role=None,
             head=True,
         ),
+        Operation("get", "/docs", "docs", "The documentation", {200: _SHOWN}, role=None, head=True),
+        Operation(
+            "get", "/docs/api", "docsApi", "This description as a page", {200: _SHOWN}, role=None, head=True
+        ),
         Operation(
             "get",
-            "/docs",
-            "docs",
-            "This description as a page",
-            {200: Answer("One page that needs nothing from elsewhere.", {_HTML: text()})},
+            "/docs/{page}",
+            "docsPage",
+            "A page of the documentation",
+            {200: _SHOWN},
+            parameters=(in_path("page", text(), "The name of a page.", "sessions"),),
+            refusals=("route_not_found",),
+            role=None,
+            head=True,
+        ),
+        Operation(
+            "get",
+            "/docs/{folder}/{page}",
+            "docsPageInFolder",
+            "A page in a folder of the documentation",
+            {200: _SHOWN},
+            parameters=(
+                in_path("folder", text(), "The folder.", "reference"),
+                in_path("page", text(), "The name of a page.", "limits"),
+            ),
+            refusals=("route_not_found",),
             role=None,
             head=True,
         ),

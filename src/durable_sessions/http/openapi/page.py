@@ -35,7 +35,8 @@ def docs(limits: Limits, public_url: str) -> bytes:
 <div class="layout">
 <nav aria-label="Contents">
 <a class="brand" href="#top">{escape(info["title"])}</a>
-<p class="version">{escape(info["version"])} · <a href="/openapi.json">openapi.json</a></p>
+<p class="version">{escape(info["version"])} · <a href="/docs">all pages</a> · <a
+ href="/openapi.json">openapi.json</a></p>
 <div class="tools needs-js"><input id="filter" type="search" placeholder="Filter (press /)"
  aria-label="Filter operations"><button id="theme" type="button"
  title="Light or dark" aria-label="Light or dark">◐</button></div>
@@ -52,14 +53,14 @@ def docs(limits: Limits, public_url: str) -> bytes:
 </main>
 </div>
 <script>{_JS}</script>"""
-    return _page(info["title"] + ": the HTTP interface", body)
+    return frame(info["title"] + ": the HTTP interface", body)
 
 
 @lru_cache(maxsize=1)
 def index(links: tuple[tuple[str, str], ...]) -> bytes:
     """Return a small page of links."""
     items = "".join(f'<li><a href="{escape(url)}">{escape(text)}</a></li>' for url, text in links)
-    return _page(
+    return frame(
         "Durable Sessions",
         '<div class="index"><h1>Durable Sessions</h1><p class="lead">The append-only event log for AI '
         "agents.</p>"
@@ -67,7 +68,8 @@ def index(links: tuple[tuple[str, str], ...]) -> bytes:
     )
 
 
-def _page(title: str, body: str) -> bytes:
+def frame(title: str, body: str) -> bytes:
+    """Return a whole page: its head, and what is in its body."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

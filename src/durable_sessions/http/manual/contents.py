@@ -1,0 +1,56 @@
+"""The order in which the documentation is read, and where its pages lie."""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Begin": ("tutorial", "concepts"),
+    "Use": ("sessions", "search", "sdk", "cli", "importing", "exporting", "keys", "protocol"),
+    "How to": (
+        "howto/resume-after-a-crash",
+        "howto/import-history",
+        "howto/migrate-from-managed-agents",
+        "howto/back-up-and-restore",
+        "howto/run-in-production",
+        "howto/query-with-duckdb",
+        "howto/when-not-to-use-it",
+    ),
+    "Run": ("running", "tools"),
+    "Know": ("guarantees", "design", "benchmarks", "formats/log", "formats/bucket"),
+    "Reference": (
+        "reference/api",
+        "reference/settings",
+        "reference/limits",
+        "reference/errors",
+        "reference/metrics",
+    ),
+}
+"""Names of pages by what they are for."""
+
+
+class Page(NamedTuple):
+    """A page as it was written: its name, its title, and its text in Markdown."""
+
+    name: str
+    title: str
+    text: str
+
+
+def pages() -> dict[str, Page]:
+    """Return all pages that there are, in their order."""
+    folder = _folder()
+    found: dict[str, Page] = {}
+    for name in (name for names in GROUPS.values() for name in names):
+        file = folder.joinpath(*f"{name}.md".split("/"))
+        if file.is_file():
+            text = file.read_text(encoding="utf-8")
+            found[name] = Page(name, text.partition("\n")[0].lstrip("# ").strip(), text)
+    return found
+
+
+def _folder() -> Traversable:
+    """Return where the pages are: in an installed package inside it, in a working tree beside it."""
+    inside = files("durable_sessions").joinpath("manual")
+    return inside if inside.is_dir() else Path(__file__).parents[4] / "docs"
