@@ -35,6 +35,7 @@ soak: setup
 	$(BIN)/python -m durable_sessions.testing.simulation --minutes $(SOAK_MINUTES)
 	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 / 16 + 1 )) \
 		$(BIN)/pytest tests/chaos -o tmp_path_retention_policy=failed
+	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 30 )) $(BIN)/pytest tests/integration/test_sdk_cut.py
 	HOSTILE_ROUNDS=$(SOAK_MINUTES) HOSTILE_SEED=$$(date +%s) $(BIN)/pytest tests/hostile
 
 lint: setup

@@ -1,0 +1,114 @@
+"""Artifacts: bytes that are named by their SHA-256."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from durable_sessions.client.call import Call
+from durable_sessions.client.calls import json_of, nothing
+from durable_sessions.client.errors import DigestMismatchError
+from durable_sessions.client.retry import Attempts
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+PIECE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An artifact that is stored; ``path`` is how events refer to it."""
+
+    sha256: str
+    size: int
+    media_type: str
+
+    @property
+    def path(self) -> str:
+        """Where it is on the server."""
+        return artifact_path(self.sha256)
+
+
+def artifact_path(sha256: str) -> str:
+    """Return the path of an artifact."""
+    if not _DIGEST.fullmatch(sha256):
+        raise ValueError("An artifact is named by its SHA-256, 64 lower-case hex digits.")
+    return f"/v1/artifacts/{sha256}"
+
+
+def put(data: bytes | Path, media_type: str) -> Call[Artifact]:
+    """Store bytes, or those of a file, which must not change while it is read."""
+    headers = {"Content-Type": media_type}
+    if isinstance(data, Path):
+        digest, size = _file_digest(data)
+        headers["Content-Length"] = str(size)
+        return Call("PUT", artifact_path(digest), _stored, headers=headers, file=data)
+    digest = hashlib.sha256(data).hexdigest()
+    return Call("PUT", artifact_path(digest), _stored, headers=headers, content=data)
+
+
+def exists(sha256: str) -> Call[None]:
+    """Ask whether there is an artifact; 404 if there is none."""
+    return Call("HEAD", artifact_path(sha256), nothing)
+
+
+class Download:
+    """An artifact on its way: what has come, and how to go on after the connection was cut."""
+
+    def __init__(self, sha256: str, attempts: Attempts) -> None:
+        self._sha256 = sha256
+        self._attempts = attempts
+        self._received = 0
+        self._digest = hashlib.sha256()
+        self.complete = False
+
+    def call(self) -> Call[None]:
+        """Return the request for what is missing."""
+        headers = {"Accept-Encoding": "identity"}
+        if self._received:
+            headers["Range"] = f"bytes={self._received}-"
+        return Call("GET", artifact_path(self._sha256), nothing, headers=headers)
+
+    def take(self, piece: bytes) -> bytes:
+        """Take note of a piece and return it."""
+        self._received += len(piece)
+        self._digest.update(piece)
+        self._attempts.succeeded()
+        return piece
+
+    def disconnected(self, error: Exception) -> float:
+        """Return how long to wait before going on, or raise if too many attempts have failed."""
+        return self._attempts.failed(error)
+
+    def refused(self, answer: httpx2.Response) -> float:
+        """Return how long to wait before going on, or raise if there is no use."""
+        return self._attempts.refused(answer)
+
+    def finish(self) -> None:
+        """Refuse what does not have the digest that was asked for."""
+        found = self._digest.hexdigest()
+        if found != self._sha256:
+            raise DigestMismatchError(self._sha256, found)
+        self.complete = True
+
+
+def file_pieces(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file."""
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+def _file_digest(path: Path) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for piece in file_pieces(path):
+        digest.update(piece)
+        size += len(piece)
+    return digest.hexdigest(), size
+
+
+def _stored(answer: httpx2.Response) -> Artifact:
+    said = json_of(answer)
+    return Artifact(said["sha256"], said["bytes"], said["content_type"])

@@ -1,0 +1,174 @@
+"""The requests of sessions and their events."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from durable_sessions.client import encoding, offsets
+from durable_sessions.client.call import Call
+from durable_sessions.client.event import Event
+from durable_sessions.client.info import SessionInfo, session_info
+
+EventLike = Mapping[str, Any]
+Time = datetime | str
+Unset = msgspec.UnsetType
+UNSET = msgspec.UNSET
+
+_JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """An append that is durable. ``next_offset`` is where the session ended when the server answered.
+
+    ``replayed`` says that an earlier attempt had stored it, whose answer was lost.
+    """
+
+    next_offset: str
+    replayed: bool = False
+
+
+def session_path(session: str, *rest: str) -> str:
+    """Return the path of a session or of something below it."""
+    if not session or session.startswith("."):
+        raise ValueError("A session's id has 1 to 200 characters and does not begin with a dot.")
+    return "/".join(("/v1/sessions", quote(session, safe=""), *(_segment(part) for part in rest)))
+
+
+def _segment(part: str) -> str:
+    if part in ("", ".", ".."):
+        raise ValueError(f"{part!r} is no id.")
+    return quote(part, safe="")
+
+
+def json_of(answer: httpx2.Response) -> dict[str, Any]:
+    """Return the object that an answer consists of."""
+    found = encoding.decode(answer.content)
+    if not isinstance(found, dict):
+        raise TypeError("The answer is no JSON object.")
+    return found
+
+
+def info_of(answer: httpx2.Response) -> SessionInfo:
+    """Return the session that an answer shows."""
+    return session_info(json_of(answer))
+
+
+def nothing(answer: httpx2.Response) -> None:
+    """Read no more of an answer than that it is one."""
+
+
+# Sessions -------------------------------------------------------------------------------
+
+
+def create(
+    id: str | None,  # noqa: A002 - the name on the wire
+    *,
+    ttl_seconds: int | None = None,
+    expires_at: Time | None = None,
+    forked_from: str | None = None,
+    fork_offset: str | int | None = None,
+    initial_events: Iterable[EventLike] | None = None,
+    **said: object,
+) -> Call[SessionInfo]:
+    """Create a session under an id that is known before, so that it can be sent again."""
+    headers = dict(_JSON)
+    if ttl_seconds is not None:
+        headers["Stream-TTL"] = str(ttl_seconds)
+    if expires_at is not None:
+        headers["Stream-Expires-At"] = time_text(expires_at)
+    if forked_from is not None:
+        headers["Stream-Forked-From"] = session_path(forked_from)
+    if fork_offset is not None:
+        headers["Stream-Fork-Offset"] = offset_text(fork_offset)
+    body = {name: value for name, value in said.items() if value is not None}
+    if initial_events is not None:
+        body["initial_events"] = list(initial_events)
+    name = id or "sesn_" + secrets.token_hex(16)
+    return Call("PUT", session_path(name), info_of, headers=headers, content=encoding.encode(body))
+
+
+def info(session: str) -> Call[SessionInfo]:
+    """Ask for a session."""
+    return Call("GET", session_path(session), info_of)
+
+
+def update(session: str, **changes: object) -> Call[SessionInfo]:
+    """Change what is said of a session; what is unset stays as it is."""
+    said = {name: value for name, value in changes.items() if value is not UNSET}
+    return Call("POST", session_path(session), info_of, headers=_JSON, content=encoding.encode(said))
+
+
+def archive(session: str) -> Call[SessionInfo]:
+    """End a session for good."""
+    return Call("POST", session_path(session, "archive"), info_of)
+
+
+def close(session: str) -> Call[SessionInfo]:
+    """Let a session take no more events."""
+    return Call("POST", session_path(session, "close"), info_of)
+
+
+def delete(session: str) -> Call[None]:
+    """Remove a session."""
+    return Call("DELETE", session_path(session), nothing, gone_is_done=True)
+
+
+# Events ---------------------------------------------------------------------------------
+
+
+def encode_events(events: EventLike | Iterable[EventLike]) -> bytes:
+    """Return the body of an append of one event or of several."""
+    listed = [events] if isinstance(events, Mapping) else list(events)
+    if not listed:
+        raise ValueError("Give at least one event, a mapping with a type.")
+    return b"[" + b",".join([encode_event(event) for event in listed]) + b"]"
+
+
+def encode_event(event: EventLike) -> bytes:
+    """Return an event as JSON."""
+    if not isinstance(event, Mapping):
+        raise TypeError(f'An event is a mapping such as {{"type": "note"}}, not {type(event).__name__}.')
+    return encoding.encode(event)
+
+
+def append(
+    session: str, body: bytes, producer: Mapping[str, str], if_match: str | None = None
+) -> Call[Appended]:
+    """Append events, under the numbers of a producer."""
+    headers = {**_JSON, **producer}
+    if if_match is not None:
+        headers["If-Match"] = f'"{if_match}"'
+    return Call("POST", session_path(session, "events"), _appended, headers=headers, content=body)
+
+
+def _appended(answer: httpx2.Response) -> Appended:
+    return Appended(answer.headers["stream-next-offset"], "idempotent-replayed" in answer.headers)
+
+
+def event(session: str, event_id: str) -> Call[Event]:
+    """Ask for one event."""
+    return Call("GET", session_path(session, "events", event_id), lambda answer: Event(json_of(answer)))
+
+
+# Values ---------------------------------------------------------------------------------
+
+
+def offset_text(offset: str | int) -> str:
+    """Return an offset as the wire has it; a number is a position."""
+    return offsets.of(offset) if isinstance(offset, int) else offset
+
+
+def time_text(time: Time) -> str:
+    """Return a time as the wire has it; one without a zone is refused."""
+    if isinstance(time, str):
+        return time
+    if time.tzinfo is None:
+        raise ValueError("Give a time with a zone, such as datetime.now(UTC).")
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,201 @@
+"""The client for ordinary programs: every call waits for its answer."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import httpx2
+
+from durable_sessions.client import artifact, calls, pages, search
+from durable_sessions.client.artifact import Artifact, Download
+from durable_sessions.client.calls import EventLike, Time
+from durable_sessions.client.errors import NotFoundError
+from durable_sessions.client.info import SessionInfo
+from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
+from durable_sessions.client.pages import Order
+from durable_sessions.client.producer import Lines
+from durable_sessions.client.retry import FAILURES
+from durable_sessions.client.search import HITS_MAX, SearchResults
+from durable_sessions.client.session import Session
+from durable_sessions.client.transport import Transport
+
+
+class Sessions:
+    """The sessions of the workspace."""
+
+    def __init__(self, transport: Transport, lines: Lines[Lock]) -> None:
+        self._transport = transport
+        self._lines = lines
+
+    def create(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        agent: str | Mapping[str, Any] | None = None,
+        environment_id: str | None = None,
+        initial_events: Iterable[EventLike] | None = None,
+        resources: Iterable[Mapping[str, Any]] | None = None,
+        budget: Mapping[str, Any] | None = None,
+        ttl_seconds: int | None = None,
+        expires_at: Time | None = None,
+    ) -> Session:
+        """Create a session, or confirm one that says the same; ConflictError if it differs."""
+        wanted = calls.create(
+            id,
+            title=title,
+            metadata=metadata,
+            agent=agent,
+            environment_id=environment_id,
+            initial_events=initial_events,
+            resources=None if resources is None else list(resources),
+            budget=budget,
+            ttl_seconds=ttl_seconds,
+            expires_at=expires_at,
+        )
+        return Session(self._transport.send(wanted).id, self._transport, self._lines)
+
+    def get(self, id: str) -> SessionInfo:  # noqa: A002
+        """Return what the server knows of a session."""
+        return self._transport.send(calls.info(id))
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        q: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        lifecycle: str | Iterable[str] | None = None,
+        statuses: str | Iterable[str] | None = None,
+        agent_id: str | None = None,
+        after: Time | None = None,
+        before: Time | None = None,
+        include_archived: bool = False,
+        order: Order = "desc",
+    ) -> Iterator[SessionInfo]:
+        """Yield all sessions that match, the newest first, page by page."""
+        walk = pages.sessions(
+            limit=limit,
+            q=q,
+            metadata=metadata,
+            lifecycle=lifecycle,
+            statuses=statuses,
+            agent_id=agent_id,
+            after=after,
+            before=before,
+            include_archived=include_archived,
+            order=order,
+        )
+        return self._transport.walk(walk)
+
+
+class Artifacts:
+    """Payloads too large for events, named by their SHA-256."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def put(self, data: bytes | Path, media_type: str = "application/octet-stream") -> Artifact:
+        """Store bytes, or those of a file piece by piece; what is there already is not stored again."""
+        return self._transport.send(artifact.put(data, media_type))
+
+    def get(self, sha256: str) -> bytes:
+        """Return the bytes of an artifact, checked against its digest."""
+        return b"".join(self.stream(sha256))
+
+    def stream(self, sha256: str) -> Iterator[bytes]:
+        """Yield an artifact in pieces, across disconnects; raise at the end if the digest is wrong."""
+        download = Download(sha256, self._transport.attempts())
+        while not download.complete:
+            pause = 0.0
+            try:
+                with self._transport.open(download.call(), self._transport.options.timeout) as answer:
+                    if answer.is_success:
+                        for piece in answer.iter_bytes():
+                            yield download.take(piece)
+                        download.finish()
+                    else:
+                        pause = download.refused(answer)
+            except FAILURES as error:
+                pause = download.disconnected(error)
+            time.sleep(pause)
+
+    def exists(self, sha256: str) -> bool:
+        """Say whether an artifact is stored."""
+        try:
+            self._transport.send(artifact.exists(sha256))
+        except NotFoundError:
+            return False
+        return True
+
+
+class Client:
+    """Speaks to a server; may be shared by threads.
+
+    Without ``url`` and ``api_key`` the variables ``DURABLE_SESSIONS_URL`` and ``DURABLE_SESSIONS_API_KEY``
+    count. ``timeout`` is in seconds and for each attempt, ``retries`` is how often a request is sent again.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        retries: int = RETRIES,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        options = Options.chosen(url, api_key, timeout, retries)
+        self.url = options.url
+        self._transport = Transport(options, transport)
+        self._lines = Lines(Lock)
+        self.sessions = Sessions(self._transport, self._lines)
+        self.artifacts = Artifacts(self._transport)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._transport.close()
+
+    def session(self, id: str) -> Session:  # noqa: A002
+        """Return a handle of a session; nothing is sent."""
+        return Session(id, self._transport, self._lines)
+
+    def search(
+        self,
+        q: str,
+        *,
+        limit: int = HITS_MAX,
+        session: str | None = None,
+        role: str | None = None,
+        agent: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        types: str | Iterable[str] | None = None,
+        after: Time | None = None,
+        before: Time | None = None,
+        order: Order | None = None,
+        page: str | None = None,
+    ) -> SearchResults:
+        """Return the sessions of the workspace in which something matches, the best first."""
+        wanted = search.everywhere(
+            q,
+            limit=limit,
+            session=session,
+            role=role,
+            agent=agent,
+            metadata=metadata,
+            types=types,
+            after=after,
+            before=before,
+            order=order,
+            page=page,
+        )
+        return self._transport.send(wanted)

@@ -1,0 +1,31 @@
+"""JSON on the wire: fast, and lossless for what the fast way does not take."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+_DECODER = msgspec.json.Decoder()
+
+
+def encode(value: object) -> bytes:
+    """Return a value as JSON; mappings of every kind are objects, lone surrogates are escaped."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value, enc_hook=_plain)).encode()
+
+
+def decode(data: bytes) -> Any:
+    """Return what JSON says, or raise ValueError."""
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError:  # lone surrogates and numbers without bounds are JSON, too
+        return json.loads(data)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} is not JSON; give mappings, lists, texts and numbers.")

@@ -1,0 +1,145 @@
+"""What can go wrong for a client: each kind of failure is a class of its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class ClientError(Exception):
+    """The base of all errors that the client raises.
+
+    ``outcome_unknown`` says that what was asked for may have been done all the same: an answer was lost.
+    """
+
+    outcome_unknown: bool = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether it tells that no attempt was carried out, also none whose answer was lost before."""
+        return False
+
+
+class ConnectionFailedError(ClientError):
+    """No answer came from the server, as often as it was tried."""
+
+    def __init__(self, url: str, reason: str, *, attempts: int = 1, outcome_unknown: bool = False) -> None:
+        tried = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(
+            f"No answer from {url}, tried {tried}: {reason}. Check that the server runs there and can be "
+            "reached; the address comes from Client(url=…) or the variable DURABLE_SESSIONS_URL."
+        )
+        self.url = url
+        self.reason = reason
+        self.attempts = attempts
+        self.outcome_unknown = outcome_unknown
+
+
+class DigestMismatchError(ClientError):
+    """What arrived is not what its SHA-256 says: it was changed or cut on the way."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"The artifact {expected} arrived with the SHA-256 {found}. Get it again.")
+        self.expected = expected
+        self.found = found
+
+
+class UnexpectedAnswerError(ClientError):
+    """Something answered that does not speak this protocol."""
+
+    outcome_unknown = True
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{url} answered something else than a Durable Sessions server would: {problem}.")
+        self.url = url
+
+
+class WriterClosedError(ClientError):
+    """The writer was closed before this event was given to it."""
+
+    def __init__(self) -> None:
+        super().__init__("The writer is closed. Make another one with session.writer().")
+
+
+class ApiError(ClientError):
+    """The server refused a request; ``message`` says what to send instead."""
+
+    def __init__(
+        self,
+        status: int,
+        type: str,  # noqa: A002 - the name on the wire
+        message: str,
+        request_id: str | None = None,
+        details: Mapping[str, Any] | None = None,
+        *,
+        outcome_unknown: bool = False,
+    ) -> None:
+        super().__init__(f"{message} (status {status}, request {request_id})")
+        self.status = status
+        self.type = type
+        self.message = message
+        self.request_id = request_id
+        self.details: dict[str, Any] = dict(details or {})
+        self.outcome_unknown = outcome_unknown and not self.certain
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        if self.outcome_unknown:
+            said += " An earlier attempt got no answer, so it may have been carried out all the same."
+        return said
+
+    @property
+    def certain(self) -> bool:
+        """Whether it tells that no attempt was carried out, also none whose answer was lost before.
+
+        It does if it follows from the request alone (400, 413), or if the server has looked for an earlier
+        attempt first (412).
+        """
+        return self.status in (400, 412, 413)
+
+    @property
+    def code(self) -> str:
+        """The stable code of the refusal, such as ``session_not_found``."""
+        return str(self.details.get("error_code", self.type))
+
+
+class BadRequestError(ApiError):
+    """400: the request itself is wrong."""
+
+
+class AuthenticationError(ApiError):
+    """401: the key is missing, unknown or revoked."""
+
+
+class PermissionDeniedError(ApiError):
+    """403: the key's role does not allow this."""
+
+
+class ProducerFencedError(PermissionDeniedError):
+    """403: a newer epoch of the same producer has taken over."""
+
+
+class NotFoundError(ApiError):
+    """404: there is no such session, event or artifact."""
+
+
+class ConflictError(ApiError):
+    """409: the session is closed, archived, or exists already and differs."""
+
+
+class PreconditionFailedError(ApiError):
+    """412: somebody else has appended since; ``next_offset`` is where the session ends now."""
+
+    next_offset: str | None = None
+
+
+class TooLargeError(ApiError):
+    """413: the event or the request is too large."""
+
+
+class RateLimitedError(ApiError):
+    """429: too many requests, or a quota is used up; ``retry_after`` is in seconds."""
+
+    retry_after: float | None = None
+
+
+class ServerError(ApiError):
+    """5xx: the server failed, or cannot answer now."""

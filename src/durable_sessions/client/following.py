@@ -1,0 +1,106 @@
+"""Following a session: where the reader stands, so that any number of connections makes one sequence."""
+
+from collections.abc import Iterable
+
+import httpx2
+
+from durable_sessions.client import encoding, pages
+from durable_sessions.client.call import Call
+from durable_sessions.client.calls import nothing, offset_text, session_path
+from durable_sessions.client.errors import NotFoundError
+from durable_sessions.client.event import Event
+from durable_sessions.client.pages import Page
+from durable_sessions.client.retry import Attempts, pause_seconds
+from durable_sessions.client.sse import Frames
+
+SILENCE_SECONDS_MAX = 45.0
+"""The server says something at least every 15 seconds; after this long the connection is dead."""
+
+
+class Following:
+    """The events of a session from an offset on, each once and in order.
+
+    Every event says where it is, so that the next connection goes on behind the last one that came whole.
+    When the server ends a connection in good order, a page tells why: the session is closed and all of it was
+    received, or there is more to come.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        offset: str | int | None,
+        types: str | Iterable[str] | None,
+        attempts: Attempts,
+    ) -> None:
+        self._session = session
+        self._offset = "-1" if offset is None else offset_text(offset)
+        self._types = pages.type_parameters(types)
+        self._attempts = attempts
+        self._frames = Frames()
+        self._pieces = 0
+        self._over = False
+        self._deleted = False
+        self._needs_page = offset == "now"  # it must stay the same moment if the first connection fails
+
+    def is_over(self) -> bool:
+        """Say whether the session is closed and all of it was received."""
+        return self._over
+
+    def needs_page(self) -> bool:
+        """Say whether a page must be read before the next connection."""
+        return self._needs_page
+
+    def page(self) -> Call[Page[Event]]:
+        """Return the request that tells how things stand."""
+        types = [value for _, value in self._types]
+        return pages.events(self._session, offset=self._offset, types=types).call()
+
+    def take_page(self, page: Page[Event]) -> list[Event]:
+        """Return the events of a page."""
+        assert page.next_offset is not None
+        self._offset = page.next_offset
+        self._needs_page = not page.up_to_date
+        self._over = page.up_to_date and page.closed
+        return page.items
+
+    def connect(self) -> Call[None]:
+        """Return the request for what comes from here on."""
+        self._frames = Frames()
+        self._pieces = 0
+        path = session_path(self._session, "events", "stream")
+        return Call("GET", path, nothing, (("offset", self._offset), *self._types))
+
+    def take(self, piece: bytes) -> list[Event]:
+        """Return the events that a piece of the connection completes."""
+        self._pieces += 1
+        self._attempts.succeeded()
+        try:
+            events = [Event(encoding.decode(data)) for data in self._frames.feed(piece)]
+            if events and "offset" not in events[-1]:  # no log holds this one
+                self._deleted = events.pop().type == "session.deleted"
+            if events:
+                self._offset = events[-1].next_offset
+        except (ValueError, KeyError, TypeError) as error:
+            raise httpx2.RemoteProtocolError(f"This is no event stream of a session: {error!r}") from error
+        return events
+
+    def ended(self) -> float:
+        """Take note that the server ended the connection; return how long to wait before the next one."""
+        if self._deleted:
+            raise NotFoundError(
+                404,
+                "not_found_error",
+                f"The session {self._session} was deleted while it was followed.",
+                details={"error_code": "session_not_found"},
+            )
+        self._needs_page = True
+        # One that ends at once, with no more than a greeting, is how a busy server says so.
+        return 0.0 if self._pieces > 1 else pause_seconds(1)
+
+    def disconnected(self, error: Exception) -> float:
+        """Return how long to wait before the next connection, or raise if too many have failed."""
+        return self._attempts.failed(error)
+
+    def refused(self, answer: httpx2.Response) -> float:
+        """Return how long to wait before the next connection, or raise if there will be none."""
+        return self._attempts.refused(answer)

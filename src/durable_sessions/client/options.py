@@ -1,0 +1,56 @@
+"""Where the server is, the key to show it, and how patient to be."""
+
+import os
+from dataclasses import dataclass
+from typing import TypedDict
+
+import httpx2
+
+DEFAULT_URL = "http://127.0.0.1:4437"
+TIMEOUT_SECONDS = 30.0
+RETRIES = 6
+KEPT_CONNECTIONS_MAX = 32
+
+
+class HttpOptions(TypedDict):
+    """What the sync and the async HTTP client are made with."""
+
+    base_url: str
+    headers: dict[str, str]
+    timeout: float
+    verify: bool
+    limits: httpx2.Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The settings of a client; what is not given comes from the environment."""
+
+    url: str
+    api_key: str | None
+    timeout: float
+    retries: int
+
+    @classmethod
+    def chosen(cls, url: str | None, api_key: str | None, timeout: float, retries: int) -> "Options":
+        """Return the options for what was given."""
+        url = url or os.environ.get("DURABLE_SESSIONS_URL") or DEFAULT_URL
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"{url!r} is not the address of a server; give one such as {DEFAULT_URL}.")
+        if retries < 0 or timeout <= 0:
+            raise ValueError("retries is at least 0, timeout is more than 0 seconds.")
+        key = api_key or os.environ.get("DURABLE_SESSIONS_API_KEY") or None
+        return cls(url.rstrip("/"), key, timeout, retries)
+
+    def http(self) -> HttpOptions:
+        """Return what the HTTP client is made with."""
+        headers = {"User-Agent": "durable-sessions-python"}
+        if self.api_key is not None:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        return {
+            "base_url": self.url,
+            "headers": headers,
+            "timeout": self.timeout,
+            "verify": self.url.startswith("https://"),  # certificates take long to load
+            "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS_MAX),
+        }

@@ -1,0 +1,172 @@
+"""Walking through pages: what was asked for, where the next page begins, and when it is enough."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import httpx2
+
+from durable_sessions.client.call import Call
+from durable_sessions.client.calls import Time, json_of, offset_text, session_path, time_text
+from durable_sessions.client.event import Event
+from durable_sessions.client.info import SessionInfo, session_info
+
+EVENTS_PER_PAGE = 1_000
+SESSIONS_PER_PAGE = 100
+
+Order = Literal["asc", "desc"]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Page(Generic[T]):
+    """Some items, where to go on for more of them, and what else the answer said."""
+
+    items: list[T]
+    next_page: str | None
+    next_offset: str | None = None
+    up_to_date: bool = False
+    closed: bool = False
+
+
+class Walk(Generic[T]):
+    """A list that is read page by page: ``call()`` is the next request until ``done``.
+
+    Pages are positions in the list, so that nothing is left out or repeated while it grows. With
+    ``whole_pages`` the last page is not cut at the limit: the server has added what belongs together.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        parameters: list[tuple[str, str]],
+        item: Callable[[dict[str, Any]], T],
+        page_size: int,
+        limit: int | None = None,
+        *,
+        whole_pages: bool = False,
+    ) -> None:
+        if limit is not None and limit < 0:
+            raise ValueError("limit is the most items to return, or None for all of them.")
+        self._path = path
+        self._parameters = parameters
+        self._item = item
+        self._page_size = page_size
+        self._left = limit
+        self._whole_pages = whole_pages
+        self._page: str | None = None
+        self.done = limit == 0
+
+    def call(self) -> Call[Page[T]]:
+        """Return the request for the next page."""
+        size = self._page_size if self._left is None else min(self._page_size, self._left)
+        parameters = [*self._parameters, ("limit", str(size))]
+        if self._page is not None:
+            parameters.append(("page", self._page))
+        return Call("GET", self._path, self._read, tuple(parameters))
+
+    def take(self, page: Page[T]) -> list[T]:
+        """Take note of a page and return what of it is wanted."""
+        items = page.items
+        if self._left is not None:
+            if not self._whole_pages:
+                items = items[: self._left]
+            self._left = max(0, self._left - len(items))
+        self._page = page.next_page
+        self.done = page.next_page is None or self._left == 0
+        return items
+
+    def _read(self, answer: httpx2.Response) -> Page[T]:
+        said = json_of(answer)
+        return Page(
+            [self._item(one) for one in said["data"]],
+            said.get("next_page"),
+            said.get("next_offset"),
+            bool(said.get("up_to_date")),
+            "stream-closed" in answer.headers,
+        )
+
+
+def events(
+    session: str,
+    *,
+    offset: str | int | None = None,
+    from_: int | None = None,
+    tail: int | None = None,
+    around: int | None = None,
+    window: int | None = None,
+    types: str | Iterable[str] | None = None,
+    after: Time | None = None,
+    before: Time | None = None,
+    order: Order = "asc",
+    pairs: Literal["keep"] | None = None,
+    limit: int | None = None,
+) -> Walk[Event]:
+    """Walk through the events of a session."""
+    parameters = given(
+        ("offset", None if offset is None else offset_text(offset)),
+        ("from", from_),
+        ("tail", tail),
+        ("around", around),
+        ("window", window),
+        ("order", None if order == "asc" else order),
+        ("pairs", pairs),
+    )
+    parameters += type_parameters(types) + time_parameters(after, before)
+    if tail is not None and pairs is None:
+        limit = tail if limit is None else min(tail, limit)
+    path = session_path(session, "events")
+    return Walk(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=pairs is not None)
+
+
+def sessions(
+    *,
+    limit: int | None = None,
+    q: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    lifecycle: str | Iterable[str] | None = None,
+    statuses: str | Iterable[str] | None = None,
+    agent_id: str | None = None,
+    after: Time | None = None,
+    before: Time | None = None,
+    include_archived: bool = False,
+    order: Order = "desc",
+) -> Walk[SessionInfo]:
+    """Walk through the sessions of the workspace."""
+    parameters = given(("q", q), ("agent_id", agent_id), ("order", order))
+    parameters += metadata_parameters(metadata)
+    parameters += [("lifecycle", one) for one in _several(lifecycle)]
+    parameters += [("statuses[]", one) for one in _several(statuses)]
+    parameters += time_parameters(after, before)
+    if include_archived:
+        parameters.append(("include_archived", "true"))
+    return Walk("/v1/sessions", parameters, session_info, SESSIONS_PER_PAGE, limit)
+
+
+def type_parameters(types: str | Iterable[str] | None) -> list[tuple[str, str]]:
+    """Return the parameters that ask for some types only."""
+    return [("types[]", one) for one in _several(types)]
+
+
+def time_parameters(after: Time | None, before: Time | None) -> list[tuple[str, str]]:
+    """Return the parameters that ask for what was made between two times."""
+    return given(
+        ("created_at[gt]", None if after is None else time_text(after)),
+        ("created_at[lt]", None if before is None else time_text(before)),
+    )
+
+
+def metadata_parameters(metadata: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Return the parameters that ask for sessions with these metadata."""
+    return [(f"metadata[{key}]", value) for key, value in (metadata or {}).items()]
+
+
+def given(*parameters: tuple[str, str | int | None]) -> list[tuple[str, str]]:
+    """Return the parameters that have a value."""
+    return [(name, str(value)) for name, value in parameters if value is not None]
+
+
+def _several(values: str | Iterable[str] | None) -> list[str]:
+    if values is None:
+        return []
+    return [values] if isinstance(values, str) else list(values)

@@ -1,0 +1,106 @@
+"""Exactly once: the numbers that tell a repeated append from a new one.
+
+An append is sent with a producer id, an epoch and a sequence number; the server stores each number once.
+What happens to them:
+
+- An append that is acknowledged uses its number up.
+- One that is refused does not: everything is as it was before.
+- One whose outcome is unknown, because the caller gave up waiting, is remembered. If the next append says
+  the same, it is that append, sent again under its number. If it says something else, it begins a new epoch:
+  the server then refuses whatever of the old epoch is still on its way, so that it cannot come in late.
+- A session that was deleted and made anew knows no producer: the append is sent again under a new id.
+"""
+
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
+
+from durable_sessions.client.errors import ApiError, ClientError
+
+PRODUCERS_MAX = 1_024
+"""How many sessions a client remembers its numbers of; handles that are in use keep their own."""
+
+L = TypeVar("L")
+
+
+class _Number(NamedTuple):
+    """What an append is sent under; ``unresolved`` is what was sent so and may have been stored."""
+
+    epoch: int
+    seq: int
+    unresolved: bytes | None = None
+
+
+class Producer:
+    """The numbers of one writer of one session; its appends must not overlap."""
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._process = -1
+        self._number = self._before = _Number(0, 0)
+        self._renew()
+
+    def begin(self, body: bytes, if_match: str | None = None) -> dict[str, str]:
+        """Return the headers of an append, which is unresolved from now on."""
+        if self._process != os.getpid():  # after a fork two processes must not share their numbers
+            self._renew()
+        said = blake2b(f"{if_match}\n".encode() + body).digest()
+        self._before = now = self._number
+        if now.unresolved not in (None, said):
+            now = _Number(now.epoch + 1, 0)
+        self._number = now._replace(unresolved=said)
+        return {"Producer-Id": self._id, "Producer-Epoch": str(now.epoch), "Producer-Seq": str(now.seq)}
+
+    def accepted(self) -> None:
+        """Take note that the append is stored."""
+        self._number = _Number(self._number.epoch, self._number.seq + 1)
+
+    def failed(self, error: ClientError) -> bool:
+        """Take note that the append was refused or got no answer; return whether it should be sent again."""
+        if isinstance(error, ApiError) and error.code == "producer_gap":
+            self._renew()
+            return error.details.get("expected_seq") == 0
+        repeats = self._before == self._number
+        if repeats and not error.certain:
+            error.outcome_unknown = True  # an earlier call may have had it stored
+        if not error.outcome_unknown:
+            self._number = self._number._replace(unresolved=None) if repeats else self._before
+        return False
+
+    def _renew(self) -> None:
+        """Be another producer, which the server has never heard of."""
+        self._id, self._process = secrets.token_hex(16), os.getpid()
+        self._number = _Number(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line(Generic[L]):
+    """A producer, and the lock that keeps its appends in line."""
+
+    producer: Producer
+    lock: L
+
+
+class Lines(Generic[L]):
+    """The lines of a client, one for each session, the ones used last."""
+
+    def __init__(self, make_lock: Callable[[], L]) -> None:
+        self._make_lock = make_lock
+        self._lines: OrderedDict[str, Line[L]] = OrderedDict()
+        self._guard = Lock()
+
+    def of(self, session: str) -> Line[L]:
+        """Return the line of a session; all handles of a client share it."""
+        with self._guard:
+            line = self._lines.get(session)
+            if line is None:
+                line = self._lines[session] = Line(Producer(), self._make_lock())
+                if len(self._lines) > PRODUCERS_MAX:
+                    self._lines.popitem(last=False)
+            self._lines.move_to_end(session)
+            return line

@@ -1,0 +1,67 @@
+"""Answers that are refusals, turned into errors."""
+
+from typing import Any
+
+import httpx2
+
+from durable_sessions.client import encoding, errors
+
+_BY_STATUS: dict[int, type[errors.ApiError]] = {
+    400: errors.BadRequestError,
+    401: errors.AuthenticationError,
+    403: errors.PermissionDeniedError,
+    404: errors.NotFoundError,
+    409: errors.ConflictError,
+    410: errors.NotFoundError,
+    412: errors.PreconditionFailedError,
+    413: errors.TooLargeError,
+    429: errors.RateLimitedError,
+}
+_TEXT_MAX = 500
+
+
+def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> errors.ApiError:
+    """Return the error that a refusal means, with the server's own words."""
+    status = answer.status_code
+    said = _said(answer)
+    details = dict(said.get("details") or {})
+    if "code" in said:
+        details.setdefault("error_code", said["code"])
+    if "producer-expected-seq" in answer.headers:
+        details["expected_seq"] = int(answer.headers["producer-expected-seq"])
+    kind = _BY_STATUS.get(status, errors.ServerError if status >= 500 else errors.ApiError)
+    if details.get("error_code") == "stale_epoch":
+        kind = errors.ProducerFencedError
+    error = kind(
+        status,
+        str(said.get("type") or said.get("code") or "api_error"),
+        str(said.get("message") or f"{answer.request.url} answered {status}."),
+        answer.headers.get("request-id"),
+        details,
+        outcome_unknown=outcome_unknown,
+    )
+    if isinstance(error, errors.PreconditionFailedError):
+        error.next_offset = answer.headers.get("stream-next-offset")
+    if isinstance(error, errors.RateLimitedError):
+        error.retry_after = retry_after(answer)
+    return error
+
+
+def retry_after(answer: httpx2.Response) -> float | None:
+    """Return how many seconds the server asks to wait, None if it does not."""
+    try:
+        seconds = float(answer.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _said(answer: httpx2.Response) -> dict[str, Any]:
+    try:
+        said = encoding.decode(answer.content)["error"]
+        if isinstance(said, dict):
+            return said
+    except (ValueError, KeyError, TypeError):
+        pass
+    text = answer.content[:_TEXT_MAX].decode(errors="replace").strip()
+    return {"message": f"{answer.request.url} answered {answer.status_code}: {text}" if text else None}

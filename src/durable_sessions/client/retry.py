@@ -1,0 +1,81 @@
+"""Deciding whether a request is sent again, and when."""
+
+import random
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx2
+
+from durable_sessions.client.call import Call
+from durable_sessions.client.errors import ConnectionFailedError
+from durable_sessions.client.refusals import error_of, retry_after
+
+RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+FIRST_PAUSE_SECONDS = 0.25
+PAUSE_SECONDS_MAX = 15.0
+RETRY_AFTER_SECONDS_MAX = 30.0
+"""A server that asks for a longer pause is not waited for; the caller is told."""
+
+T = TypeVar("T")
+
+FAILURES = (httpx2.TransportError, httpx2.DecodingError)
+"""What the HTTP client raises when no answer came, or only a part of one."""
+
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_WRONG_URL = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
+
+
+def pause_seconds(failures: int) -> float:
+    """Return how long to wait after so many failures in a row: doubling, with jitter, bounded."""
+    full = FIRST_PAUSE_SECONDS * 2.0 ** min(failures - 1, 16)
+    return min(full, PAUSE_SECONDS_MAX) * random.uniform(0.5, 1.0)
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The attempts of one request: counts them, and knows whether one may have had an effect.
+
+    ``failed`` and ``refused`` return how many seconds to wait before the next one, or raise.
+    """
+
+    url: str
+    retries: int
+    failures: int = 0
+    outcome_unknown: bool = False
+
+    def is_done(self, call: Call[T], answer: httpx2.Response) -> bool:
+        """Say whether an answer tells that a call was carried out, by this attempt or an earlier one."""
+        gone = call.gone_is_done and self.outcome_unknown and answer.status_code == 404
+        return answer.is_success or gone
+
+    def failed(self, error: Exception) -> float:
+        """Take note that no answer came."""
+        self.failures += 1
+        if not isinstance(error, _NEVER_SENT):
+            self.outcome_unknown = True
+        if self.failures > self.retries or isinstance(error, _WRONG_URL):
+            reason = str(error).rstrip(".") or type(error).__name__
+            raise ConnectionFailedError(
+                self.url, reason, attempts=self.failures, outcome_unknown=self.outcome_unknown
+            ) from error
+        return pause_seconds(self.failures)
+
+    def refused(self, answer: httpx2.Response) -> float:
+        """Take note of an answer that is a refusal."""
+        self.failures += 1
+        status = answer.status_code
+        if status >= 500:
+            self.outcome_unknown = True
+        asked = retry_after(answer) or 0.0
+        final = (
+            status not in RETRIED_STATUSES
+            or answer.headers.get("x-should-retry") == "false"
+            or asked > RETRY_AFTER_SECONDS_MAX
+        )
+        if final or self.failures > self.retries:
+            raise error_of(answer, outcome_unknown=self.outcome_unknown)
+        return max(asked, pause_seconds(self.failures))
+
+    def succeeded(self) -> None:
+        """Take note of an answer that makes the next failure the first one again."""
+        self.failures = 0

@@ -1,0 +1,208 @@
+"""A session, for ordinary programs."""
+
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any, Literal
+
+from durable_sessions.client import calls, pages, search
+from durable_sessions.client.calls import UNSET, Appended, EventLike, Time, Unset
+from durable_sessions.client.errors import ClientError
+from durable_sessions.client.event import Event
+from durable_sessions.client.following import SILENCE_SECONDS_MAX, Following
+from durable_sessions.client.info import SessionInfo
+from durable_sessions.client.outbox import Bounds
+from durable_sessions.client.pages import Order
+from durable_sessions.client.producer import Lines
+from durable_sessions.client.retry import FAILURES
+from durable_sessions.client.search import HITS_MAX, SearchPage
+from durable_sessions.client.transport import Transport
+from durable_sessions.client.writer import Writer
+
+
+class Session:
+    """A handle of one session. To have one costs nothing: the first append creates the session.
+
+    May be shared by threads: appends of one client to one session wait for each other.
+    """
+
+    def __init__(self, id: str, transport: Transport, lines: Lines[Lock]) -> None:  # noqa: A002
+        self.id = id
+        self._transport = transport
+        self._lines = lines
+        self._line = lines.of(id)
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+    # What is said of it ---------------------------------------------------------------
+
+    def info(self) -> SessionInfo:
+        """Return what the server knows of the session."""
+        return self._transport.send(calls.info(self.id))
+
+    def update(
+        self, *, title: str | Unset | None = UNSET, metadata: Mapping[str, Any] | Unset = UNSET
+    ) -> SessionInfo:
+        """Change the title, or some of the metadata; a value of None removes a key."""
+        return self._transport.send(calls.update(self.id, title=title, metadata=metadata))
+
+    def close(self) -> SessionInfo:
+        """Let the session take no more events; it can be read for ever."""
+        return self._transport.send(calls.close(self.id))
+
+    def archive(self) -> SessionInfo:
+        """End the session for good: it is terminated, read-only and no longer listed."""
+        return self._transport.send(calls.archive(self.id))
+
+    def delete(self) -> None:
+        """Remove the session and all its events."""
+        self._transport.send(calls.delete(self.id))
+
+    def fork(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        at: str | int | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> "Session":
+        """Return a new session that shares all events before ``at``: an offset or a position, or the end."""
+        wanted = calls.create(id, forked_from=self.id, fork_offset=at, title=title, metadata=metadata)
+        return Session(self._transport.send(wanted).id, self._transport, self._lines)
+
+    # Appending --------------------------------------------------------------------------
+
+    def append(self, events: EventLike | Iterable[EventLike], *, if_match: str | None = None) -> Appended:
+        """Append one event or several, durably, all or none, and exactly once however often it is sent.
+
+        With ``if_match`` only if the session still ends at that offset. After an error whose
+        ``outcome_unknown`` is true, calling this again with the same events is safe: they are stored once.
+        """
+        return self.append_body(calls.encode_events(events), if_match)
+
+    def append_body(self, body: bytes, if_match: str | None = None) -> Appended:
+        """Append events that are JSON already, a list."""
+        producer = self._line.producer
+        with self._line.lock:
+            while True:
+                numbers = producer.begin(body, if_match)
+                try:
+                    appended = self._transport.send(calls.append(self.id, body, numbers, if_match))
+                except ClientError as error:
+                    if not producer.failed(error):
+                        raise
+                else:
+                    producer.accepted()
+                    return appended
+
+    def writer(
+        self,
+        *,
+        batch_events: int = 500,
+        batch_bytes: int = 4 * 1024 * 1024,
+        linger_seconds: float = 0.02,
+        queue_events: int = 10_000,
+        queue_bytes: int = 64 * 1024 * 1024,
+    ) -> Writer:
+        """Return a writer that appends in the background, many events at a time, in order."""
+        bounds = Bounds(batch_events, batch_bytes, linger_seconds, queue_events, queue_bytes)
+        return Writer(self.append_body, bounds)
+
+    # Reading ----------------------------------------------------------------------------
+
+    def events(
+        self,
+        *,
+        offset: str | int | None = None,
+        from_: int | None = None,
+        tail: int | None = None,
+        around: int | None = None,
+        window: int | None = None,
+        types: str | Iterable[str] | None = None,
+        after: Time | None = None,
+        before: Time | None = None,
+        order: Order = "asc",
+        pairs: Literal["keep"] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Yield events up to the present end; of a session of any length one page is in memory.
+
+        Begins at an ``offset``, at the event number ``from_``, at the last ``tail`` events, or ``window``
+        events on each side of number ``around``. ``types`` are exact or end in ``.*``. With ``pairs="keep"``
+        no tool call is parted from its result.
+        """
+        walk = pages.events(
+            self.id,
+            offset=offset,
+            from_=from_,
+            tail=tail,
+            around=around,
+            window=window,
+            types=types,
+            after=after,
+            before=before,
+            order=order,
+            pairs=pairs,
+            limit=limit,
+        )
+        return self._transport.walk(walk)
+
+    def event(self, event_id: str) -> Event:
+        """Return one event."""
+        return self._transport.send(calls.event(self.id, event_id))
+
+    def tail(
+        self,
+        *,
+        offset: str | int | None = None,
+        types: str | Iterable[str] | None = None,
+        silence_seconds_max: float = SILENCE_SECONDS_MAX,
+    ) -> Generator[Event, None, None]:
+        """Yield events as they are appended, each once and in order, across all disconnects.
+
+        Begins at the first event, or at an ``offset``: a saved ``event.next_offset``, or ``"now"``. Ends when
+        the session is closed; raises NotFoundError when it is deleted.
+        """
+        following = Following(self.id, offset, types, self._transport.attempts())
+        while not following.is_over():
+            if following.needs_page():
+                yield from following.take_page(self._transport.send(following.page()))
+                continue
+            try:
+                with self._transport.open(following.connect(), silence_seconds_max) as answer:
+                    if answer.is_success:
+                        for piece in answer.iter_bytes():
+                            yield from following.take(piece)
+                        pause = following.ended()
+                    else:
+                        pause = following.refused(answer)
+            except FAILURES as error:
+                pause = following.disconnected(error)
+            time.sleep(pause)
+
+    def search(
+        self,
+        q: str,
+        *,
+        limit: int = HITS_MAX,
+        role: str | None = None,
+        types: str | Iterable[str] | None = None,
+        after: Time | None = None,
+        before: Time | None = None,
+        order: Order | None = None,
+        page: str | None = None,
+    ) -> SearchPage:
+        """Return the events of the session that match best."""
+        wanted = search.within(
+            self.id,
+            q,
+            limit=limit,
+            role=role,
+            types=types,
+            after=after,
+            before=before,
+            order=order,
+            page=page,
+        )
+        return self._transport.send(wanted)

@@ -1,0 +1,52 @@
+"""Every example in the page on the client runs."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from durable_sessions.testing import BackgroundServer, server
+
+PAGE = Path(__file__).parents[2] / "docs" / "sdk.md"
+FENCED = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def examples() -> Iterator[Any]:
+    text = PAGE.read_text()
+    for match in FENCED.finditer(text):
+        line = text[: match.start(1)].count("\n")
+        yield pytest.param(match[1], line, id=f"line{line}")
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    with server(tmp_path_factory.mktemp("data")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("example", "line"), EXAMPLES)
+def test_example(
+    example: str, line: int, running: BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DURABLE_SESSIONS_URL", running.url)
+    if ".search(" in example and httpx2.get(running.url + "/v1/search?q=x", verify=False).status_code == 404:
+        pytest.skip("this server does not search")
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile("\n" * line + example, str(PAGE), "exec"), names)
+    for name, value in list(names.items()):
+        if name.startswith("test_"):
+            outcome = value(tmp_path)
+            if inspect.iscoroutine(outcome):
+                asyncio.run(outcome)
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) > 10
