@@ -37,6 +37,7 @@ async def test_pages_lead_to_each_other(tmp_path: Path) -> None:
         assert {f"/docs/{name}" for name in pages()} < set(texts)
         for path, text in texts.items():
             assert "<h1" in text
+            assert "&lt;!--" not in text
             for page, anchor in re.findall(r'href="(/docs[^"#]*)?#([^"]+)"', text):
                 assert f'id="{anchor}"' in texts[page or path], (path, page, anchor)
 

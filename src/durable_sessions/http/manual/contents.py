@@ -1,5 +1,6 @@
 """The order in which the documentation is read, and where its pages lie."""
 
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -30,6 +31,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Names of pages by what they are for."""
 
 
+_COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+"""For those who write the page, not for those who read it."""
+
+
 class Page(NamedTuple):
     """A page as it was written: its name, its title, and its text in Markdown."""
 
@@ -45,7 +50,7 @@ def pages() -> dict[str, Page]:
     for name in (name for names in GROUPS.values() for name in names):
         file = folder.joinpath(*f"{name}.md".split("/"))
         if file.is_file():
-            text = file.read_text(encoding="utf-8")
+            text = _COMMENT.sub("", file.read_text(encoding="utf-8")).lstrip()
             found[name] = Page(name, text.partition("\n")[0].lstrip("# ").strip(), text)
     return found
 
