@@ -87,7 +87,11 @@ def with_server(command: Callable[..., None]) -> Callable[..., None]:
     def wrapped(*arguments: object, url: str, api_key: str, **options: object) -> None:
         command(*arguments, server=Server(url, api_key), **options)
 
-    answered: Callable[..., None] = wrapped
+    return server_options(wrapped)
+
+
+def server_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--url`` and ``--api-key``."""
     for option in (
         click.option(
             "--api-key",
@@ -104,5 +108,5 @@ def with_server(command: Callable[..., None]) -> Callable[..., None]:
             help=f"Where the server is.  [{ENVIRONMENT_PREFIX}URL]",
         ),
     ):
-        answered = option(answered)
-    return answered
+        command = option(command)
+    return command

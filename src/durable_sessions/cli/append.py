@@ -1,0 +1,205 @@
+"""``durable-sessions append``: write events to a session."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.failures import WrongInputError
+from durable_sessions.cli.parameters import Pair
+from durable_sessions.cli.terminal import Output
+from durable_sessions.client import Session, encoding
+from durable_sessions.client.errors import ClientError
+from durable_sessions.rendering.events import encode
+from durable_sessions.rendering.text import one_line, plural
+
+BATCH_EVENTS_MAX = 500
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+READ_BYTES = 1024 * 1024
+LINE_BYTES_MAX = 64 * 1024 * 1024
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@click.argument("event", nargs=-1)
+@with_connection
+@click.option("--type", "kind", metavar="TYPE", help="Append one event of this type, such as user.message.")
+@click.option("--text", help="The text of that event's content; - reads it from standard input.")
+@click.option("--field", "fields", type=Pair(), multiple=True, help="A member of that event; repeatable.")
+@click.option("--if-match", metavar="OFFSET", help="Only if the session still ends at this offset.")
+@click.option("--close", "closes", is_flag=True, help="Close the session behind it: it takes no more events.")
+def append(
+    connection: Connection,
+    output: Output,
+    session: str,
+    event: tuple[str, ...],
+    kind: str | None,
+    text: str | None,
+    fields: tuple[tuple[str, str], ...],
+    if_match: str | None,
+    closes: bool,
+) -> None:
+    """Append events to SESSION, which is created if it is not there.
+
+    \b
+    one event by its parts      ds append build-42 --type user.message --text "Make it green."
+    events as JSON              ds append build-42 '{"type":"note","n":1}' '{"type":"note","n":2}'
+    one event per line          my-agent | ds append build-42
+    the JSON of a member        ds append build-42 --type note --field n:=7 --field who=me
+
+    When the command ends with 0, all events are durable. Lines are appended as they come, in order and each
+    once, whatever happens to the connection.
+    """
+    target = connection.client.session(session)
+    writer = _Writer(target, output, if_match)
+    if kind is not None:
+        if event:
+            raise click.UsageError("Give --type with its parts, or events as JSON, not both.")
+        writer.write([encode(_made(kind, text, fields))])
+    elif text is not None or fields:
+        raise click.UsageError("--text and --field are parts of an event: say which with --type.")
+    elif event and event != ("-",):
+        writer.write(_from_arguments(event))
+    else:
+        _from_input(writer, output)
+    if closes:
+        target.close()
+    writer.report(output)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Appends, and knows how much is durable."""
+
+    session: Session
+    output: Output
+    if_match: str | None
+    count: int = 0
+    next_offset: str = ""
+
+    def write(self, events: list[bytes]) -> None:
+        """Append events durably, some at a time."""
+        for batch in _batches(events):
+            try:
+                appended = self.session.append_body(b"[" + b",".join(batch) + b"]", self.if_match)
+            except ClientError:
+                if self.count:
+                    self.output.note(f"The first {self.count:,} {plural(self.count, 'event')} are stored.")
+                raise
+            self.count += len(batch)
+            self.next_offset = appended.next_offset
+            if self.if_match is not None:
+                self.if_match = appended.next_offset
+
+    def report(self, output: Output) -> None:
+        """Say what was done."""
+        if output.json:
+            output.tell({"session": self.session.id, "appended": self.count, "next_offset": self.next_offset})
+        else:
+            events = f"{self.count:,} {plural(self.count, 'event')}"
+            output.note(
+                f"{events} appended to {self.session.id}; it ends at {self.next_offset or 'its old end'}"
+            )
+
+
+def _from_arguments(given: tuple[str, ...]) -> list[bytes]:
+    events = [one.encode(errors="surrogateescape") for one in given]
+    for number, event in enumerate(events, 1):
+        problem = _problem(event)
+        if problem:
+            raise _no_event(f"Event {number}", event, problem)
+    return events
+
+
+def _from_input(writer: _Writer, output: Output) -> None:
+    stream = sys.stdin.buffer
+    typed = stream.isatty()
+    if typed:
+        output.note("Type one event per line, as JSON; Ctrl-D ends.")
+    with output.progress("appending", None, shown=not typed) as ticks:
+        number = 0
+        for lines in _lines(stream):
+            events: list[bytes] = []
+            for line in lines:
+                number += 1
+                problem = _problem(line) if line.strip() else ""
+                if problem:
+                    writer.write(events)
+                    raise _no_event(f"Line {number:,}", line, problem, writer.count)
+                if line.strip():
+                    events.append(line.strip())
+            writer.write(events)
+            ticks.add(len(events))
+
+
+def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield the lines that have come so far, so that what is written slowly is appended at once."""
+    rest = b""
+    read = getattr(stream, "read1", stream.read)
+    while piece := read(READ_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > LINE_BYTES_MAX:
+            raise WrongInputError(
+                f"A line is longer than {LINE_BYTES_MAX:,} bytes; put large things into artifacts."
+            )
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def _problem(line: bytes) -> str:
+    """Return why a line is not an event; empty if it is one."""
+    try:
+        value = encoding.decode(line)
+    except ValueError as error:
+        return str(error)
+    if isinstance(value, dict) and isinstance(value.get("type"), str):
+        return ""
+    return 'an event is an object with a type, such as {"type":"note"}'
+
+
+def _no_event(where: str, line: bytes, problem: str, stored: int = 0) -> WrongInputError:
+    shown = one_line(line.decode(errors="replace"), 60)
+    before = f" The {stored:,} {plural(stored, 'event')} before it are stored." if stored else ""
+    return WrongInputError(f"{where} is not an event: {problem}. It is: {shown}{before}")
+
+
+def _made(kind: str, text: str | None, fields: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    event: dict[str, Any] = {"type": kind}
+    if text is not None:
+        said = sys.stdin.read() if text == "-" else text
+        event["content"] = [{"type": "text", "text": said}]
+    for name, value in fields:
+        event.update([_member(name, value)])
+    return event
+
+
+def _member(name: str, value: str) -> tuple[str, Any]:
+    """Return a member: ``name=text``, or ``name:=json``."""
+    if not name.endswith(":"):
+        return name, value
+    try:
+        return name[:-1], msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(
+            f"{value!r} is not JSON ({error}); {name[:-1]}=… takes it as a text."
+        ) from error
+
+
+def _batches(events: list[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    held = 0
+    for event in events:
+        if batch and (len(batch) >= BATCH_EVENTS_MAX or held + len(event) > BATCH_BYTES_MAX):
+            yield batch
+            batch, held = [], 0
+        batch.append(event)
+        held += len(event)
+    if batch:
+        yield batch

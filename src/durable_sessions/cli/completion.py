@@ -1,0 +1,24 @@
+"""``durable-sessions completion``: what makes a shell complete commands, options and session ids."""
+
+import click
+from click.shell_completion import get_completion_class
+
+NAMES = ("durable-sessions", "ds")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that lets SHELL complete commands, options and session ids.
+
+    \b
+    bash: eval "$(durable-sessions completion bash)"    in ~/.bashrc
+    zsh:  eval "$(durable-sessions completion zsh)"     in ~/.zshrc
+    fish: durable-sessions completion fish | source     in ~/.config/fish/config.fish
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    for name in NAMES:
+        variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+        click.echo(made(context.find_root().command, {}, name, variable).source())

@@ -1,0 +1,73 @@
+"""What the client commands share: the client, and how they end."""
+
+import functools
+import sys
+from collections.abc import Callable
+from functools import cached_property
+
+import click
+
+from durable_sessions.cli.client import DEFAULT_URL, server_options
+from durable_sessions.cli.failures import INTERRUPTED, explained
+from durable_sessions.cli.lines import Lines
+from durable_sessions.cli.terminal import Output
+from durable_sessions.client import Client
+from durable_sessions.client.options import Options
+from durable_sessions.client.transport import Transport
+
+TIMEOUT_SECONDS = 30.0
+RETRIES = 2
+"""Few: a person waits, and is told soon that nothing is there."""
+FOLLOWING_RETRIES = 200
+"""Many: who follows a session wants to see how it goes on after a restart of the server."""
+
+
+class Connection:
+    """A server to be asked, for as long as a command runs."""
+
+    def __init__(self, url: str, api_key: str) -> None:
+        self.url = url.rstrip("/") or DEFAULT_URL
+        self._api_key = api_key
+
+    @cached_property
+    def client(self) -> Client:
+        """A client that gives up soon."""
+        return Client(self.url, self._api_key, timeout=TIMEOUT_SECONDS, retries=RETRIES)
+
+    @cached_property
+    def patient(self) -> Client:
+        """A client that waits for a server to come back."""
+        return Client(self.url, self._api_key, timeout=TIMEOUT_SECONDS, retries=FOLLOWING_RETRIES)
+
+    @cached_property
+    def _transport(self) -> Transport:
+        return Transport(Options.chosen(self.url, self._api_key, TIMEOUT_SECONDS, RETRIES))
+
+    def lines(self, session: str, *parameters: tuple[str, str], limit: int | None = None) -> Lines:
+        """Return the stored events of a session as lines."""
+        return Lines(self._transport, session, parameters, limit)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for one in ("client", "patient", "_transport"):
+            if one in self.__dict__:
+                self.__dict__[one].close()
+
+
+def with_connection(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--url``, ``--api-key`` and ``--json``, the Connection they mean, and the Output."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: object, url: str, api_key: str, as_json: bool, **options: object) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise click.UsageError(f"{url!r} is not the address of a server; give one such as {DEFAULT_URL}.")
+        connection = Connection(url, api_key)
+        try:
+            with explained(connection.url):
+                command(*arguments, connection=connection, output=Output(json=as_json), **options)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        finally:
+            connection.close()
+
+    return server_options(click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(wrapped))

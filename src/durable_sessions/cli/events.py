@@ -1,0 +1,22 @@
+"""``durable-sessions events``: the events of a session as they are stored."""
+
+import click
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.selecting import Selection, with_selection
+from durable_sessions.cli.terminal import Output
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@with_selection
+@with_connection
+def events(connection: Connection, output: Output, session: str, selection: Selection) -> None:
+    """Print the events of SESSION as they are stored, one JSON object per line.
+
+    On a terminal, characters that it would take for commands are escaped; everywhere else every byte is as
+    it was stored.
+    """
+    for line in connection.lines(session, *selection.parameters, limit=selection.limit):
+        output.line(line)

@@ -1,0 +1,113 @@
+"""``durable-sessions export``: a session in the format of another tool, or to be read."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.terminal import Output
+from durable_sessions.client import Client
+from durable_sessions.client.errors import ClientError
+from durable_sessions.exporters import FORMATS, Options
+from durable_sessions.rendering.text import plural, size
+
+ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
+"""A larger image is named in a page, not shown."""
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@with_connection
+@click.option("--format", "-f", "name", type=click.Choice([*FORMATS]), required=True, help="What to write.")
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="The file to write.",
+)
+@click.option("--full", is_flag=True, help="Leave nothing out that the format would shorten.")
+def export(
+    connection: Connection, output: Output, session: str, name: str, path: Path | None, full: bool
+) -> None:
+    """Write all events of SESSION to a file, or to standard output.
+
+    \b
+    jsonl           one stored event per line, byte for byte; ds import jsonl takes it back
+    managed-agents  the list of events that Anthropic's Managed Agents API would answer
+    atif            a trajectory in the Agent Trajectory Interchange Format
+    markdown        a document to read or paste
+    html            one page to read, which needs nothing else
+    """
+    info = connection.client.sessions.get(session)
+    options = Options(full=full, artifact=_Artifacts(connection.client).get, server_url=connection.url)
+    beside = path is not None or not output.is_terminal
+    with output.progress("exporting", info.event_count, shown=beside) as ticks:
+        pieces = FORMATS[name].export(info.raw, ticks.of(connection.lines(session)), options)
+        if path is None or str(path) == "-":
+            for piece in pieces:
+                output.bytes(piece)
+            return
+        with _replacing(path) as file:
+            for piece in pieces:
+                file.write(piece)
+            written = file.tell()
+    if output.json:
+        told = {
+            "session": session,
+            "format": name,
+            "path": str(path),
+            "events": ticks.count,
+            "bytes": written,
+        }
+        output.tell(told)
+    else:
+        output.note(f"{path}: {ticks.count:,} {plural(ticks.count, 'event')}, {size(written)}")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file that takes its place only when it is complete."""
+    if path.exists() and not path.is_file():  # a device or a pipe
+        with path.open("wb") as file:
+            yield file
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise click.FileError(str(path), error.strerror or str(error)) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+class _Artifacts:
+    """Images that events refer to."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def get(self, sha256: str) -> bytes | None:
+        """Return the bytes of an artifact, None if it is not there or too large."""
+        found = bytearray()
+        try:
+            for piece in self._client.artifacts.stream(sha256):
+                found += piece
+                if len(found) > ARTIFACT_BYTES_MAX:
+                    return None
+        except ClientError:
+            return None
+        return bytes(found)

@@ -1,0 +1,92 @@
+"""What a client command says when it cannot do what it was asked to, and with which status it ends."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from durable_sessions.client import errors
+from durable_sessions.rendering.text import clean
+
+INTERRUPTED = 130
+
+
+class CommandError(click.ClickException):
+    """A failure that is told in a few words; each kind has an exit status of its own."""
+
+    exit_code = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clean(message))
+
+
+class WrongInputError(CommandError):
+    """What was given is not what the command takes."""
+
+    exit_code = 2
+
+
+class MissingError(CommandError):
+    """There is no such session, event or artifact."""
+
+    exit_code = 3
+
+
+class UnreachableError(CommandError):
+    """No server answers."""
+
+    exit_code = 4
+
+
+class DeniedError(CommandError):
+    """The key is missing, unknown, or not allowed to do this."""
+
+    exit_code = 5
+
+
+class ConflictError(CommandError):
+    """The session is closed, archived, longer than expected, or there is another one already."""
+
+    exit_code = 6
+
+
+_KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
+    (errors.BadRequestError, WrongInputError),
+    (errors.NotFoundError, MissingError),
+    (errors.PermissionDeniedError, DeniedError),
+    (errors.ConflictError, ConflictError),
+    (errors.PreconditionFailedError, ConflictError),
+)
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Turn what the client raises into what a person can act on."""
+    try:
+        yield
+    except errors.ConnectionFailedError as error:
+        raise UnreachableError(_unreachable(url, error)) from error
+    except errors.AuthenticationError as error:
+        advice = "Give a key with --api-key, or better in DURABLE_SESSIONS_API_KEY."
+        raise DeniedError(f"{error.message} {advice}") from error
+    except errors.ApiError as error:
+        kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), CommandError)
+        raise kind(_refused(error)) from error
+    except errors.ClientError as error:
+        raise CommandError(str(error)) from error
+
+
+def _refused(error: errors.ApiError) -> str:
+    if error.outcome_unknown:
+        return f"{error.message} An earlier attempt got no answer, so it may have been done all the same."
+    return error.message
+
+
+def _unreachable(url: str, error: errors.ConnectionFailedError) -> str:
+    if error.outcome_unknown:
+        return f"{url} did not answer ({error.reason}); what was asked for may have been done all the same."
+    return (
+        f"Nothing answers at {url} ({error.reason}).\n"
+        "Start a server with: durable-sessions serve\n"
+        "or name the one you mean with --url or DURABLE_SESSIONS_URL."
+    )

@@ -1,0 +1,86 @@
+"""Which events of a session: the options that say it, and the parameters of the API that they become."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+from durable_sessions.cli.parameters import Time
+from durable_sessions.client.pages import given, time_parameters, type_parameters
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which events are asked for."""
+
+    parameters: tuple[tuple[str, str], ...]
+    limit: int | None
+
+
+def with_selection(command: Command) -> Command:
+    """Give a command the options of the API's reads, and the Selection that they mean."""
+
+    @functools.wraps(command)
+    def wrapped(
+        *arguments: object,
+        from_: int | None,
+        offset: str | None,
+        tail: int | None,
+        around: int | None,
+        window: int | None,
+        types: tuple[str, ...],
+        after: str | None,
+        before: str | None,
+        order: str,
+        pairs: bool,
+        limit: int | None,
+        **options: object,
+    ) -> None:
+        places = {"--from": from_, "--offset": offset, "--tail": tail, "--around": around}
+        given_places = [name for name, value in places.items() if value is not None]
+        if len(given_places) > 1:
+            raise click.UsageError(f"Give one of {' and '.join(given_places)}, not both.")
+        if window is not None and around is None:
+            raise click.UsageError("--window goes with --around.")
+        parameters = given(
+            ("from", from_),
+            ("offset", offset),
+            ("tail", tail),
+            ("around", around),
+            ("window", window),
+            ("order", None if order == "asc" else order),
+            ("pairs", "keep" if pairs else None),
+        )
+        parameters += type_parameters(types) + time_parameters(after, before)
+        if tail is not None and not pairs:
+            limit = tail if limit is None else min(limit, tail)
+        command(*arguments, selection=Selection(tuple(parameters), limit), **options)
+
+    answered: Command = wrapped
+    for option in reversed(_OPTIONS):
+        answered = option(answered)
+    return answered
+
+
+_OPTIONS = (
+    click.option(
+        "--from", "from_", type=click.IntRange(min=0), help="Position of the first, counted from 0."
+    ),
+    click.option("--offset", metavar="OFFSET", help="A saved offset to begin at, instead of a position."),
+    click.option("--tail", type=click.IntRange(min=0), help="Only the last so many."),
+    click.option("--around", type=click.IntRange(min=0), help="Those on both sides of this position."),
+    click.option("--window", type=click.IntRange(min=0), help="How many on each side.  [10]"),
+    click.option(
+        "--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable."
+    ),
+    click.option("--after", type=Time(), help="Only stored after this time, such as 2026-11-15 or 2h."),
+    click.option("--before", type=Time(), help="Only stored before this time."),
+    click.option(
+        "--order", type=click.Choice(["asc", "desc"]), default="asc", show_default=True, help="Which first."
+    ),
+    click.option("--pairs", is_flag=True, help="Keep tool calls and their results together."),
+    click.option("--limit", type=click.IntRange(min=1), help="At most so many."),
+)

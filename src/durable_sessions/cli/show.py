@@ -1,0 +1,57 @@
+"""``durable-sessions show``: a session as a person reads it."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+import click
+from rich.text import Text
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.painting import Painter
+from durable_sessions.cli.terminal import Output
+from durable_sessions.client import SessionInfo
+from durable_sessions.exporters.summary import Summary, facts
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@with_connection
+@click.option(
+    "--last", type=click.IntRange(min=1), help="Only the last so many events, with whole tool calls."
+)
+@click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
+@click.option("--pager", is_flag=True, help="Show it in a pager.")
+def show(
+    connection: Connection, output: Output, session: str, last: int | None, full: bool, pager: bool
+) -> None:
+    """Show SESSION as a transcript: who said what, tool calls with their results, errors, and the sums."""
+    info = connection.client.sessions.get(session)
+    parameters = (("tail", str(last)), ("pairs", "keep")) if last is not None else ()
+    lines: Iterable[bytes] = connection.lines(session, *parameters)
+    if output.json:
+        for line in lines:
+            output.line(line)
+        return
+    if pager and output.is_terminal:
+        os.environ.setdefault("LESS", "-R")  # what colours are made of, and nothing else
+        with output.console.pager(styles=True):
+            _show(output, info, lines, full=full)
+    else:
+        _show(output, info, lines, full=full)
+
+
+def _show(output: Output, info: SessionInfo, lines: Iterable[bytes], *, full: bool) -> None:
+    title, rows = facts(info.raw)
+    output.show(Text(title, style="bold"))
+    output.show(Text("  ".join(f"{name.lower()}: {value}" for name, value in rows), style="dim"))
+    painter, summary = Painter(output, full=full), Summary()
+    for entry in summary.entries(lines):
+        painter.paint(entry)
+    output.show()
+    output.show(Text("  ".join(_sums(summary)), style="dim"))
+
+
+def _sums(summary: Summary) -> Iterator[str]:
+    for name, value in summary.rows():
+        yield f"{name.lower()}: {value}"

@@ -1,0 +1,82 @@
+"""``durable-sessions tail``: a session as it happens."""
+
+import sys
+
+import click
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.painting import Painter
+from durable_sessions.cli.terminal import Output
+from durable_sessions.client import offsets
+from durable_sessions.rendering.entries import Role, entry_of
+from durable_sessions.rendering.pairing import OpenCalls
+from durable_sessions.rendering.threads import Threads
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@with_connection
+@click.option(
+    "--last", type=click.IntRange(min=0), default=20, show_default=True, help="Events to begin with."
+)
+@click.option(
+    "--from", "from_", type=click.IntRange(min=0), help="Begin at this position instead; 0 is the first."
+)
+@click.option("--offset", metavar="OFFSET", help="Begin at a saved offset instead.")
+@click.option("--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable.")
+@click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
+def tail(
+    connection: Connection,
+    output: Output,
+    session: str,
+    last: int,
+    from_: int | None,
+    offset: str | None,
+    types: tuple[str, ...],
+    full: bool,
+) -> None:
+    """Follow SESSION live, until it is closed or you press Ctrl-C.
+
+    It goes on by itself when the connection is lost or the server restarts, without a gap or a repeat.
+    """
+    if from_ is not None and offset is not None:
+        raise click.UsageError("Give one of --from and --offset, not both.")
+    info = connection.client.sessions.get(session)
+    if offset is None:
+        begin = max(0, offsets.position(info.next_offset) - last) if from_ is None else from_
+        offset = offsets.of(begin)
+    follower = _Follower(output, full=full)
+    try:
+        for event in connection.patient.session(session).tail(offset=offset, types=types or None):
+            follower.take(event.data)
+    except KeyboardInterrupt:
+        return
+    if not output.json:
+        output.note(f"{session} is closed: no more events will come.")
+
+
+class _Follower:
+    """Shows events at once; a result that comes later is shown by itself, under the name of its call."""
+
+    def __init__(self, output: Output, *, full: bool) -> None:
+        self._output = output
+        self._painter = Painter(output, full=full)
+        self._calls = OpenCalls()
+        self._threads = Threads()
+
+    def take(self, event: dict[str, object]) -> None:
+        """Show an event."""
+        if self._output.json:
+            self._output.tell(event)
+        else:
+            self._show(event)
+        sys.stdout.flush()
+
+    def _show(self, event: dict[str, object]) -> None:
+        entry = entry_of(event)
+        self._threads.name(event, entry)
+        self._calls.name(entry)
+        if entry.role is Role.TOOL:
+            self._calls.remember(entry)
+        self._painter.paint(entry)

@@ -1,0 +1,304 @@
+"""A session as one HTML page: nothing is loaded from elsewhere, nothing in an event is taken for HTML.
+
+Everything is readable without the script. Beside the escaping, the page's policy lets no other script run.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from html import escape
+from importlib.resources import files
+
+from durable_sessions.exporters import prose
+from durable_sessions.exporters.options import Options, Session
+from durable_sessions.exporters.summary import Rows, Summary, facts
+from durable_sessions.rendering import moments
+from durable_sessions.rendering.content import Block, Diff, Fields, Part, Picture, Prose
+from durable_sessions.rendering.entries import Entry, Role
+from durable_sessions.rendering.text import lines_of, one_line, plural
+from durable_sessions.times import rfc3339
+
+FOLDED_LINES = 24
+FOLDED_CHARACTERS = 3_000
+"""Of a longer block this much is seen before it is opened."""
+FOLDED_PROSE_CHARACTERS = 12_000
+FOLDED_ASIDE_CHARACTERS = 2_000
+"""What users and agents said is seen up to the first length, what the system said up to the second."""
+JUMPS_MAX = 2_000
+"""How many prompts and errors the contents list."""
+PICTURES_BYTES_MAX = 64 * 1024 * 1024
+"""How many bytes of images a page holds; further ones are named only."""
+
+_IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*", re.ASCII)
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterator[bytes]:
+    """Return an HTML page."""
+    for piece in _Page(options).pieces(session, lines):
+        yield piece.encode()
+
+
+class _Page:
+    """The page while it is being written."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._summary = Summary()
+        self._jumps: list[str] = []
+        self._left_out = 0
+        self._pictures_bytes = 0
+
+    def pieces(self, session: Session, lines: Iterable[bytes]) -> Iterator[str]:
+        """Return the page in pieces; what is only known at the end stands there and is shown at the side."""
+        title, rows = facts(session)
+        yield _head(title)
+        told = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)
+        yield f'<body>\n<header><h1>{escape(title)}</h1><dl class="facts">{told}</dl></header>\n<main>\n'
+        day = ""
+        for number, entry in enumerate(self._summary.entries(lines)):
+            if entry.at_ms is not None and not entry.quiet and moments.day(entry.at_ms) != day:
+                day = moments.day(entry.at_ms)
+                yield f'<h2 class="day">{day}</h2>\n'
+            yield self._entry(entry, f"e{number if entry.position is None else entry.position}")
+        if not self._summary.events:
+            yield '<p class="empty">This session has no events yet.</p>\n'
+        yield "</main>\n"
+        yield self._side()
+        yield "<footer>Times are UTC. Exported by Durable Sessions.</footer>\n"
+        yield f"<script>{_SCRIPT}</script>\n</body>\n</html>\n"
+
+    # The side ---------------------------------------------------------------------------
+
+    def _side(self) -> str:
+        jumps = ""
+        if self._jumps:
+            more = f"<li>… and {self._left_out:,} more</li>" if self._left_out else ""
+            jumps = f'<h2 class="jump">Contents</h2><ol>{"".join(self._jumps)}{more}</ol>'
+        return (
+            f'<nav aria-label="Summary and contents"><h2>Summary</h2>{_rows(self._summary.rows())}'
+            f'<h2 class="jump">Show</h2><div class="switches">{_SWITCHES}</div>{_BUTTONS}{jumps}</nav>\n'
+        )
+
+    def _jump(self, name: str, entry: Entry) -> None:
+        if len(self._jumps) >= JUMPS_MAX:
+            self._left_out += 1
+            return
+        kind = ' class="bad"' if entry.role is Role.ERROR else ""
+        text = escape(one_line(entry.line, 100) or entry.title)
+        self._jumps.append(f'<li{kind}><a href="#{name}">{text}</a></li>')
+
+    # Entries ----------------------------------------------------------------------------
+
+    def _entry(self, entry: Entry, name: str) -> str:
+        if entry.role in (Role.USER, Role.ERROR):
+            self._jump(name, entry)
+        classes = [entry.role.value]
+        if entry.failed and entry.role is not Role.ERROR:
+            classes.append("failed")
+        if entry.role is Role.TOOL and entry.result is None:
+            classes.append("open")
+        if entry.nested:
+            classes.append("nested")
+        if entry.quiet:
+            classes.append("quiet")
+        if entry.role is Role.TOOL:
+            inner = self._call(entry, name)
+        elif entry.role is Role.THINKING:
+            inner = self._thinking(entry, name)
+        elif entry.role is Role.STATUS and not entry.parts:
+            line = f'<span class="line">{escape(entry.line)}</span>'
+            inner = f'<div class="who">{escape(entry.title)} {line}{_when(entry, name)}</div>'
+        else:
+            inner = self._said(entry, name)
+        return f'<article class="entry {" ".join(classes)}" id="{name}">{inner}</article>\n'
+
+    def _said(self, entry: Entry, name: str) -> str:
+        head = f'<div class="who">{escape(entry.title)}{_thread(entry)}{_when(entry, name)}</div>'
+        typed = entry.role is Role.USER
+        most = FOLDED_PROSE_CHARACTERS if typed or entry.role is Role.AGENT else FOLDED_ASIDE_CHARACTERS
+        told = "".join(self._part(part, bad=entry.failed, typed=typed, most=most) for part in entry.parts)
+        if not entry.parts or entry.role in (Role.ERROR, Role.STATUS):
+            told = f'<div class="plain">{escape(entry.line)}</div>{told}'
+        return f'<div class="say">{head}{told}</div>'
+
+    def _thinking(self, entry: Entry, name: str) -> str:
+        line = f'<span class="line">{escape(entry.line)}</span>'
+        told = "".join(map(self._part, entry.parts)) or '<p class="empty">Not recorded.</p>'
+        return (
+            f"<details><summary>Thinking {line}{_thread(entry)}{_when(entry, name)}</summary>"
+            f'<div class="inside">{told}</div></details>'
+        )
+
+    def _call(self, entry: Entry, name: str) -> str:
+        took = entry.took_ms
+        aside = "" if took is None else f'<span class="took">{moments.duration(took)}</span>'
+        head = (
+            f"<summary><b>{escape(entry.title)}</b><code>{escape(entry.line)}</code>"
+            f"{aside}{_thread(entry)}{_when(entry, name)}</summary>"
+        )
+        told = "".join(self._part(part) for part in entry.parts)
+        why = pictures = ""
+        if entry.result is not None:
+            shown = [part for part in entry.result.parts if not isinstance(part, Picture)]
+            pictures = "".join(self._part(part) for part in entry.result.parts if isinstance(part, Picture))
+            output = "".join(self._part(part, bad=entry.failed) for part in shown)
+            place = "" if entry.result.position is None else f' id="e{entry.result.position}"'
+            told += f'<p class="caption"{place}>Result</p>' + (output or '<p class="empty">Nothing.</p>')
+            if entry.failed:
+                why = f'<div class="why">{escape(_first_line(entry.result))}</div>'
+        else:
+            told += '<p class="empty">No result was recorded.</p>'
+        return f'<details>{head}<div class="inside">{told}</div></details>{why}{pictures}'
+
+    # Parts ------------------------------------------------------------------------------
+
+    def _part(
+        self, part: Part, *, bad: bool = False, typed: bool = False, most: int = FOLDED_PROSE_CHARACTERS
+    ) -> str:
+        match part:
+            case Prose(text):
+                return _prose(text, typed=typed, most=most)
+            case Block(text, label):
+                caption = f'<p class="caption">{escape(label)}</p>' if label else ""
+                return caption + _folded(text, "bad-output" if bad else "")
+            case Diff(lines):
+                return _diff(lines)
+            case Fields(rows):
+                return _rows(rows, "fields")
+            case Picture():
+                return self._picture(part)
+
+    def _picture(self, picture: Picture) -> str:
+        label = escape(picture.label)
+        data = _decoded(picture.base64) if picture.base64 else None
+        if data is None and picture.artifact:
+            data = self._options.artifact(picture.artifact)
+        media_type = None if data is None else _image_type(data)
+        if data is None or media_type is None or self._pictures_bytes + len(data) > PICTURES_BYTES_MAX:
+            return f'<p class="named">{label}</p>'
+        self._pictures_bytes += len(data)
+        source = f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+        image = f'<img src="{source}" alt="{label}" loading="lazy">'
+        return f"<figure>{image}<figcaption>{label}</figcaption></figure>"
+
+
+def _first_line(entry: Entry) -> str:
+    return next((one_line(line, 200) for line in lines_of(entry.text) if line.strip()), "failed")
+
+
+def _head(title: str) -> str:
+    script = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+    )
+
+
+def _when(entry: Entry, name: str) -> str:
+    if entry.at_ms is None:
+        return f'<a class="when" href="#{name}">#</a>'
+    at = rfc3339(entry.at_ms)
+    title = f"{entry.type} {entry.id}".strip()
+    return (
+        f'<a class="when" href="#{name}" title="{escape(title)}">'
+        f'<time datetime="{at}">{moments.clock(entry.at_ms)}</time></a>'
+    )
+
+
+def _thread(entry: Entry) -> str:
+    return f'<span class="thread">{escape(entry.thread)}</span>' if entry.thread else ""
+
+
+def _rows(rows: Rows | tuple[tuple[str, str], ...], kind: str = "") -> str:
+    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
+    return f'<dl class="{kind}">{told}</dl>' if kind else f"<dl>{told}</dl>"
+
+
+def _prose(text: str, *, typed: bool, most: int) -> str:
+    """Return what somebody wrote; what a person typed is only taken for Markdown if it has a fence."""
+    rendered = prose.as_typed(text) if typed and "```" not in text else prose.to_html(text)
+    rendered = f'<div class="prose">{rendered}</div>'
+    if len(text) <= most:
+        return rendered
+    return _fold(escape(one_line(text, 300)), rendered, len(lines_of(text)), "fold text")
+
+
+def _folded(text: str, kind: str = "") -> str:
+    """Return a block; of a long one the beginning, and the rest when it is opened."""
+    attribute = f' class="{kind}"' if kind else ""
+    lines = lines_of(text)
+    head = "\n".join(lines[:FOLDED_LINES])[:FOLDED_CHARACTERS]
+    if len(lines) <= FOLDED_LINES + 4 and len(text) <= FOLDED_CHARACTERS * 4 // 3:
+        return f"<pre{attribute}>{_whole(text)}</pre>"
+    rest = text[len(head) :].removeprefix("\n")
+    return _fold(f"<pre{attribute}>{_whole(head)}</pre>", f"<pre{attribute}>{_whole(rest)}</pre>", len(lines))
+
+
+def _fold(head: str, rest: str, lines: int, kind: str = "fold") -> str:
+    more = f'<span class="more">Show all {lines:,} {plural(lines, "line")}</span>'
+    return f'<details class="{kind}"><summary>{head}{more}</summary>{rest}</details>'
+
+
+def _whole(text: str) -> str:
+    """Return text for a pre element, which swallows a newline at its beginning."""
+    return ("\n" if text.startswith("\n") else "") + escape(text, quote=False)
+
+
+def _diff(lines: tuple[str, ...]) -> str:
+    kinds = {"+": "a", "-": "r", "@": "h", "*": "h"}
+    told = [
+        f'<span class="{kinds[line[0]]}">{escape(line, quote=False)}</span>'
+        if line[:1] in kinds
+        else f"<span>{escape(line, quote=False)}</span>"
+        for line in lines
+    ]
+    if len(told) <= 2 * FOLDED_LINES:
+        return f'<pre class="diff">{"".join(told)}</pre>'
+    head, rest = (
+        f'<pre class="diff">{"".join(some)}</pre>' for some in (told[:FOLDED_LINES], told[FOLDED_LINES:])
+    )
+    return _fold(head, rest, len(told))
+
+
+def _decoded(text: str) -> bytes | None:
+    if not _BASE64.fullmatch(text):
+        return None
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return None
+
+
+def _image_type(data: bytes) -> str | None:
+    """Return what an image is by its first bytes, whatever the event says."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _IMAGES.items() if data.startswith(magic)), None)
+
+
+def _switch(name: str, text: str, checked: str) -> str:
+    return f'<label><input type="checkbox" id="show-{name}"{checked}> {text}</label>'
+
+
+_STYLE = _asset("page.css")
+_SCRIPT = _asset("page.js")
+_SWITCHES = (
+    _switch("tools", "Tool calls", " checked")
+    + _switch("thinking", "Thinking", " checked")
+    + _switch("quiet", "Bookkeeping", "")
+)
+_BUTTONS = (
+    '<div class="buttons"><button type="button" id="open-all">Open all</button>'
+    '<button type="button" id="close-all">Close all</button>'
+    '<button type="button" id="theme">Light / dark</button></div>'
+)

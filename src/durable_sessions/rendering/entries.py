@@ -1,0 +1,280 @@
+"""An event as a person reads it: who, what, in one line and in full."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from durable_sessions.rendering import tools
+from durable_sessions.rendering.content import Block, Part, parts_of, text_of
+from durable_sessions.rendering.events import (
+    CALLS,
+    SERVERS_MEMBERS,
+    Event,
+    call_of,
+    happened_ms,
+    number,
+    position,
+    text_member,
+)
+from durable_sessions.rendering.text import one_line, pretty
+from durable_sessions.rendering.usage import cost_of
+
+
+class Role(StrEnum):
+    """Whose event it is, for the eye."""
+
+    USER = "user"
+    AGENT = "agent"
+    THINKING = "thinking"
+    TOOL = "tool"
+    RESULT = "result"
+    SYSTEM = "system"
+    ERROR = "error"
+    STATUS = "status"
+    OTHER = "other"
+
+
+@dataclass(slots=True)
+class Entry:
+    """An event to be shown; all its texts are clean."""
+
+    role: Role
+    title: str
+    line: str = ""
+    parts: tuple[Part, ...] = ()
+    failed: bool = False
+    quiet: bool = False
+    """Bookkeeping: of use to programs, in the way of a reader."""
+    id: str = ""
+    type: str = ""
+    position: int | None = None
+    at_ms: int | None = None
+    thread: str = ""
+    nested: bool = False
+    """Whether it is in another thread than the primary one."""
+    call: str | None = None
+    """The id of the call that this is the result of."""
+    after_ms: int | None = None
+    """How long after its call a result came."""
+    result: "Entry | None" = field(default=None, repr=False)
+    """The result of this call."""
+
+    @property
+    def text(self) -> str:
+        """All its readable text."""
+        return text_of(self.parts)
+
+    @property
+    def took_ms(self) -> int | None:
+        """How long a call took until its result."""
+        return None if self.result is None else self.result.after_ms
+
+
+def entry_of(event: Event) -> Entry:
+    """Return an event as it is shown; every event can be shown."""
+    kind = text_member(event, "type")
+    make = _MAKERS.get(kind)
+    if make is None:
+        make = next((one for prefix, one in _FAMILIES if kind.startswith(prefix)), _other)
+    entry = make(event)
+    entry.id = one_line(text_member(event, "id"), 200)
+    entry.type = one_line(kind, 128)
+    entry.position = position(event)
+    entry.at_ms = happened_ms(event)
+    entry.thread = one_line(text_member(event, "session_thread_id"), 80)
+    if not entry.line:
+        entry.line = one_line(entry.text)
+    return entry
+
+
+def _message(role: Role, title: str) -> Callable[[Event], Entry]:
+    def make(event: Event) -> Entry:
+        return Entry(role, title, parts=tuple(parts_of(event.get("content"), prose=True)))
+
+    return make
+
+
+def _system(event: Event) -> Entry:
+    return Entry(
+        Role.SYSTEM,
+        "System",
+        parts=tuple(parts_of(event.get("content"), prose=True)),
+        quiet=event.get("injected") is True,
+    )
+
+
+def _thinking(event: Event) -> Entry:
+    told = event.get("content") or event.get("thinking") or event.get("text")
+    return Entry(Role.THINKING, "Thinking", parts=tuple(parts_of(told, prose=True)), quiet=not told)
+
+
+def _call(event: Event) -> Entry:
+    server = text_member(event, "mcp_server_name")
+    name = text_member(event, "name") or "tool"
+    tool_input = event.get("input")
+    return Entry(
+        Role.TOOL,
+        one_line(f"{server}: {name}" if server else name, 80),
+        tools.headline(tool_input),
+        tuple(tools.input_parts(tool_input)),
+    )
+
+
+def _result(event: Event) -> Entry:
+    parts = tuple(parts_of(event.get("content"), prose=False))
+    return Entry(
+        Role.RESULT,
+        "Result",
+        one_line(text_of(parts)),
+        parts,
+        failed=event.get("is_error") is True,
+        call=call_of(event),
+    )
+
+
+def _confirmation(event: Event) -> Entry:
+    verdict = "denied" if event.get("result") == "deny" else "allowed"
+    said = one_line(text_member(event, "deny_message"), 500)
+    return Entry(Role.USER, "User", f"{verdict} a tool call" + (f": {said}" if said else ""))
+
+
+def _outcome(event: Event) -> Entry:
+    described = text_member(event, "description")
+    return Entry(Role.USER, "Outcome wanted", one_line(described), tuple(parts_of(described, prose=True)))
+
+
+def _thread_message(event: Event) -> Entry:
+    sent = event.get("type") == "agent.thread_message_sent"
+    who = text_member(event, "to_agent_name" if sent else "from_agent_name") or text_member(
+        event, "to_session_thread_id" if sent else "from_session_thread_id"
+    )
+    title = one_line(f"Agent {'to' if sent else 'from'} {who or 'a thread'}", 80)
+    return Entry(Role.AGENT, title, parts=tuple(parts_of(event.get("content"), prose=True)))
+
+
+def _error(event: Event) -> Entry:
+    error = event.get("error")
+    error = error if isinstance(error, dict) else {"message": error} if isinstance(error, str) else {}
+    kind = one_line(text_member(error, "type"), 80)
+    message = text_member(error, "message") or text_member(event, "message")
+    retry = error.get("retry_status")
+    retrying = isinstance(retry, dict) and retry.get("type") == "retrying"
+    line = ": ".join(filter(None, (kind, one_line(message, 300)))) or "an error"
+    parts = tuple(parts_of(message, prose=False)) if len(message) > 300 or "\n" in message else ()
+    return Entry(Role.ERROR, "Error", line + (" (retrying)" if retrying else ""), parts, failed=True)
+
+
+def _status(event: Event) -> Entry:
+    kind = text_member(event, "type")
+    reason = event.get("stop_reason")
+    why = text_member(reason, "type") if isinstance(reason, dict) else ""
+    who = text_member(event, "agent_name")
+    family, _, what = kind.partition(".")
+    line = what.removeprefix("status_").replace("_", " ")
+    extra = ", ".join(one_line(text, 80) for text in (who, why.replace("_", " ")) if text)
+    return Entry(
+        Role.STATUS,
+        family.replace("_", " ").capitalize(),
+        one_line(f"{line} ({extra})" if extra else line),
+        quiet=why not in _TELLING_REASONS and kind not in _TELLING_STATUSES,
+    )
+
+
+def _updated(event: Event) -> Entry:
+    title = text_member(event, "title")
+    return Entry(Role.STATUS, "Session", one_line(f"now called {title}" if title else "updated"), quiet=True)
+
+
+def _compacted(event: Event) -> Entry:
+    told = event.get("content") or event.get("summary")
+    return Entry(Role.STATUS, "Context", "compacted", tuple(parts_of(told, prose=True)))
+
+
+def _request_end(event: Event) -> Entry:
+    tokens = event.get("model_usage")
+    tokens = tokens if isinstance(tokens, dict) else {}
+    read, written = (number(tokens.get(f"cache_{name}_input_tokens")) for name in ("read", "creation"))
+    said = [
+        text_member(event, "model"),
+        f"{number(tokens.get('input_tokens')) + read + written:,} tokens in",
+        f"{read:,} cached" if read else "",
+        f"{number(tokens.get('output_tokens')):,} out",
+    ]
+    cost = cost_of(event)
+    if cost is not None:
+        said.append(f"${cost:.4f}")
+    failed = event.get("is_error") is True
+    return Entry(
+        Role.STATUS, "Model", one_line(", ".join(filter(None, said))), failed=failed, quiet=not failed
+    )
+
+
+def _span(event: Event) -> Entry:
+    kind = text_member(event, "type").removeprefix("span.").removeprefix("session.").replace("_", " ")
+    explained = text_member(event, "explanation")
+    verdict = text_member(event, "result")
+    line = one_line(": ".join(filter(None, (kind, verdict))))
+    parts = tuple(parts_of(explained, prose=True))
+    return Entry(Role.STATUS, "Span", line, parts, quiet=not parts)
+
+
+def _interrupt(event: Event) -> Entry:
+    return Entry(Role.USER, "User", "interrupted the agent")
+
+
+def _other(event: Event) -> Entry:
+    """Show an event of a type of somebody's own: its text if it has one, and then what else it says."""
+    return Entry(Role.OTHER, one_line(text_member(event, "type"), 80) or "event", parts=tuple(_own(event)))
+
+
+def _own(event: Event) -> Iterator[Part]:
+    rest = {name: value for name, value in event.items() if name not in SERVERS_MEMBERS}
+    for name in ("content", "text", "message", "summary"):
+        if isinstance(rest.get(name), str | list) and rest[name]:
+            yield from parts_of(rest.pop(name), prose=True)
+            break
+    if rest:
+        if all(isinstance(value, str | int | float | None) for value in rest.values()) and len(rest) <= 8:
+            yield from tools.input_parts(rest)
+        else:
+            yield Block(pretty(rest), language="json")
+
+
+def _import_record(event: Event) -> Entry:
+    entry = _other(event)
+    entry.quiet = True
+    return entry
+
+
+_TELLING_REASONS = frozenset({"requires_action", "retries_exhausted", "budget_reached", "refusal"})
+_TELLING_STATUSES = frozenset(
+    {"session.status_terminated", "session.thread_created", "session.deleted", "workflow_run.created"}
+)
+_MAKERS: dict[str, Callable[[Event], Entry]] = {
+    "user.message": _message(Role.USER, "User"),
+    "user.interrupt": _interrupt,
+    "user.tool_confirmation": _confirmation,
+    "user.custom_tool_result": _result,
+    "user.tool_result": _result,
+    "user.define_outcome": _outcome,
+    "system.message": _system,
+    "agent.message": _message(Role.AGENT, "Agent"),
+    "agent.thinking": _thinking,
+    **dict.fromkeys(CALLS, _call),
+    "agent.tool_result": _result,
+    "agent.mcp_tool_result": _result,
+    "agent.thread_context_compacted": _compacted,
+    "agent.thread_message_sent": _thread_message,
+    "agent.thread_message_received": _thread_message,
+    "session.error": _error,
+    "workflow_run.error": _error,
+    "session.updated": _updated,
+    "session.usage": _span,
+    "span.model_request_end": _request_end,
+    "import.record": _import_record,
+}
+_FAMILIES: tuple[tuple[str, Callable[[Event], Entry]], ...] = (
+    ("session.", _status),
+    ("span.", _span),
+    ("workflow_run.", _status),
+)

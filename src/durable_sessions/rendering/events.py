@@ -1,0 +1,91 @@
+"""Stored events, as lines of JSON, and what is in them."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from durable_sessions.rendering.moments import moment
+from durable_sessions.rendering.text import whole
+
+Event = Mapping[str, Any]
+"""A stored event, decoded."""
+
+CALLS = frozenset({"agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"})
+RESULTS = {
+    "agent.tool_result": "tool_use_id",
+    "user.tool_result": "tool_use_id",
+    "agent.mcp_tool_result": "mcp_tool_use_id",
+    "user.custom_tool_result": "custom_tool_use_id",
+}
+"""Results of tool calls, and the member that names the event of the call."""
+SERVERS_MEMBERS = frozenset(
+    {"id", "type", "offset", "created_at", "processed_at", "actor", "original_created_at", "request_key"}
+)
+"""Members that say where an event is from, not what happened."""
+
+_DECODER = msgspec.json.Decoder()
+_OFFSET = re.compile(r"[0-9]{16}_([0-9]{16})", re.ASCII)
+
+
+def decode(line: bytes) -> Event:
+    """Return the event that a stored line holds; what is no object becomes an event that holds it."""
+    try:
+        value = _DECODER.decode(line)
+    except msgspec.DecodeError:  # halves of surrogate pairs, which the log keeps as they came
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = line.decode(errors="replace")
+    return value if isinstance(value, dict) else {"type": "unknown", "value": value}
+
+
+def encode(value: object) -> bytes:
+    """Return a decoded JSON value as JSON; halves of surrogate pairs stay escapes, as they came."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def encode_whole(value: object) -> bytes:
+    """Return a decoded JSON value as JSON that every reader takes: without halves of surrogate pairs."""
+    encoded = encode(value)
+    if b"\\ud" not in encoded:
+        return encoded
+    return whole(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
+
+
+def text_member(event: Event, name: str) -> str:
+    """Return a member that should be a text; empty if it is not."""
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def position(event: Event) -> int | None:
+    """Return where in its session an event is, if it says so."""
+    match = _OFFSET.fullmatch(text_member(event, "offset"))
+    return int(match[1]) if match else None
+
+
+def happened_ms(event: Event) -> int | None:
+    """Return when something happened, if that is known.
+
+    An imported event happened before it was stored; without a time of its own nobody knows when.
+    """
+    if "original_created_at" in event or isinstance(event.get("source"), dict):
+        return moment(event.get("original_created_at"))
+    return moment(event.get("created_at"))
+
+
+def call_of(event: Event) -> str | None:
+    """Return the id of the call that an event is the result of."""
+    member = RESULTS.get(text_member(event, "type"))
+    return None if member is None else text_member(event, member) or None
+
+
+def number(value: object) -> int:
+    """Return a count that an event states; zero if it states none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,67 @@
+"""The exported HTML page in a real browser."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.exporters.golden import exported, sample
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium: the exported page was not seen in a browser"
+)
+
+
+class Browser:
+    """A browser that opens one page and goes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def open(self, page: str, *options: str) -> "subprocess.CompletedProcess[str]":
+        path = self._folder / "page.html"
+        path.write_text(page, encoding="utf-8")
+        profile = f"--user-data-dir={self._folder / 'profile'}"
+        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", profile)
+        command = [str(CHROMIUM), *quiet, "--virtual-time-budget=3000", *options, path.as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Browser:
+    return Browser(tmp_path)
+
+
+def test_the_pages_script_runs_and_nothing_else(browser: Browser) -> None:
+    hostile = {
+        "type": "agent.message",
+        "content": "<script>document.title='owned'</script><img src=x onerror=1>",
+    }
+    seen = browser.open(exported("html", [*sample(), json.dumps(hostile).encode()]), "--dump-dom")
+    assert '<html lang="en" class="scripted">' in seen.stdout
+    assert "<title>Make it &lt;green&gt;</title>" in seen.stdout
+    assert "Content Security Policy" not in seen.stderr
+    assert "Uncaught" not in seen.stderr
+
+
+def test_an_injected_script_would_be_refused(browser: Browser) -> None:
+    page = exported("html").replace("</main>", "<script>document.title='owned'</script></main>")
+    seen = browser.open(page, "--dump-dom")
+    assert "<title>Make it &lt;green&gt;</title>" in seen.stdout
+    assert "Content Security Policy" in seen.stderr
+
+
+@pytest.mark.parametrize("size", ["1300,1000", "390,844"])
+def test_ten_thousand_events_can_be_looked_at(browser: Browser, tmp_path: Path, size: str) -> None:
+    picture = tmp_path / "page.png"
+    browser.open(exported("html", sample() * 400), f"--screenshot={picture}", f"--window-size={size}")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 10_000
+
+
+def test_it_can_be_printed(browser: Browser, tmp_path: Path) -> None:
+    browser.open(exported("html"), f"--print-to-pdf={tmp_path / 'page.pdf'}")
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,564 @@
+"""The client side of the command line, against a real server."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from durable_sessions.cli.main import SECTIONS, cli
+from durable_sessions.cli.search import highlighted
+from durable_sessions.client import Client, SearchResults
+from durable_sessions.client.search import Hit, SearchGroup
+from durable_sessions.exporters import FORMATS
+from durable_sessions.testing import BackgroundServer, server
+from tests.support.process import ServerProcess
+from tests.unit.exporters.golden import sample
+
+NOWHERE = "http://127.0.0.1:1"
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    with server(tmp_path_factory.mktemp("server")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def client(running: BackgroundServer) -> Iterator[Client]:
+    with Client(running.url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def build(client: Client) -> str:
+    """A session with the sample's events."""
+    session = client.sessions.create("build-42", title="Make it \x1b[31mgreen", metadata={"ticket": "T-1"})
+    session.append([_unstored(line) for line in sample()])
+    return session.id
+
+
+def _unstored(line: bytes) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(line)
+    return {name: value for name, value in event.items() if name not in ("offset", "processed_at", "actor")}
+
+
+class Commands:
+    """Runs commands in this process."""
+
+    def __init__(self, url: str) -> None:
+        self._environment = {"DURABLE_SESSIONS_URL": url, "DURABLE_SESSIONS_API_KEY": None}
+
+    def run(self, *arguments: str, status: int = 0, given: bytes = b"") -> Result:
+        done = CliRunner().invoke(cli, arguments, input=given, env=self._environment)
+        assert done.exit_code == status, (done.output, done.exception)
+        return done
+
+    def json(self, *arguments: str, given: bytes = b"") -> Any:
+        return json.loads(self.run(*arguments, "--json", given=given).stdout)
+
+    def lines(self, *arguments: str) -> list[Any]:
+        return [json.loads(line) for line in self.run(*arguments).stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def ds(running: BackgroundServer) -> Commands:
+    return Commands(running.url)
+
+
+# sessions -------------------------------------------------------------------------------
+
+
+def test_sessions_are_listed_in_a_table(ds: Commands, build: str) -> None:
+    head, *rows = ds.run("sessions").stdout.splitlines()
+    assert head.split() == ["ID", "TITLE", "STATUS", "EVENTS", "SIZE", "UPDATED"]
+    row = next(row for row in rows if row.startswith(build))
+    assert "Make it green" in row
+    assert " 28 " in row
+    assert "\x1b" not in row
+
+
+def test_sessions_can_be_chosen(ds: Commands, client: Client, build: str) -> None:
+    client.sessions.create("other", metadata={"ticket": "T-2"})
+    assert [one["id"] for one in ds.lines("sessions", "--json", "--metadata", "ticket=T-1")] == [build]
+    assert [one["id"] for one in ds.lines("sessions", "--json", "-q", "build-")] == [build]
+    assert ds.lines("sessions", "--json", "--before", "2020-01-01") == []
+    assert len(ds.lines("sessions", "--json", "--limit", "1")) == 1
+    limited = ds.run("sessions", "--limit", "1")
+    assert "more than these 1" in limited.stderr
+    assert "No session matches" in ds.run("sessions", "-q", "nothing-like-it").stderr
+
+
+@pytest.mark.parametrize("arguments", [("--metadata", "x"), ("--after", "soon"), ("--lifecycle", "dead")])
+def test_wrong_filters_are_wrong_use(ds: Commands, arguments: tuple[str, ...]) -> None:
+    ds.run("sessions", *arguments, status=2)
+
+
+# append ---------------------------------------------------------------------------------
+
+
+def test_an_event_is_appended_by_its_parts(ds: Commands, client: Client) -> None:
+    arguments = ("--type", "user.message", "--text", "hello", "--field", "n:=[1]", "--field", "who=me=you")
+    answer = ds.json("append", "parts", *arguments)
+    assert answer == {"session": "parts", "appended": 1, "next_offset": "0000000000000000_0000000000000001"}
+    event = next(client.session("parts").events())
+    assert event["content"] == [{"type": "text", "text": "hello"}]
+    assert (event["n"], event["who"]) == ([1], "me=you")
+
+
+def test_the_text_may_come_from_standard_input(ds: Commands, client: Client) -> None:
+    ds.run("append", "stdin-text", "--type", "note", "--text", "-", given="größer\n".encode())
+    assert next(client.session("stdin-text").events()).text == "größer\n"
+
+
+def test_events_are_appended_as_json(ds: Commands, client: Client) -> None:
+    ds.run("append", "json", '{"type":"a"}', '{"type":"b"}')
+    assert [event.type for event in client.session("json").events()] == ["a", "b"]
+
+
+def test_lines_are_appended_byte_for_byte(ds: Commands) -> None:
+    lines = [b'{"type":"n", "n": %d.00e1, "half":"\\ud800"}' % number for number in range(1_201)]
+    answer = ds.json("append", "lines", given=b"\n".join(lines) + b"\n\n")
+    assert answer["appended"] == 1_201
+    stored = ds.run("events", "lines").stdout_bytes.splitlines()
+    assert [line[line.index(b'"type"') :] for line in stored] == [line[1:] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("{",), "Event 1 is not an event"),
+        (("[]",), "an object with a type"),
+        (('{"type":"x"}', '{"typ":1}'), "Event 2"),
+        (("--text", "x"), "say which with --type"),
+        (("--type", "x", '{"type":"y"}'), "not both"),
+        (("--type", "x", "--field", "n:=oops"), "is not JSON"),
+        (('{"type":""}',), "type"),
+    ],
+)
+def test_what_is_no_event_is_wrong_use(ds: Commands, arguments: tuple[str, ...], said: str) -> None:
+    assert said in ds.run("append", "wrong", *arguments, status=2).stderr
+    ds.run("events", "wrong", status=3)
+
+
+def test_a_bad_line_is_named_and_what_came_before_is_stored(ds: Commands, client: Client) -> None:
+    done = ds.run("append", "half", given=b'{"type":"a"}\n{"type":"b"}\nnope\n', status=2)
+    assert "Line 3 is not an event" in done.stderr
+    assert "The 2 events before it are stored" in done.stderr
+    assert len(list(client.session("half").events())) == 2
+
+
+def test_an_append_can_depend_on_the_end_and_close_the_session(ds: Commands) -> None:
+    end = ds.json("append", "guarded", '{"type":"a"}')["next_offset"]
+    ds.run("append", "guarded", "--if-match", end, '{"type":"b"}', "--close")
+    ds.run("append", "guarded", "--if-match", end, '{"type":"c"}', status=6)
+    assert "closed" in ds.run("append", "guarded", '{"type":"d"}', status=6).stderr
+    assert len(ds.lines("events", "guarded")) == 2
+
+
+# events and show ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "positions"),
+    [
+        (("--from", "25"), [25, 26, 27]),
+        (("--offset", "0000000000000000_0000000000000026"), [26, 27]),
+        (("--tail", "2"), [26, 27]),
+        (("--tail", "2", "--order", "desc"), [27, 26]),
+        (("--around", "10", "--window", "1"), [9, 10, 11]),
+        (("--limit", "2"), [0, 1]),
+        (("--type", "user.*", "--type", "session.error"), [1, 11, 16, 25]),
+        (("--order", "desc", "--limit", "1"), [27]),
+        (("--before", "2020-01-01T00:00:00Z"), []),
+        (("--from", "10", "--limit", "1", "--pairs"), [6, 10]),
+    ],
+)
+def test_events_are_chosen_as_in_the_api(
+    ds: Commands, build: str, arguments: tuple[str, ...], positions: list[int]
+) -> None:
+    assert [int(event["offset"][17:]) for event in ds.lines("events", build, *arguments)] == positions
+
+
+@pytest.mark.parametrize("arguments", [("--from", "1", "--tail", "1"), ("--window", "1"), ("--from", "-1")])
+def test_places_that_do_not_go_together(ds: Commands, build: str, arguments: tuple[str, ...]) -> None:
+    ds.run("events", build, *arguments, status=2)
+
+
+def test_show_pairs_calls_with_results_and_shortens(ds: Commands, build: str) -> None:
+    text = ds.run("show", build).stdout
+    assert "✗ bash  make test  11s  failed\n    FAILED test_cache.py::test_get\n" in text
+    assert "lines left out" in text
+    assert "▸ ask_person  Shall I push?" in text
+    assert "+    return CACHE[key]" in text
+    assert "line 20" not in text
+    assert "tool calls: 5, 1 failed" in text
+    assert "Today is Saturday" not in text
+    assert "\x1b" not in text
+
+
+def test_show_in_full_leaves_nothing_out(ds: Commands, build: str) -> None:
+    text = ds.run("show", build, "--full").stdout
+    assert all(f"line {number}\n" in text for number in range(1, 41))
+    assert "Today is Saturday" in text
+    assert "left out" not in text
+
+
+def test_show_the_last_events_with_whole_calls(ds: Commands, build: str) -> None:
+    text = ds.run("show", build, "--last", "18").stdout
+    assert "✗ bash  make test" in text
+    assert "Make the tests green" not in text
+    assert len(ds.run("show", build, "--last", "1", "--json").stdout.splitlines()) == 1
+
+
+# tail -----------------------------------------------------------------------------------
+
+
+def test_tail_follows_until_the_session_is_closed(ds: Commands, client: Client) -> None:
+    session = client.session("tailed")
+    session.append([{"type": "agent.tool_use", "id": "c", "name": "bash", "input": {"command": "make"}}])
+    session.append([{"type": "agent.tool_result", "tool_use_id": "c", "content": "ok\x1b[31m"}])
+    session.close()
+    done = ds.run("tail", "tailed", "--last", "2")
+    assert "▸ bash  make" in done.stdout
+    assert "✓ bash: result" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "is closed" in done.stderr
+    assert [event["type"] for event in ds.lines("tail", "tailed", "--json", "--from", "1")] == [
+        "agent.tool_result"
+    ]
+    assert ds.lines("tail", "tailed", "--json", "--type", "user.*", "--from", "0") == []
+
+
+class Process:
+    """A command in a process of its own."""
+
+    def __init__(self, url: str, *arguments: str, **more: Any) -> None:
+        environment = {**os.environ, "DURABLE_SESSIONS_URL": url, "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "durable_sessions", *arguments]
+        self.popen = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
+        )
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.popen.kill()
+        with self.popen:
+            pass
+
+    def line(self) -> bytes:
+        assert self.popen.stdout is not None
+        return bytes(self.popen.stdout.readline())
+
+    def end(self) -> tuple[int, bytes]:
+        _, errors = self.popen.communicate(timeout=SECONDS_MAX)
+        return self.popen.returncode, errors
+
+
+def test_tail_outlives_the_server_and_ends_cleanly(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as one, Client(one.url) as client:
+        client.session("s").append({"type": "n", "n": 0})
+        with Process(one.url, "tail", "s", "--json") as following:
+            assert json.loads(following.line())["n"] == 0
+            one.kill()
+            one.start()
+            client.session("s").append({"type": "n", "n": 1})
+            assert json.loads(following.line())["n"] == 1
+            following.popen.send_signal(signal.SIGINT)
+            assert following.end() == (0, b"")
+
+
+def test_slow_lines_are_appended_as_they_come(running: BackgroundServer, client: Client) -> None:
+    with Process(running.url, "append", "slow", stdin=subprocess.PIPE) as writing:
+        assert writing.popen.stdin is not None
+        writing.popen.stdin.write(b'{"type":"first"}\n')
+        writing.popen.stdin.flush()
+        assert [event.type for event in _until_there(client, "slow")] == ["first"]
+        writing.popen.stdin.write(b'{"type":"second"}')
+        assert writing.end()[0] == 0
+    assert [event.type for event in client.session("slow").events()] == ["first", "second"]
+
+
+def _until_there(client: Client, session: str) -> list[Any]:
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        if any(info.id == session for info in client.sessions.list(q=session)):
+            return list(client.session(session).events())
+        time.sleep(0.05)
+    raise TimeoutError(session)
+
+
+# export and fork ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_export_to_a_file_and_to_standard_output(ds: Commands, build: str, tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"out{FORMATS[name].suffix}"
+    path.write_text("old")
+    answer = ds.json("export", build, "--format", name, "-o", str(path))
+    assert answer["bytes"] == path.stat().st_size
+    assert answer["events"] == 28
+    assert ds.run("export", build, "--format", name).stdout_bytes == path.read_bytes()
+    assert ds.run("export", build, "--format", name, "-o", "-").stdout_bytes == path.read_bytes()
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_jsonl_is_what_events_prints_and_can_be_appended_again(ds: Commands, build: str) -> None:
+    lines = ds.run("export", build, "--format", "jsonl").stdout_bytes
+    assert lines == ds.run("events", build).stdout_bytes
+    ds.run("append", "again", given=lines)
+    again = ds.lines("events", "again")
+    assert [event["id"] for event in again] == [json.loads(line)["id"] for line in lines.splitlines()]
+
+
+def test_a_failed_export_leaves_the_old_file(ds: Commands, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    path.write_text("old")
+    ds.run("export", "missing", "--format", "html", "-o", str(path), status=3)
+    assert path.read_text() == "old"
+    ds.run("export", "missing", "--format", "html", "-o", str(tmp_path / "no" / "x.html"), status=3)
+
+
+def test_a_page_shows_images_from_artifacts(ds: Commands, client: Client) -> None:
+    stored = client.artifacts.put(b"\x89PNG\r\n\x1a\n" + bytes(9), "image/png")
+    image = {"type": "image", "source": {"type": "url", "url": stored.path}}
+    client.session("pictures").append({"type": "user.message", "content": [image]})
+    assert "data:image/png;base64," in ds.run("export", "pictures", "-f", "html").stdout
+
+
+@pytest.mark.parametrize(
+    ("at", "count"),
+    [((), 28), (("--at", "3"), 3), (("--at", "sevt_0005"), 5), (("--at", f"{0:016d}_{7:016d}"), 7)],
+)
+def test_fork_shares_the_events_before_a_point(
+    ds: Commands, client: Client, build: str, at: tuple[str, ...], count: int
+) -> None:
+    name = ds.run("fork", build, *at).stdout.strip()
+    assert client.sessions.get(name).event_count == count
+
+
+def test_fork_says_what_it_made(ds: Commands, build: str) -> None:
+    made = ds.json("fork", build, "named", "--at", "2", "--title", "Another way")
+    assert (made["id"], made["title"], made["event_count"]) == ("named", "Another way", 2)
+    ds.run("fork", build, "named", "--at", "1", status=6)
+    ds.run("fork", build, "--at", "sevt_none", status=3)
+
+
+# search ---------------------------------------------------------------------------------
+
+
+def test_search_shows_hits_by_session(
+    ds: Commands, client: Client, build: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = next(client.session(build).events(from_=10))
+    hit = Hit(event, 2.0, "FAILED\x1b[31m test_cache", [(0, 6)])
+    group = SearchGroup(client.sessions.get(build), [hit])
+    asked: dict[str, Any] = {}
+
+    def search(self: Client, q: str, **options: Any) -> SearchResults:
+        asked.update(options, q=q)
+        return SearchResults([group], 3, 1, None, None, True, {"total_hits": 3})
+
+    monkeypatch.setattr(Client, "search", search)
+    done = ds.run("search", "failed", "test", "--role", "tool", "--session", build)
+    assert (asked["q"], asked["role"], asked["session"]) == ("failed test", "tool", build)
+    assert done.stdout.splitlines()[0] == f"{build}  Make it green"
+    assert "#10  Result  FAILED test_cache" in done.stdout
+    assert "3 hits in 1 session; 1 shown" in done.stderr
+    assert ds.json("search", "x") == {"total_hits": 3}
+
+
+def test_highlights_are_spans_of_the_snippet() -> None:
+    text = highlighted("the cache\nis \x1b[1mcold", [(17, 21), [4, 9], "words", (2, 5), (90, 99), None])
+    assert text.plain == "the cache is cold"
+    assert [text.plain[span.start : span.end] for span in text.spans] == ["e c", "cold"]
+
+
+# what all of them share -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "x"),
+        ("events", "x"),
+        ("tail", "x"),
+        ("export", "x", "-f", "html"),
+        ("fork", "x", "y"),
+        ("fork", "x"),
+    ],
+)
+def test_a_missing_session_is_not_found(ds: Commands, arguments: tuple[str, ...]) -> None:
+    done = ds.run(*arguments, status=3)
+    assert done.stdout == ""
+    assert "x" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("sessions",), ("show", "x"), ("append", "x", '{"type":"a"}'), ("search", "x"), ("tail", "x")],
+)
+def test_a_server_that_is_not_there_is_said_how_to_start(arguments: tuple[str, ...]) -> None:
+    done = Commands(NOWHERE).run(*arguments, status=4)
+    assert "durable-sessions serve" in done.stderr
+    assert "DURABLE_SESSIONS_URL" in done.stderr
+
+
+def test_an_address_that_is_none_is_wrong_use() -> None:
+    Commands("localhost:1").run("sessions", status=2)
+
+
+def test_keys_are_shown_and_refusals_explained(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as one:
+        ds = Commands(one.url)
+        secret = ds.json("keys", "create", "--principal", "a", "--role", "admin")["secret"]
+        create = ("keys", "create", "--principal", "r", "--role", "reader", "--api-key", secret)
+        read = ds.json(*create)["secret"]
+        assert "DURABLE_SESSIONS_API_KEY" in ds.run("sessions", status=5).stderr
+        ds.run("sessions", "--api-key", "wrong", status=5)
+        ds.run("append", "s", '{"type":"a"}', "--api-key", secret)
+        ds.run("append", "s", '{"type":"a"}', "--api-key", read, status=5)
+        assert len(ds.lines("events", "s", "--api-key", read)) == 1
+
+
+def test_a_broken_pipe_ends_quietly(running: BackgroundServer, client: Client) -> None:
+    client.session("long").append([{"type": "n", "text": "x" * 1_000} for _ in range(900)])
+    for command in ("events", "show"):
+        with Process(running.url, command, "long") as reading:
+            assert reading.line()
+            assert reading.popen.stdout is not None
+            assert reading.popen.stderr is not None
+            reading.popen.stdout.close()
+            reading.popen.wait(SECONDS_MAX)
+            assert reading.popen.stderr.read() == b""
+
+
+def on_a_terminal(url: str, *arguments: str, **environment: str) -> str:
+    """Return what a command writes to a terminal."""
+    master, slave = pty.openpty()
+    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    variables |= {"DURABLE_SESSIONS_URL": url, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
+    command = [sys.executable, "-m", "durable_sessions", *arguments]
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=variables) as process:
+        os.close(slave)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(master, 65_536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            seen += piece
+        assert process.wait(SECONDS_MAX) == 0, seen
+    os.close(master)
+    return seen.decode()
+
+
+def test_a_terminal_gets_colours_unless_it_does_not_want_them(running: BackgroundServer, build: str) -> None:
+    for arguments in (("show", build), ("sessions",), ("tail", "tailed")):
+        assert "\x1b[1" in on_a_terminal(running.url, *arguments)
+        assert "\x1b[3" not in on_a_terminal(running.url, *arguments, NO_COLOR="1")
+
+
+def test_on_a_narrow_terminal_the_title_gives_way(running: BackgroundServer, client: Client) -> None:
+    name = client.sessions.create("claude-code:ef958aa1-0e93-49f0-bb71", title="a rather long title " * 3).id
+    seen = on_a_terminal(running.url, "sessions", "-q", "ef958aa1", COLUMNS="80").splitlines()
+    assert len(seen) == 2
+    assert name in seen[1]
+    assert "a rat" in seen[1]
+    assert "…" in seen[1]
+    assert "now" in seen[1] or "ago" in seen[1]
+
+
+def test_long_work_shows_its_progress_on_a_terminal(
+    running: BackgroundServer, build: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.jsonl"
+    seen = on_a_terminal(running.url, "export", build, "--format", "jsonl", "-o", str(path))
+    assert "exporting" in seen
+    assert "28 events" in seen
+    assert len(path.read_bytes().splitlines()) == 28
+    assert "exporting" not in on_a_terminal(running.url, "export", build, "--format", "jsonl")
+
+
+def test_nothing_in_an_event_reaches_a_terminal_as_a_command(
+    running: BackgroundServer, client: Client
+) -> None:
+    attack = "\x1b]0;owned\x07\x1b[2J\x9b2J\x07\u202e"
+    client.session("attack").append(
+        [
+            {"type": "user.message", "content": f"a{attack}"},
+            {"type": "own\u202e", "text": attack, attack: attack},
+            {"type": "agent.message", "content": f"[link](http://e.example/{attack}) `{attack}`"},
+            {"type": "agent.tool_use", "name": attack, "input": {attack: attack, "command": attack}},
+            {"type": "session.error", "error": {"type": attack, "message": attack}},
+        ]
+    )
+    client.session("attack").update(title=f"t{attack}")
+    client.session("attack").close()
+    for arguments in (("show", "attack", "--full"), ("events", "attack"), ("tail", "attack"), ("sessions",)):
+        seen = on_a_terminal(running.url, *arguments)
+        assert not set(seen) & {"\x07", "\x9b", "\u202e"}, arguments
+        assert "\x1b]" not in seen
+        assert "\x1b[2J" not in seen
+
+
+# the command line itself ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_both_names(ds: Commands, shell: str) -> None:
+    script = ds.run("completion", shell).stdout
+    assert "_DS_COMPLETE" in script
+    assert "_DURABLE_SESSIONS_COMPLETE" in script
+
+
+def complete(url: str, *words: str) -> list[str]:
+    variables = {
+        **os.environ,
+        "DURABLE_SESSIONS_URL": url,
+        "_DS_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("ds", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    program = "from durable_sessions.cli.main import cli; cli(prog_name='ds')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_session_ids_complete_from_the_server(running: BackgroundServer, build: str) -> None:
+    assert complete(running.url, "show", "build-") == [build]
+    assert complete(running.url, "search", "x", "--session", "build-") == [build]
+    assert complete(running.url, "se") == ["sessions", "search", "serve"]
+    assert complete(NOWHERE, "show", "build-") == []
+
+
+def test_every_command_has_help_and_is_documented(ds: Commands) -> None:
+    pages = "".join(
+        (Path(__file__).parents[2] / "docs" / name).read_text()
+        for name in ("cli.md", "tools.md", "keys.md", "running.md")
+    )
+    for names in SECTIONS.values():
+        for name in names:
+            ds.run(name, "--help")
+            assert f"`{name}" in pages or f"durable-sessions {name}" in pages, name
