@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from bench import appends, catchup, costs, growth, machine, sessions, tailing
+from bench import appends, catchup, costs, growth, machine, search, sessions, tailing
 from bench.figures import say
 from bench.options import Fleet, Options
 from bench.place import Place, temporary_place
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[Place, Options], Part]] = {
     "catchup": catchup.run,
     "tailing": tailing.run,
     "sessions": sessions.run,
+    "search": search.run,
     "growth": growth.run,
     "costs": costs.run,
 }

@@ -3,13 +3,14 @@
 import os
 import platform
 import shutil
+import sqlite3
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
 from bench import place, postgres, redis, reference
 
-PACKAGES = ("uvloop", "httptools", "pyarrow", "uvicorn", "granian")
+PACKAGES = ("uvloop", "httptools", "pyarrow", "tantivy", "uvicorn", "granian")
 DURABILITY = (
     "ours answers after `fdatasync`; the file-backed reference after `fdatasync` of the stream's file; "
     "PostgreSQL with `fsync=on`, `synchronous_commit=on`; Redis with `appendfsync always`; the in-memory "
@@ -32,6 +33,7 @@ def describe(directory: Path) -> dict[str, str]:
 def versions() -> dict[str, str]:
     """Return the version of everything that is measured or measures."""
     found = {"Python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    found["SQLite"] = sqlite3.sqlite_version
     if shutil.which("node"):
         found["Node.js"] = _first_line("node", "--version").lstrip("v")
         found["@durable-streams/server"] = reference.VERSION

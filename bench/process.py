@@ -127,10 +127,14 @@ class Process:
 
     def memory_mib(self, field: str) -> float:
         """Return ``VmRSS``, the resident memory now, or ``VmHWM``, the most there was."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) / 1024
-        raise KeyError(field)
+        return memory_mib(self.pid, field)
+
+    def child(self, module: str) -> int:
+        """Return the pid of the process below it that runs a module."""
+        for pid in self._tree():
+            if module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return pid
+        raise LookupError(f"{self.command} runs no {module}")
 
     def written_bytes(self) -> int:
         """Return what the process has made the kernel send to block devices: whole pages."""
@@ -152,6 +156,14 @@ class Process:
 
     def _last_words(self) -> str:
         return self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+
+
+def memory_mib(pid: int, field: str) -> float:
+    """Return a figure of ``/proc/…/status``, such as ``VmRSS``."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    raise KeyError(field)
 
 
 def listens(port: int) -> bool:

@@ -6,29 +6,44 @@ transcripts are those of ``tests/quality``.
 
 import sys
 
-from tests.quality.measure import Corpus, Result, questions, rate
+from tests.quality.measure import Corpus, questions, rate
+from tests.quality.samples import FOLDER
+
+from bench import report
+from bench.figures import Result
+from bench.report import Column, Table
+
+OURS, FTS5 = "ours", "SQLite FTS5, any of the words"
+COLUMNS = (
+    Column("recall@10", "recall", "{:.3f}".format),
+    Column("MRR", "reciprocal_rank", "{:.3f}".format),
+)
 
 
 def main() -> None:
+    table, missed = measure()
+    print(report.markdown([report.Part("Quality", [table])], []))
+    if "--missed" in sys.argv:
+        for name, asked in missed.items():
+            print("\n".join([f"\nnot found by {name}:", *(f"- {question}" for question in asked)]))
+
+
+def measure() -> tuple[Table, dict[str, list[str]]]:
+    """Ask every question, and return how both did, with what each did not find."""
+    if not FOLDER.is_dir():
+        why = "the sample transcripts are not here"
+        return Table("Quality", COLUMNS, [Result(name, skipped=why) for name in (OURS, FTS5)]), {}
     corpus = Corpus()
     asked = questions()
-    with corpus.ours() as ranking:
-        ours = rate(ranking, asked)
-    with corpus.fts5() as ranking:
-        fts5 = rate(ranking, asked)
-    print(f"{len(asked)} questions over {len(corpus.names)} events\n")
-    print("| ranking | recall@10 | MRR |\n|---|---|---|")
-    for name, result in (("durable-sessions", ours), ("SQLite FTS5, any of the words", fts5)):
-        print(f"| {name} | {result.recall:.3f} | {result.reciprocal_rank:.3f} |")
-    if "--missed" in sys.argv:
-        _show("durable-sessions", ours)
-        _show("SQLite FTS5", fts5)
-
-
-def _show(name: str, result: Result) -> None:
-    print(f"\nnot found by {name}:")
-    for question in result.missed:
-        print(f"- {question}")
+    results: list[Result] = []
+    missed: dict[str, list[str]] = {}
+    for name, opened in ((OURS, corpus.ours()), (FTS5, corpus.fts5())):
+        with opened as ranking:
+            rated = rate(ranking, asked)
+        results.append(Result(name, [{"recall": rated.recall, "reciprocal_rank": rated.reciprocal_rank}]))
+        missed[name] = rated.missed
+    title = f"Quality: {len(asked)} questions over {len(corpus.names):,} events of sample transcripts"
+    return Table(title, COLUMNS, results), missed
 
 
 if __name__ == "__main__":

@@ -113,10 +113,9 @@ def _matches(
     around = max(0, begin - words.PART_CHARACTERS_MAX), end + words.PART_CHARACTERS_MAX
     offset = around[0]
     parts = [(part, at + offset, to + offset) for part, at, to in words.spans(text[slice(*around)])]
-    readings = [
-        _Reading([each for each in reading if begin <= each[1] and each[2] <= end])
-        for reading in (parts, _joined(parts))
-    ]
+    joined = _joined(parts)
+    readings = [_Reading(parts, begin, end)]
+    readings.append(readings[0] if len(joined) == len(parts) else _Reading(joined, begin, end))
     found: set[tuple[int, int]] = set()
     weight = 0
     for clause in clauses:
@@ -134,8 +133,8 @@ def _matches(
 class _Reading:
     """A stretch of text, word by word."""
 
-    def __init__(self, parts: list[_Part]) -> None:
-        self._parts = parts
+    def __init__(self, parts: list[_Part], begin: int, end: int) -> None:
+        self._parts = parts = [each for each in parts if begin <= each[1] and each[2] <= end]
         self._where: dict[str, list[int]] = {}
         for number, (part, _, _) in enumerate(parts):
             self._where.setdefault(part, []).append(number)
@@ -162,16 +161,14 @@ class _Reading:
 def _joined(parts: list[_Part]) -> list[_Part]:
     """Return the words that are made of parts which touch."""
     joined: list[_Part] = []
-    for part, at, to in parts:
-        if (
-            joined
-            and joined[-1][2] == at
-            and not words.is_single(part)
-            and not words.is_single(joined[-1][0])
-        ):
+    before = -1
+    for each in parts:
+        part, at, to = each
+        if before == at and not words.is_single(part) and not words.is_single(joined[-1][0]):
             joined[-1] = (joined[-1][0] + part, joined[-1][1], to)
         else:
-            joined.append((part, at, to))
+            joined.append(each)
+        before = to
     return joined
 
 

@@ -132,16 +132,30 @@ def spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Return each part with where it begins and ends in the text."""
     raw = text.encode("ascii", "replace")
     base = _without_blobs(text, raw)
-    classes = base.translate(_CLASSES)
-    cuts = set(_cuts(classes))
+    if base.isascii():
+        ascii_base = base.encode("ascii")
+        classes = ascii_base.translate(_ASCII_CLASSES).decode("ascii")
+        folded = ascii_base.lower().decode("ascii")
+        for begin, end in _pieces(classes):
+            if end - begin <= PART_CHARACTERS_MAX:
+                yield folded[begin:end], begin, end
+        return
+    for begin, end in _pieces(base.translate(_CLASSES)):
+        part = _folded(base[begin:end])
+        if part:
+            yield part, begin, end
+
+
+def _pieces(classes: str) -> Iterator[tuple[int, int]]:
+    """Return where each part begins and ends."""
+    cuts = iter(_cuts(classes))
+    cut = next(cuts, len(classes))
     for run in _RUN.finditer(classes):
-        begin = run.start()
-        for end in range(begin + 1, run.end() + 1):
-            if end in cuts or end == run.end():
-                part = _folded(base[begin:end])
-                if part:
-                    yield part, begin, end
-                begin = end
+        begin, end = run.span()
+        while cut < end:
+            yield begin, cut
+            begin, cut = cut, next(cuts, len(classes))
+        yield begin, end
 
 
 def is_single(part: str) -> bool:

@@ -56,7 +56,7 @@ class Searches:
         found = await self._search.in_session(
             durable, start, stop, Wish(query, scope, limit, offset, order, at)
         )
-        events = await self._shown(durable, found.hits, query)
+        (events,) = await self._shown([(durable, found.hits)], query)
         following = offset + len(events)
         more = events and following < min(found.total, DEPTH_MAX)
         return _json(
@@ -89,8 +89,10 @@ class Searches:
         found = await self._search.in_workspace(caller.workspace, wish, hits)
         now_ms = self._sessions.now_ms()
         groups = [
-            {"session": view.session_object(durable, now_ms), "hits": await self._shown(durable, hits, query)}
-            for durable, hits in found.sessions
+            {"session": view.session_object(durable, now_ms), "hits": hits}
+            for (durable, _), hits in zip(
+                found.sessions, await self._shown(found.sessions, query), strict=True
+            )
         ]
         following = offset + limit
         more = following < min(found.total_sessions, DEPTH_MAX)
@@ -138,8 +140,17 @@ class Searches:
             if after is None:
                 return streams
 
-    async def _shown(self, durable: DurableStream, hits: Sequence[Hit], query: Query) -> list[msgspec.Raw]:
-        """Return the events that were found, as many as fit into a page."""
+    async def _shown(
+        self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
+    ) -> list[list[msgspec.Raw]]:
+        """Return the events that were found in each session, as many of each as fit into a page."""
+        events: list[list[bytes]] = []
+        for at in range(0, len(found), _READ_AT_A_TIME):
+            read = (self._read(durable, hits) for durable, hits in found[at : at + _READ_AT_A_TIME])
+            events += await asyncio.gather(*read)
+        return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
+
+    async def _read(self, durable: DurableStream, hits: Sequence[Hit]) -> list[bytes]:
         events: list[bytes] = []
         size = 0
         for at in range(0, len(hits), _READ_AT_A_TIME):
@@ -148,21 +159,24 @@ class Searches:
             for event in await asyncio.gather(*read):
                 size += len(event)
                 if events and size > self._limits.page_bytes_max:
-                    break
+                    return events
                 events.append(event)
-            else:
-                continue
-            break
-        return await asyncio.to_thread(_with_snippets, events, hits, query)
+        return events
 
 
-def _with_snippets(events: Sequence[bytes], hits: Sequence[Hit], query: Query) -> list[msgspec.Raw]:
-    shown = []
-    for event, hit in zip(events, hits, strict=False):
-        piece = snippet(searchable(event).text, query)
-        said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
-        shown.append(msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}"))))
-    return shown
+def _with_snippets(
+    events: Sequence[Sequence[bytes]], hits: Sequence[Sequence[Hit]], query: Query
+) -> list[list[msgspec.Raw]]:
+    return [
+        [_with_snippet(event, hit, query) for event, hit in zip(*of_session, strict=False)]
+        for of_session in zip(events, hits, strict=True)
+    ]
+
+
+def _with_snippet(event: bytes, hit: Hit, query: Query) -> msgspec.Raw:
+    piece = snippet(searchable(event).text, query)
+    said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
+    return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
 
 
 def _page(parameters: Parameters) -> tuple[str, int]:
