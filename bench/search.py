@@ -88,8 +88,8 @@ NOTES = (
     "each; most have left memory by then and come from the bucket, up to a millisecond each. Across all "
     "sessions it groups by session and counts those too.",
     "The bare index is read by the process that measures, as FTS5 is, so that the target compares one index "
-    "with the other; what HTTP, reading the events and snippets add to it is in the row next to it. Files are "
-    "in the page cache.",
+    "with the other; what HTTP, reading the events and snippets add to it is in the row next to it. Files "
+    "are in the page cache.",
     "Freshness is from the acknowledgement of an append to the answer of the first search for a word that no "
     "other event has, on the same machine as everything else.",
     "Ours is built by `POST /v1/admin/reindex`: from the log, with parsing the events, until a search has "
