@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tools import reference
 
+from durable_sessions import settings
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
@@ -23,5 +25,21 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_and_tests_that_pages_name_exist(page: Path) -> None:
-    for target in re.findall(r"`((?:src|tests|docs|bench|tools)/[\w./-]+)`", page.read_text()):
+    for target in re.findall(r"`((?:src|tests|docs|bench|tools|examples)/[\w./-]+)`", page.read_text()):
         assert (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_metrics_that_pages_name_exist(page: Path) -> None:
+    known = set(re.findall(r"`(durable_sessions_\w+)`", reference.pages()["metrics.md"]))
+    for name in re.findall(r"\bdurable_sessions_\w+", page.read_text()):
+        assert re.sub(r"_(bucket|count|sum)$", "", name) in known, name
+
+
+def test_settings_that_pages_show_are_taken(tmp_path: Path) -> None:
+    shown = [text for page in PAGES for text in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)]
+    assert len(shown) > 2
+    for number, text in enumerate(shown):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(text)
+        settings.load({}, {}, file)

@@ -124,7 +124,7 @@ class Reads:
         """Answer with the protocol's event stream from a position on."""
         if self._partition.published.waiting >= self._limits.waiters_max:
             raise OverloadedError(what="waiting readers")
-        fields = [(b"Content-Type", b"text/event-stream"), (b"Cache-Control", b"no-cache")]
+        fields = [*sse.FIELDS]
         if sse.is_base64(durable):
             fields.append((b"Stream-SSE-Data-Encoding", b"base64"))
         return StreamingResponse(200, fields, self._events.follow(durable, position, cursor))

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from durable_sessions.errors import OverloadedError
 from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.message import Header
 from durable_sessions.http.pace import Pace
 from durable_sessions.http.shelf import Shelf
 from durable_sessions.limits import Limits
@@ -55,6 +56,13 @@ def complete_utf8(data: bytes) -> int:
             length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return len(data) - back if length > back else len(data)
     return len(data)
+
+
+FIELDS: list[Header] = [
+    (b"Content-Type", b"text/event-stream"),
+    (b"Cache-Control", b"no-cache"),
+    (b"X-Accel-Buffering", b"no"),  # nginx would hold events back otherwise
+]
 
 
 class Fanout:

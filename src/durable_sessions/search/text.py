@@ -101,12 +101,19 @@ def searchable(event: bytes) -> Searchable:
 
 def _text(members: dict[str, Any], kind: str) -> str:
     collected = _Collected()
+    if _is_provenance(members.get("source")):
+        members = {key: value for key, value in members.items() if key != "source"}
     if kind.startswith(_KNOWN):
         collected.formal(members)
     else:
         collected.members(members, _SERVERS)
     text = "\n".join(collected.strings)[:TEXT_CHARACTERS_MAX]
     return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _is_provenance(source: Any) -> bool:
+    """Say whether this is where an imported event came from: that is in every event, and tells none apart."""
+    return type(source) is dict and "tool" in source
 
 
 class _Collected:

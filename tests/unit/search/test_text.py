@@ -172,3 +172,13 @@ JSON = st.recursive(
 def test_any_object_will_do(members: dict[str, Any]) -> None:
     found = searchable(json.dumps(members).encode())
     assert isinstance(found.text, str)
+
+
+def test_where_an_import_came_from_is_not_what_it_says() -> None:
+    event = {
+        "type": "user.message",
+        "content": "hello",
+        "source": {"tool": "claude-code", "file": "projects/x.jsonl"},
+    }
+    assert searchable(msgspec.json.encode(event)).text == "hello"
+    assert "billing" in searchable(b'{"type":"app.log","source":"billing"}').text

@@ -21,6 +21,7 @@ from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.refusals import refusal_to
 from durable_sessions.http.sessions.searches import Searches
 from durable_sessions.http.sessions.tail import Tails
+from durable_sessions.http.sse import FIELDS
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import drafts, event_ids, pairs, shapes, threads
 from durable_sessions.sessions.append import Batch, Stored
@@ -272,8 +273,7 @@ class Events:
         if thread is not None:
             selection = of_thread(durable, thread)
         chunks = self._tails.follow(durable, position, selection)
-        fields = [(b"Content-Type", b"text/event-stream"), (b"Cache-Control", b"no-cache")]
-        return StreamingResponse(200, fields, self._auth.while_valid(caller, chunks))
+        return StreamingResponse(200, [*FIELDS], self._auth.while_valid(caller, chunks))
 
     async def of_thread(self, request: Request, key: Key, thread: str) -> Response:
         """Answer with a page of one thread's events."""

@@ -1,0 +1,193 @@
+"""The examples run as they are, against a real server, and do what they say."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_sessions import Client
+from durable_sessions.testing import BackgroundServer, server
+from tests.support.walkthrough import ROOT
+
+EXAMPLES = ROOT / "examples"
+POINTS = 16
+"""At so many points the harness can be killed before its run is over."""
+
+RUN = [
+    "user.message",
+    "session.status_running",
+    "agent.message",
+    "agent.tool_use",
+    "agent.tool_use",
+    "agent.tool_result",
+    "agent.tool_result",
+    "agent.message",
+    "agent.tool_use",
+    "agent.tool_result",
+    "agent.message",
+    "session.status_idle",
+]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    with server(tmp_path_factory.mktemp("data")) as running:
+        yield running
+
+
+def start(name: str, *arguments: str, columns: int = 120) -> "subprocess.Popen[str]":
+    environment = {"PATH": "", "PYTHONPATH": str(ROOT / "src"), "COLUMNS": str(columns), "PYTHONUTF8": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(name: str, *arguments: str) -> tuple[int, str]:
+    process = start(name, *arguments)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode in (0, -signal.SIGKILL), errors
+    return process.returncode, output
+
+
+def assert_ran_once(client: Client, session: str, world: Path) -> None:
+    events = list(client.session(session).events())
+    assert [event.type for event in events] == RUN
+    calls = [event.id for event in events if event.type == "agent.tool_use"]
+    results = [event["tool_use_id"] for event in events if event.type == "agent.tool_result"]
+    assert sorted(results) == sorted(calls)
+    assert sorted(line.split("\t")[0] for line in world.read_text().splitlines()) == sorted(calls)
+
+
+def test_every_example_is_in_its_list() -> None:
+    text = (EXAMPLES / "README.md").read_text()
+    for file in EXAMPLES.glob("*.py"):
+        assert f"python examples/{file.name}" in text
+
+
+@pytest.mark.parametrize("point", range(1, POINTS + 1))
+def test_a_harness_that_was_killed_goes_on(running: BackgroundServer, tmp_path: Path, point: int) -> None:
+    session, world = f"killed-at-{point}", tmp_path / "world"
+    common = (session, "--url", running.url, "--world", str(world))
+    status, output = run("resumable_harness.py", *common, "--dies-at", str(point))
+    assert status == -signal.SIGKILL, output
+    status, output = run("resumable_harness.py", *common)
+    assert status == 0
+    assert "is over, after 12 events" in output
+    with Client(running.url) as client:
+        assert_ran_once(client, session, world)
+
+
+def test_a_harness_that_is_not_killed_passes_all_points(running: BackgroundServer, tmp_path: Path) -> None:
+    common = ("unharmed", "--url", running.url, "--world", str(tmp_path / "world"))
+    assert run("resumable_harness.py", *common, "--dies-at", str(POINTS + 1))[0] == 0
+
+
+def test_two_harnesses_at_once_do_everything_once(running: BackgroundServer, tmp_path: Path) -> None:
+    world = tmp_path / "world"
+    common = ("two-at-once", "--url", running.url, "--world", str(world))
+    both = [start("resumable_harness.py", *common) for _ in range(2)]
+    for process in both:
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        assert "is over, after 12 events" in output
+    with Client(running.url) as client:
+        assert_ran_once(client, "two-at-once", world)
+
+
+def test_the_dashboard_shows_all_sessions(tmp_path: Path) -> None:
+    with server(tmp_path) as running, Client(running.url) as client:
+        client.sessions.create("quiet", title="Nothing yet")
+        client.session("busy").append(
+            [{"type": "session.status_running"}, {"type": "agent.message", "content": "half \x1b[31m done"}]
+        )
+        client.session("done").append({"type": "note"})
+        client.session("done").close()
+        _, output = run("live_dashboard.py", "--once", "--url", running.url)
+    rows = {line.split()[1]: line for line in output.splitlines() if line.startswith("│")}
+    assert rows.keys() == {"quiet", "busy", "done"}
+    assert "Nothing yet" in rows["quiet"]
+    assert "running" in rows["busy"]
+    assert "agent.message half [31m done" in rows["busy"]
+    assert "closed" in rows["done"]
+    assert "\x1b" not in output
+
+
+def test_the_dashboard_follows(tmp_path: Path) -> None:
+    with server(tmp_path / "data") as running, Client(running.url) as client:
+        client.session("busy").append({"type": "agent.message", "content": "first"})
+        picture = tmp_path / "picture"
+        with picture.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, str(EXAMPLES / "live_dashboard.py"), "--url", running.url],
+                env={"PATH": "", "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "120", "TERM": "xterm"}
+                | {"FORCE_COLOR": "1", "PYTHONUTF8": "1"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            wait_for(picture, "first")
+            client.session("busy").append({"type": "agent.message", "content": "second"})
+            wait_for(picture, "second")
+            client.session("newcomer").append({"type": "note"})
+            wait_for(picture, "newcomer")
+            running.restart()
+            client.session("busy").append({"type": "agent.message", "content": "third"})
+            wait_for(picture, "third")
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+
+
+def wait_for(file: Path, text: str) -> None:
+    deadline = time.monotonic() + 60
+    while text not in file.read_text():
+        assert time.monotonic() < deadline, file.read_text()[-2000:]
+        time.sleep(0.05)
+
+
+def test_context_keeps_calls_and_results_together(running: BackgroundServer) -> None:
+    filler = [{"type": "agent.message", "content": f"step {number}"} for number in range(30)]
+    call = {"id": "far", "type": "agent.tool_use", "name": "bash", "input": {"command": "make xylophone"}}
+    result = {"type": "agent.tool_result", "tool_use_id": "far", "content": "the zither is out of tune"}
+    with Client(running.url) as client:
+        session = client.sessions.create("music", title="Tune it")
+        session.append([*filler, call, *filler, result, *filler])
+    for query in ("xylophone", "zither"):
+        _, output = run("search_context.py", query, "--url", running.url, "--window", "2")
+        assert "## Tune it (music)" in output
+        assert '#30 agent.tool_use: bash {"command": "make xylophone"}' in output
+        assert "[…]" in output
+        assert "#61 agent.tool_result: the zither is out of tune" in output
+        assert "No result yet" not in output
+
+
+def test_context_merges_windows_and_keeps_to_its_budget(running: BackgroundServer) -> None:
+    with Client(running.url) as client:
+        for name, count in (("short", 3), ("long", 300)):
+            client.session(name).append(
+                [{"type": "agent.message", "content": f"quokka {number}"} for number in range(count)]
+            )
+    _, output = run("search_context.py", "quokka", "--url", running.url, "--window", "5", "--budget", "150")
+    assert len(output) <= 150
+    assert "## short (short)" in output
+    assert "## long" not in output
+    lines = [line for line in output.splitlines() if line.startswith("#0 ")]
+    assert len(lines) == 1, "an event that is near two hits is shown once"
+
+
+def test_context_says_what_has_no_result_yet(running: BackgroundServer) -> None:
+    call = {"id": "waits", "type": "agent.tool_use", "name": "bash", "input": {"command": "sleep narwhal"}}
+    with Client(running.url) as client:
+        client.session("waiting").append(call)
+    _, output = run("search_context.py", "narwhal", "--url", running.url)
+    assert json.dumps(call["input"]) in output
+    assert "No result yet of: waits" in output
