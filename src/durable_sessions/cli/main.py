@@ -11,6 +11,7 @@ from durable_sessions.errors import DurableSessionsError
 
 SECTIONS = {
     "Sessions": ("sessions", "show", "events", "tail", "search", "append", "fork", "export"),
+    "Histories": ("import", "capture"),
     "Server": ("serve", "keys", "flush", "reindex"),
     "Data": ("verify", "dump", "repair", "gc"),
     "Shell": ("completion",),

@@ -10,6 +10,8 @@ from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.documentation import Documentation
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.headers import base_url
+from durable_sessions.http.ingest import ROOT as INGEST_ROOT
+from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.message import Answer, Request
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.paths import STREAM_ROOT
@@ -34,12 +36,14 @@ class Application:
         subscriptions: SubscriptionRoutes,
         sessions: SessionsFace,
         artifacts: ArtifactsFace,
+        ingest: IngestFace,
         documentation: Documentation,
         public_url: str,
     ) -> None:
         self._auth = auth
         self._administration = administration
         self._artifacts = artifacts
+        self._ingest = ingest
         self._documentation = documentation
         self._streams = streams
         self._subscriptions = subscriptions
@@ -69,6 +73,10 @@ class Application:
             if request.method == b"OPTIONS":
                 return self._artifacts.preflight()
             return _answered(self._artifacts.handle(request, self._auth.caller(request)))
+        if request.path.startswith(INGEST_ROOT):
+            if request.method == b"OPTIONS":
+                return self._ingest.preflight()
+            return _answered(self._ingest.handle(request, self._auth.caller(request)))
         if self._administration.serves(request.path):
             return _answered(self._administration.handle(request, self._auth.caller(request)))
         if self._documentation.serves(request.path):

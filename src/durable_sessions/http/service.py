@@ -18,6 +18,7 @@ from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.documentation import Documentation
 from durable_sessions.http.exposure import require_guarded
+from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.pace import Pace
@@ -147,6 +148,7 @@ class Service:
                 limits,
             ),
             ArtifactsFace(artifacts, auth, limits),
+            IngestFace(sessions, artifacts, limits),
             Documentation(limits, settings.public_url),
             settings.public_url,
         )

@@ -1,0 +1,256 @@
+"""``ds import``: bring the sessions of other tools into the log."""
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from pathlib import Path
+from threading import Event as Signal
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from durable_sessions.cli.client import Server, with_server
+from durable_sessions.client import Client
+from durable_sessions.client.errors import ClientError, ConnectionFailedError
+from durable_sessions.importers import choosing
+from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
+from durable_sessions.importers.engine import Engine, Outcome, Report
+from durable_sessions.importers.redaction import Redactor
+from durable_sessions.importers.sources import SourceError, Transcript
+from durable_sessions.importers.state import State, default_path
+from durable_sessions.importers.tools import TOOLS, Tool
+from durable_sessions.importers.watching import QUIET_SECONDS, Watcher
+
+PATIENCE_SECONDS = 5.0
+
+
+@click.command("import")
+@click.argument("tool", type=click.Choice([*TOOLS]), metavar="TOOL")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@with_server
+@click.option("--watch", is_flag=True, help="Go on, and import what is written from now on.")
+@click.option("--dry-run", is_flag=True, help="Read and count, but send nothing.")
+@click.option("--since", metavar="DATE", help="Only sessions that were written to on this day or later.")
+@click.option("--project", metavar="NAME|PATH", help="Only sessions that worked in this folder or below.")
+@click.option("--redact", is_flag=True, help="Replace secrets by markers before anything is sent.")
+@click.option(
+    "--state",
+    "state_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that remembers what was sent; to lose it costs only time.",
+)
+@click.option("--again", is_flag=True, help="Read everything again, whatever was remembered.")
+@click.option(
+    "--quiet-seconds",
+    type=click.FloatRange(min=0.1),
+    default=QUIET_SECONDS,
+    show_default=True,
+    help="With --watch: when a session counts as finished for now.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def import_(
+    tool: str,
+    paths: tuple[Path, ...],
+    server: Server,
+    watch: bool,
+    dry_run: bool,
+    since: str | None,
+    project: str | None,
+    redact: bool,
+    state_path: Path | None,
+    again: bool,
+    quiet_seconds: float,
+    as_json: bool,
+) -> None:
+    """Import sessions of TOOL from PATHS, or from where the tool keeps them.
+
+    TOOL is one of claude-code, codex, opencode, gemini, openhands, pi, openclaw, swe-agent, inspect,
+    langgraph, openai-agents, aider, openai-chat, jsonl. A second run imports only what is new.
+    """
+    chosen = TOOLS[tool]
+    roots = list(paths) or chosen.default_paths(os.environ, Path.home())
+    if not roots:
+        raise click.UsageError(f"{chosen.what} have no place of their own: name the files or folders.")
+    selection = Selection(chosen, roots, _since(since), _project(project))
+    state = State(
+        None if dry_run and again else state_path or default_path(os.environ, Path.home()),
+        f"{server.url} {_key_mark(server.api_key)}{' redacted' if redact else ''}",
+        read_only=dry_run,
+        empty=again,
+    )
+    speaker = Speaker(as_json=as_json)
+    redactor = Redactor() if redact else None
+    try:
+        if not dry_run:
+            _forget_what_is_gone(server, chosen, state, speaker, patient=watch)
+        with Client(server.url, server.api_key or None) as client:
+            destination: Destination = DryRun() if dry_run else ServerDestination(client)
+            engine = Engine(destination, state, redactor=redactor, told=speaker.tell_outcome)
+            if watch:
+                _watch(engine, selection, roots, speaker, quiet_seconds)
+            else:
+                _once(engine, selection, speaker)
+    except (ClientError, SourceError) as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        state.close()
+
+
+def _forget_what_is_gone(
+    server: Server, tool: Tool, state: State, speaker: "Speaker", *, patient: bool
+) -> None:
+    """Forget what was sent to sessions that are not there any more; watching, wait for the server."""
+    while True:
+        try:
+            with Client(server.url, server.api_key or None, retries=1) as client:
+                state.keep_sessions(tool.name, ServerDestination(client).sessions_of(tool.name))
+            return
+        except ConnectionFailedError as error:
+            if not patient:
+                raise
+            speaker.tell_trouble(str(error))
+            time.sleep(PATIENCE_SECONDS)
+
+
+class Selection:
+    """The transcripts that are wanted, and how many are not, and why."""
+
+    def __init__(self, tool: Tool, roots: list[Path], since: float | None, project: str | None) -> None:
+        self._tool = tool
+        self._roots = roots
+        self._since = since
+        self._project = project
+        self.left_out: Counter[str] = Counter()
+
+    def find(self) -> list[Transcript]:
+        """Look for transcripts."""
+        self.left_out.clear()
+        wanted = []
+        found = self._tool.discover(self._roots)
+        for transcript, reason in choosing.choose(found, since=self._since, project=self._project):
+            if reason is None:
+                wanted.append(transcript)
+            else:
+                self.left_out[reason] += 1
+        return wanted
+
+
+class Speaker:
+    """Says what happens: a bar on a terminal, plain lines elsewhere, JSON to a machine."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        self._console = Console(stderr=True)
+        self._advance: Callable[[], None] = lambda: None
+
+    def tell_outcome(self, outcome: Outcome) -> None:
+        """Tell what became of one session, if anything did."""
+        self._advance()
+        if self._json or (self._console.is_terminal and not outcome.problem):
+            return
+        if outcome.problem:
+            click.echo(f"{outcome.session}: {outcome.problem}", err=True)
+        elif outcome.new_events:
+            click.echo(f"{outcome.session}: {outcome.new_events} new events")
+
+    def tell_trouble(self, text: str) -> None:
+        """Tell what is wrong while watching."""
+        click.echo(f"durable-sessions: {text}", err=True)
+
+    def with_bar(self, total: int, work: Callable[[], Report]) -> Report:
+        """Do some work behind a progress bar, if there is a terminal."""
+        if self._json or not self._console.is_terminal:
+            return work()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=self._console, transient=True) as progress:
+            task = progress.add_task("importing", total=total)
+            self._advance = lambda: progress.advance(task)
+            return work()
+
+    def tell_report(self, report: Report, left_out: Counter[str]) -> None:
+        """Tell what a run has done: all that was read, by what became of it."""
+        if self._json:
+            click.echo(msgspec.json.encode(report.plain() | {"left_out": dict(left_out)}))
+            return
+        statuses = Counter(outcome.status for outcome in report.outcomes)
+        sessions = ", ".join(f"{number} {status}" for status, number in statuses.items()) or "none found"
+        click.echo(
+            f"sessions: {sessions}; new events: {report.new_events}; records read: {report.tally.records}"
+        )
+        rows = list(_rows(report, left_out))
+        if not rows:
+            return
+        table = Table("what", "reason", "number", box=None, pad_edge=False)
+        table.columns[2].justify = "right"
+        for what, reason, number in rows:
+            table.add_row(what, Text(reason), str(number))
+        Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
+
+
+def _rows(report: Report, left_out: Counter[str]) -> Iterable[tuple[str, str, int]]:
+    tally = report.tally
+    for what, counts in (
+        ("session left out", left_out),
+        ("event", tally.events),
+        ("merged", tally.merged),
+        ("kept as import.record", tally.kept),
+        ("skipped", tally.skipped),
+        ("note", tally.notes),
+        ("redacted", tally.redacted),
+    ):
+        for reason, number in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+            yield what, reason, number
+    if tally.artifacts:
+        yield "moved to artifacts", f"{tally.artifact_bytes} bytes", tally.artifacts
+
+
+def _once(engine: Engine, selection: Selection, speaker: Speaker) -> None:
+    transcripts = selection.find()
+    report = speaker.with_bar(len(transcripts), lambda: engine.run(transcripts))
+    speaker.tell_report(report, selection.left_out)
+    if any(outcome.problem for outcome in report.outcomes):
+        sys.exit(1)
+
+
+def _watch(
+    engine: Engine, selection: Selection, roots: list[Path], speaker: Speaker, quiet_seconds: float
+) -> None:
+    stop = Signal()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+    def told(report: Report) -> None:
+        if report.new_events:
+            speaker.tell_report(report, selection.left_out)
+
+    Watcher(
+        engine, selection.find, roots, told, speaker.tell_trouble, quiet_seconds=quiet_seconds, stop=stop
+    ).run()
+
+
+def _since(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return choosing.parse_since(text)
+    except ValueError as error:
+        raise click.UsageError(f"--since {text} is not a date such as 2026-11-01: {error}") from error
+
+
+def _project(text: str | None) -> str | None:
+    if text is None or (text not in (".", "..") and not text.startswith(("./", "../", "~"))):
+        return text
+    return str(Path(text).expanduser().resolve())
+
+
+def _key_mark(api_key: str) -> str:
+    """Return something that differs between keys, and so between workspaces, and tells nothing of the key."""
+    return sha256(api_key.encode()).hexdigest()[:8] if api_key else ""

@@ -1,0 +1,70 @@
+"""Live capture in the description."""
+
+from durable_sessions.http.openapi.parts import Call, Noun, Operation, json_answer, json_body
+from durable_sessions.http.openapi.refusals import READING, WRITING
+from durable_sessions.http.openapi.schemas import record, text
+from durable_sessions.limits import Limits
+
+_EXAMPLE = {
+    "session_id": "7e59698b-5a47-4614-92c3-3d3fb002e481",
+    "hook_event_name": "UserPromptSubmit",
+    "cwd": "/srv/demo",
+    "prompt": "Make it green.",
+}
+
+
+def noun(limits: Limits) -> Noun:
+    """Return the description of live capture."""
+    return Noun(
+        "Ingest",
+        "Tools that call a URL when something happens can write a session by themselves. "
+        "`ds capture claude-code --print-config` prints the settings to paste.",
+        (
+            Operation(
+                "post",
+                "/v1/ingest/claude-code",
+                "ingestClaudeCode",
+                "Take a delivery of a Claude Code hook",
+                {
+                    200: json_answer(
+                        "Durable. Claude Code goes on.",
+                        record({}, additionalProperties=True),
+                    )
+                },
+                "The session is `claude-code-hooks:<session_id>`, created if it is missing. A delivery that "
+                "names a tool call or a prompt is stored once however often it is sent; another one is not "
+                "stored again directly after itself.",
+                (),
+                json_body(
+                    record(
+                        {
+                            "session_id": text(
+                                "Claude Code's own id of the session.", pattern="^[A-Za-z0-9._:@-]{1,150}$"
+                            ),
+                            "hook_event_name": text("Which hook this is.", minLength=1),
+                        },
+                        additionalProperties=True,
+                    ),
+                    "What Claude Code gives its hooks, unchanged.",
+                ),
+                (
+                    "invalid_request",
+                    "invalid_event",
+                    "session_archived",
+                    "session_too_large",
+                    "stream_closed",
+                    "quota_exceeded",
+                    "bucket_failed",
+                    "bucket_denied",
+                    "object_damaged",
+                    "object_exists",
+                    "object_not_found",
+                    *READING,
+                    *WRITING,
+                ),
+                "writer",
+                (Call("A prompt", body=_EXAMPLE),),
+            ),
+        ),
+        face="native",
+    )

@@ -1,0 +1,1 @@
+"""Claude Code: the session files under ``~/.claude/projects``."""

@@ -1,0 +1,128 @@
+"""The records of a Claude Code session file, one after another, as events.
+
+What becomes of a record depends on those before it, never on those behind: a file that has grown gives the
+same events and some more.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from durable_sessions.importers.claude_code import assistant, others, user
+from durable_sessions.importers.claude_code.context import TOOL, Context, Now, flush_boundary
+from durable_sessions.importers.claude_code.thread import Thread
+from durable_sessions.importers.claude_code.tree import Tree
+from durable_sessions.importers.events import About, Event, Maker, instant, text
+from durable_sessions.importers.lines import Record
+from durable_sessions.importers.tally import Tally
+
+_Handler = Callable[[Context, Tree, Now], list[Event]]
+_HANDLERS: dict[str, _Handler] = {
+    "user": user.user,
+    "assistant": assistant.assistant,
+    "system": others.system,
+    "attachment": others.attachment,
+    "progress": others.progress,
+    "saved_hook_context": others.saved_context,
+    "custom-title": others.title,
+    "ai-title": others.title,
+    "summary": others.title,
+    "cost-state": others.cost,
+}
+
+
+class ClaudeCodeParser:
+    """Makes events of the records of one file: a session, or a subagent if ``agent`` names one."""
+
+    def __init__(
+        self,
+        session: str,
+        file: str,
+        *,
+        agent: str | None = None,
+        agent_meta: Mapping[str, Any] | None = None,
+        agents_by_call: Mapping[str, str] | None = None,
+    ) -> None:
+        self._context = Context(Maker(TOOL, "", file))
+        self._tree = Tree(self._context, session, agent, agent_meta or {}, agents_by_call or {})
+
+    @property
+    def about(self) -> About:
+        """What was read of the session itself."""
+        return self._context.about
+
+    @about.setter
+    def about(self, about: About) -> None:
+        self._context.about = about
+
+    @property
+    def tally(self) -> Tally:
+        """What became of the records."""
+        return self._context.tally
+
+    @tally.setter
+    def tally(self, tally: Tally) -> None:
+        self._context.tally = tally
+
+    def feed(self, record: Record) -> list[Event]:
+        """Return the events of the next record."""
+        self.tally.records += 1
+        value = record.value
+        if not isinstance(value, dict):
+            return [self._damaged(record)]
+        if isinstance(version := value.get("version"), str):
+            self._context.make.version = version
+        key = self._tree.key(record)
+        if key is None:
+            self.tally.merged["repeated record"] += 1
+            return []
+        self._note(value)
+        at = instant(value.get("timestamp"))
+        events = self._events(Now(value, key, record.line, at, self._tree.main))
+        if record.repaired is not None and events:
+            events[0]["source_text"] = record.repaired
+            self.tally.notes["lone surrogates replaced, the source text is kept"] += 1
+        return events
+
+    def finish(self, *, settled: bool) -> list[Event]:
+        """Return what was waiting for a next record that does not come for now."""
+        events: list[Event] = []
+        for thread in self._threads():
+            if settled:
+                events += flush_boundary(thread)
+            if thread.request is not None and (settled or thread.request.is_complete):
+                events += thread.close_request(self._context.make)
+        return events
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a summary may still follow a compaction, or more of an answer its beginning."""
+        return any(thread.boundary or thread.request for thread in self._threads())
+
+    def _threads(self) -> list[Thread]:
+        return [self._tree.main, *self._tree.sidechains.values()]
+
+    def _events(self, now: Now) -> list[Event]:
+        kind = text(now.value.get("type"))
+        handler = _HANDLERS.get(kind)
+        speaks = kind in ("user", "assistant")
+        if handler is None or (speaks and not isinstance(now.value.get("message"), dict)):
+            return [self._context.keep(now, kind or "no type")]
+        return handler(self._context, self._tree, now)
+
+    def _note(self, value: dict[str, Any]) -> None:
+        note = self.about.note
+        note(cwd=value.get("cwd"), git_branch=value.get("gitBranch"), source_version=value.get("version"))
+        note(entrypoint=value.get("entrypoint"))
+
+    def _damaged(self, record: Record) -> Event:
+        reason = record.damage or "not an object"
+        self.tally.kept[reason] += 1
+        detail = record.remains() if record.damage else {"source_record": record.value}
+        return self._context.make.make(
+            "import.record",
+            self._tree.place_of(record),
+            line=record.line,
+            thread=self._tree.main.id,
+            damage=reason,
+            **detail,
+        )

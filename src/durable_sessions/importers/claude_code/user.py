@@ -1,0 +1,154 @@
+"""User records: what somebody typed, what tools returned, and what the program put between."""
+
+from typing import Any
+
+from durable_sessions.importers.claude_code import wording
+from durable_sessions.importers.claude_code.context import Context, Now, add_detail, flush_boundary
+from durable_sessions.importers.claude_code.thread import Call
+from durable_sessions.importers.claude_code.tree import Tree
+from durable_sessions.importers.events import Event, blocks, members, plain_text, text, without
+
+_DECISIONS = {"accept": "allow", "allow": "allow", "reject": "deny", "deny": "deny"}
+_Numbered = list[tuple[int, dict[str, Any]]]
+
+
+def user(context: Context, tree: Tree, now: Now) -> list[Event]:
+    """Return the events of a user record."""
+    events = tree.enter(now)
+    if now.value.get("isCompactSummary") is True:
+        return [*events, _summary(context, now)]
+    events += flush_boundary(now.thread)
+    content = list(enumerate(blocks(now.message.get("content"))))
+    results = [(number, block) for number, block in content if block.get("type") == "tool_result"]
+    others = [(number, block) for number, block in content if block.get("type") != "tool_result"]
+    made: list[Event] = []
+    if results:
+        made += now.thread.close_request(context.make)
+    for number, block in results:
+        made += _tool_result(context, tree, now, number, block)
+    if others or not results:
+        made += _said(context, now, others)
+    add_detail(made, now)
+    return events + made
+
+
+def _summary(context: Context, now: Now) -> Event:
+    """Return the compaction that a summary is about, with the summary in it."""
+    words = plain_text(now.message.get("content"))
+    event, now.thread.boundary = now.thread.boundary, None
+    if event is None:
+        detail = without(now.value, "message")
+        return context.event("agent.thread_context_compacted", now, summary=words, source_detail=detail)
+    event["id"] = context.make.id(event["source"]["record_id"], "summary")
+    event["summary"] = words
+    event["summary_record"] = without(now.value, "message")
+    context.tally.merged["summary into its compaction"] += 1
+    return event
+
+
+def _tool_result(context: Context, tree: Tree, now: Now, number: int, block: dict[str, Any]) -> list[Event]:
+    call_id = text(block.get("tool_use_id")) or text(now.value.get("sourceToolUseID"))
+    call = now.thread.calls.get(call_id)
+    content = blocks(block.get("content"))
+    events: list[Event] = []
+    refused = now.value.get("toolDenialKind") == "user-rejected"
+    if refused or plain_text(content).startswith(wording.REFUSED):
+        named = call.event_id if call else call_id
+        events.append(
+            context.event(
+                "user.tool_confirmation",
+                now,
+                f"{number} deny",
+                call_id=call_id,
+                tool_use_id=named,
+                result="deny",
+            )
+        )
+    result = context.event(
+        "agent.mcp_tool_result" if call and call.is_mcp else "agent.tool_result",
+        now,
+        str(number),
+        call_id=call_id,
+        **_link(call, call_id),
+        name=call.name if call else None,
+        content=content,
+        is_error=block.get("is_error") is True,
+        evaluated_permission=_permission(now.value.get("permissionDecision")),
+        orphan=None if call else True,
+        supersedes=call.result_id if call else None,
+        source_block=without(block, "type", "tool_use_id", "content", "is_error") or None,
+    )
+    events.append(result)
+    if call is None:
+        context.tally.notes["results without a call"] += 1
+    elif call.result_id is None:
+        call.result_id = result["id"]
+    agent = text(members(now.value.get("toolUseResult")).get("agentId"))
+    return events + (tree.sent_to(now, call_id, agent) if agent else [])
+
+
+def _link(call: Call | None, call_id: str) -> dict[str, Any]:
+    """Return the member that names the call of a result: its event, or what its maker called it."""
+    if call is None:
+        return {"tool_use_id": call_id}
+    return {"mcp_tool_use_id" if call.is_mcp else "tool_use_id": call.event_id}
+
+
+def _permission(decision: object) -> str | None:
+    return _DECISIONS.get(text(members(decision).get("decision")))
+
+
+def _said(context: Context, now: Now, numbered: _Numbered) -> list[Event]:
+    content = [block for _, block in numbered]
+    if now.value.get("isMeta") is True:
+        return [context.event("system.message", now, "said", injected=True, meta=True, content=content)]
+    injected: list[Event] = []
+    own: list[dict[str, Any]] = []
+    for number, block in numbered:
+        if wording.is_injected(text(block.get("text"))):
+            injected.append(context.event("system.message", now, str(number), injected=True, content=[block]))
+        else:
+            own.append(block)
+    if not own and injected:
+        return injected
+    closed = now.thread.close_request(context.make)
+    return [*closed, _own_words(context, now, plain_text(content), own), *injected]
+
+
+def _own_words(context: Context, now: Now, words: str, content: list[dict[str, Any]]) -> Event:
+    """Return what the words are: a report of a task, an interrupt, a command, its output, or a message."""
+    if wording.is_notification(now.value, words):
+        return notification(context, now, words, content, "said")
+    if words.startswith(wording.INTERRUPTED):
+        return context.event("user.interrupt", now, "said", content=content)
+    if wording.is_command_output(words):
+        context.tally.kept["command output"] += 1
+        command = now.thread.last_command
+        return context.event(
+            "import.record", now, "said", kind="command_output", command_event_id=command, content=content
+        )
+    if wording.is_command(words):
+        event = context.event("user.message", now, "said", command=True, content=content)
+        now.thread.last_command = event["id"]
+        return event
+    if now.thread.id is not None:
+        return context.event(
+            "agent.thread_message_received", now, "said", from_agent_name="main", content=content
+        )
+    context.about.suggest(words)
+    return context.event("user.message", now, "said", content=content)
+
+
+def notification(
+    context: Context, now: Now, words: str, content: list[Event], block: str = "", **more: Any
+) -> Event:
+    """Return the report of a task that ran in the background."""
+    return context.event(
+        "agent.thread_message_received",
+        now,
+        block,
+        from_session_thread_id=wording.task_id(words),
+        notification=True,
+        content=content,
+        **more,
+    )

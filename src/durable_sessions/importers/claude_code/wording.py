@@ -1,0 +1,41 @@
+"""What Claude Code writes into user records that no user has typed, and how to tell."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from durable_sessions.importers.events import members, text
+
+INTERRUPTED = "[Request interrupted by user"
+REFUSED = "The user doesn't want to proceed with this tool use"
+_INJECTED = ("<system-reminder>", "<ide_", "<user-prompt-submit-hook>", "<session-start-hook>")
+_COMMANDS = ("<command-name>", "<command-message>", "<bash-input>")
+_OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
+_TASK_ID = re.compile(r"<task-id>([^<]{1,200})</task-id>")
+
+
+def is_injected(words: str) -> bool:
+    """Say whether the program has put these words beside the user's."""
+    return words.lstrip().startswith(_INJECTED)
+
+
+def is_command(words: str) -> bool:
+    """Say whether a slash command or a shell command was typed."""
+    return words.lstrip().startswith(_COMMANDS)
+
+
+def is_command_output(words: str) -> bool:
+    """Say whether this is what a command printed."""
+    return words.lstrip().startswith(_OUTPUTS)
+
+
+def is_notification(record: Mapping[str, Any], words: str) -> bool:
+    """Say whether a task in the background reports here."""
+    kind = text(members(record.get("origin")).get("kind"))
+    return kind == "task-notification" or words.lstrip().startswith("<task-notification>")
+
+
+def task_id(words: str) -> str | None:
+    """Return the task that a notification is about."""
+    found = _TASK_ID.search(words)
+    return found.group(1) if found else None

@@ -1,0 +1,1 @@
+"""Codex: the rollout files under ``~/.codex/sessions``, of every generation."""

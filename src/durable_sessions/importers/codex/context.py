@@ -1,0 +1,60 @@
+"""What the parts of the parser share: the maker of events, the record at hand, where the rollout stands."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from durable_sessions.importers.events import About, Event, Maker
+from durable_sessions.importers.lines import Record
+from durable_sessions.importers.tally import Tally
+
+TOOL = "codex"
+
+
+@dataclass(slots=True)
+class Now:
+    """The record at hand: what it says, its name, and when it was."""
+
+    record: Record
+    value: dict[str, Any]
+    payload: dict[str, Any]
+    key: str
+    at: str | None
+
+
+@dataclass(slots=True)
+class Context:
+    """Makes events of the record at hand, and counts what becomes of it."""
+
+    make: Maker
+    about: About
+    thread: str | None
+    tally: Tally = field(default_factory=Tally)
+    branch: int = 0
+    is_paginated: bool = False
+    request_since: str | None = None
+
+    def event(self, kind: str, now: Now, block: str = "", /, **more: Any) -> Event:
+        """Return an event of the record."""
+        return self.named(now.key, kind, now, block, **more)
+
+    def named(self, key: str, kind: str, now: Now, block: str = "", /, **more: Any) -> Event:
+        """Return an event of the record that has another name than the record itself."""
+        more.setdefault("at", now.at)
+        return self.make.make(
+            kind, key, block, line=now.record.line, thread=self.thread, branch=self.branch, **more
+        )
+
+    def keep(self, now: Now, reason: str, **more: Any) -> list[Event]:
+        """Return the record itself, because it has no event of its own."""
+        self.tally.kept[reason] += 1
+        return [self.event("import.record", now, **more, source_record=now.value)]
+
+    def merge(self, reason: str) -> list[Event]:
+        """Return nothing: what the record says was told before."""
+        self.tally.merged[reason] += 1
+        return []
+
+    def skip(self, reason: str) -> list[Event]:
+        """Return nothing: there is nothing in the record."""
+        self.tally.skipped[reason] += 1
+        return []

@@ -1,0 +1,25 @@
+"""The same words as a response item, as an event and as a turn's item: they are one event."""
+
+from hashlib import blake2b
+
+
+class Echoes:
+    """Says which words are new: those that a channel has said more often than any other one so far."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, bytes], int] = {}
+        self._told: dict[bytes, int] = {}
+
+    def is_new(self, channel: str, words: str) -> bool:
+        """Count words of a channel, and say whether they were not told before."""
+        digest = blake2b(words.strip().encode(errors="surrogatepass"), digest_size=8).digest()
+        said = self._said[channel, digest] = self._said.get((channel, digest), 0) + 1
+        if said <= self._told.get(digest, 0):
+            return False
+        self._told[digest] = said
+        return True
+
+    def forget(self) -> None:
+        """Begin a new turn."""
+        self._said.clear()
+        self._told.clear()

@@ -1,0 +1,73 @@
+"""What Codex tools returned: the text itself, and the exit code that every generation writes differently."""
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from durable_sessions.importers.events import Event, blocks, media_block, members, text, text_block
+
+_EXIT_LINE = re.compile(r"(?:^|\n)(?:Exit code:|Process exited with code) (-?\d{1,10})(?:\n|$)")
+_OUTPUT_LINE = re.compile(r"(?:^|\n)Output:\n")
+_HEAD_CHARACTERS_MAX = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tool's output: its blocks, and the exit code if it tells one."""
+
+    content: list[Event]
+    exit_code: int | None
+    wrapped: bool
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it says that the tool has failed."""
+        return self.exit_code not in (None, 0)
+
+
+def read_output(output: object) -> Output:
+    """Return what a tool has returned, without the frame that the program put around it for the model."""
+    if isinstance(output, dict):
+        inner = output.get("content", output.get("output"))
+        found = read_output(inner) if isinstance(inner, str | list) else Output(blocks(output), None, False)
+        failed = output.get("success") is False and found.exit_code is None
+        return Output(found.content, 1 if failed else found.exit_code, True)
+    if isinstance(output, list):
+        shown = content(output)
+        words = "\n".join(text(block.get("text")) for block in shown)
+        return Output(shown, _exit_code(words), False)
+    if not isinstance(output, str):
+        return Output([] if output is None else blocks([output]), None, False)
+    if output.startswith("{"):
+        try:
+            frame = members(msgspec.json.decode(output.encode(errors="replace")))
+        except msgspec.MsgspecError:
+            frame = {}
+        code = members(frame.get("metadata")).get("exit_code")
+        if isinstance(frame.get("output"), str) and isinstance(code, int):
+            return Output(blocks(frame["output"]), code, True)
+        return Output(blocks(output), None, False)
+    code = _exit_code(output)
+    if code is not None and (start := _OUTPUT_LINE.search(output[:_HEAD_CHARACTERS_MAX])):
+        return Output(blocks(output[start.end() :]), code, True)
+    return Output(blocks(output), code, False)
+
+
+def _exit_code(words: str) -> int | None:
+    found = _EXIT_LINE.search(words[:_HEAD_CHARACTERS_MAX])
+    return int(found.group(1)) if found else None
+
+
+def content(given: object) -> list[Event]:
+    """Return the content of a response item as blocks of text, images and whatever else there is."""
+    made: list[Event] = []
+    for block in blocks(given):
+        kind = block.get("type")
+        if kind in ("input_text", "output_text", "text", "Text", "summary_text", "reasoning_text"):
+            made.append(text_block(text(block.get("text"))))
+        elif kind == "input_image" and isinstance(block.get("image_url"), str):
+            made.append(media_block(block["image_url"]))
+        else:
+            made.append(block)
+    return made

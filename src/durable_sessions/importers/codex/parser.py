@@ -1,0 +1,205 @@
+"""The records of a Codex rollout, of every generation, as events.
+
+What becomes of a record depends on those before it, and on none behind it but the very next: a file that has
+grown gives the same events and some more.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from durable_sessions.importers.codex.calls import CALLS, OUTPUTS, Calls
+from durable_sessions.importers.codex.context import TOOL, Context, Now
+from durable_sessions.importers.codex.tokens import Tokens
+from durable_sessions.importers.codex.turns import Turns
+from durable_sessions.importers.codex.words import Words
+from durable_sessions.importers.events import About, Event, Maker, first_text, instant, members, text
+from durable_sessions.importers.lines import Record
+from durable_sessions.importers.tally import Tally
+
+
+class CodexParser:
+    """Makes events of the records of one rollout; those of a subagent belong to its thread."""
+
+    def __init__(
+        self,
+        thread: str,
+        file: str,
+        *,
+        is_subagent: bool = False,
+        parent_turns: Collection[str] = (),
+        title: str | None = None,
+    ) -> None:
+        about = About(title=title, metadata={"tool": TOOL})
+        self._context = Context(Maker(TOOL, thread, file), about, thread if is_subagent else None)
+        self._words = Words(self._context)
+        self._calls = Calls(self._context, self._words)
+        self._turns = Turns(self._context, self._words)
+        self._tokens = Tokens(self._context, self._words)
+        self._parent_turns = frozenset(parent_turns)
+        self._is_copy = False
+        self._number = 0
+        self._keys: set[str] = set()
+        self._happened = self._handlers()
+
+    def _handlers(self) -> dict[str, Callable[[Now], list[Event]]]:
+        words, turns = self._words, self._turns
+        return {
+            "user_message": words.user_message,
+            "agent_message": words.agent_message,
+            "agent_reasoning": words.agent_reasoning,
+            "agent_reasoning_raw_content": words.agent_reasoning,
+            "item_completed": self._item_completed,
+            "token_count": self._tokens.count,
+            "task_started": turns.started,
+            "turn_started": turns.started,
+            "task_complete": turns.completed,
+            "turn_complete": turns.completed,
+            "turn_aborted": turns.aborted,
+            "error": turns.error,
+            "thread_rolled_back": turns.rolled_back,
+            "thread_name_updated": turns.settings,
+            "thread_settings_applied": turns.settings,
+            "sub_agent_activity": self._calls.activity,
+        }
+
+    @property
+    def turn(self) -> str | None:
+        """The turn that was begun last."""
+        return self._turns.current
+
+    @property
+    def about(self) -> About:
+        """What was read of the session itself."""
+        return self._context.about
+
+    @about.setter
+    def about(self, about: About) -> None:
+        self._context.about = about
+
+    @property
+    def tally(self) -> Tally:
+        """What became of the records."""
+        return self._context.tally
+
+    @tally.setter
+    def tally(self, tally: Tally) -> None:
+        self._context.tally = tally
+
+    def feed(self, record: Record) -> list[Event]:
+        """Return the events of the next record."""
+        self.tally.records += 1
+        self._number += 1
+        value = record.value
+        if not isinstance(value, dict):
+            return [*self._words.flush(), self._damaged(record)]
+        now = self._now(record, value)
+        if self._was_copied(now):
+            self._tokens.follow(now.payload)
+            return self._context.merge("copied from the session that this is a fork of")
+        is_first_of_subagent = self._number == 1 and self._context.thread is not None
+        events = [self._turns.thread_created(now)] if is_first_of_subagent else []
+        events += self._record(now)
+        if record.repaired is not None and events:
+            events[0]["source_text"] = record.repaired
+            self.tally.notes["lone surrogates replaced, the source text is kept"] += 1
+        return events
+
+    def finish(self, *, settled: bool) -> list[Event]:
+        """Return what was waiting for a next record that does not come for now."""
+        return self._words.flush() + self._words.flush_thoughts() if settled else []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether words may still be told again, or better."""
+        return self._words.are_waiting
+
+    def _now(self, record: Record, value: dict[str, Any]) -> Now:
+        """Return the record at hand; it is called by its own id where that is one, else by its place."""
+        payload = members(value.get("payload")) if "payload" in value else value
+        name = first_text((payload.get("call_id"), payload.get("response_id"), payload.get("id")))
+        kind = text(payload.get("type")) or text(value.get("type"))
+        key = f"{kind} {name}" if name and kind else record.place
+        if key in self._keys or kind in ("session_meta", "turn_context"):
+            key = f"{kind} {record.place}"
+        elif name and kind:
+            self._keys.add(key)
+        at = instant(value.get("timestamp")) if "payload" in value else None
+        return Now(record, value, payload, key, at)
+
+    def _was_copied(self, now: Now) -> bool:
+        """Say whether a record is the parent's: behind its own head a fork has a copy of its parent."""
+        if self._number == 2 and self._parent_turns and now.value.get("type") == "session_meta":
+            self._is_copy = True
+        starts = now.payload.get("type") in ("task_started", "turn_started")
+        if starts and text(now.payload.get("turn_id")) not in self._parent_turns:
+            self._is_copy = False
+        return self._is_copy
+
+    def _damaged(self, record: Record) -> Event:
+        reason = record.damage or "not an object"
+        self.tally.kept[reason] += 1
+        detail = record.remains() if record.damage else {"source_record": record.value}
+        context = self._context
+        return context.make.make(
+            "import.record", record.place, line=record.line, thread=context.thread, damage=reason, **detail
+        )
+
+    def _record(self, now: Now) -> list[Event]:
+        kind = text(now.value.get("type"))
+        if kind == "compacted":
+            return self._turns.compacted(now)
+        events = self._words.flush_answer()
+        if "payload" not in now.value:
+            return events + self._bare(now)
+        if kind == "response_item":
+            return events + self._item(now)
+        if kind == "event_msg":
+            return events + self._event(now)
+        if kind == "session_meta":
+            return events + self._turns.session_meta(now)
+        if kind == "turn_context":
+            return events + self._turns.turn_context(now)
+        if kind == "token_usage_record":
+            return events + self._tokens.record(now)
+        if kind == "world_state":
+            shown = self._context.event(
+                "system.message", now, injected=True, content=[], source_record=now.value
+            )
+            return [*events, shown]
+        return events + self._context.keep(now, kind or "no type")
+
+    def _bare(self, now: Now) -> list[Event]:
+        """Take a record of the generation that had no envelopes."""
+        if "record_type" in now.value:
+            if len(now.value) > 1:
+                return self._context.keep(now, "state")
+            return self._context.skip("state marker without content")
+        if "type" not in now.value and "id" in now.value:
+            return self._turns.session_meta(now)
+        return self._item(now)
+
+    def _item(self, now: Now) -> list[Event]:
+        kind = text(now.payload.get("type"))
+        if kind == "message":
+            return self._words.message(now)
+        if kind == "reasoning":
+            return self._words.reasoning(now)
+        if kind == "agent_message":
+            return self._words.from_agent(now)
+        if kind in CALLS:
+            return self._calls.call(now, kind)
+        if kind in OUTPUTS:
+            return self._calls.output(now)
+        return self._context.keep(now, f"response item {kind}".strip())
+
+    def _event(self, now: Now) -> list[Event]:
+        kind = text(now.payload.get("type"))
+        if handler := self._happened.get(kind):
+            return handler(now)
+        call = self._calls.event_of(now.payload.get("call_id"))
+        return self._context.keep(now, f"event {kind}".strip(), tool_use_id=call)
+
+    def _item_completed(self, now: Now) -> list[Event]:
+        item = members(now.payload.get("item"))
+        told = self._words.turn_item(now, item)
+        return self._calls.turn_item(now, item) if told is None else told

@@ -1,0 +1,274 @@
+"""What was said. The same words come as response item, event and turn item in any order: one event."""
+
+from typing import Any
+
+from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.echoes import Echoes
+from durable_sessions.importers.codex.outputs import content
+from durable_sessions.importers.events import (
+    Event,
+    blocks,
+    items,
+    media_block,
+    plain_text,
+    text,
+    text_block,
+    without,
+)
+
+_INJECTED = (
+    "<environment_context>",
+    "<ENVIRONMENT_CONTEXT>",
+    "<user_instructions>",
+    "<INSTRUCTIONS>",
+    "# AGENTS.md instructions",
+    "<permissions instructions>",
+    "<turn_aborted>",
+    "<skills_instructions>",
+    "<skill>",
+    "<collaboration_mode>",
+    "<personality_spec>",
+    "<model_switch>",
+    "<apps_instructions>",
+    "<plugins_instructions>",
+    "<user_shell_command>",
+    "<user_action>",
+    "<recommended_plugins>",
+)
+_IDE_REQUEST = "## My request for Codex:"
+_NOTIFICATION = "<subagent_notification>"
+_BLANK = "blank text"
+_PROMPT_TWICE = "prompt as response item and as event"
+_ANSWER_TWICE = "answer as response item and as event"
+
+
+class Words:
+    """Makes events of messages and reasoning; what may be told again in the next records waits for them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._echoes = Echoes()
+        self._prompt: tuple[Now, list[Event]] | None = None
+        self._prompts_told = 0
+        self._answer: Event | None = None
+        self._early: tuple[str, Event] | None = None
+        self._thoughts: dict[str, Now] = {}
+
+    # What waits -------------------------------------------------------------------------
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether there is anything that waits."""
+        return bool(self._prompt or self._answer or self._early or self._thoughts)
+
+    def flush(self) -> list[Event]:
+        """Return everything that waits: nothing more belongs to it."""
+        return self.flush_prompt() + self.flush_early() + self.flush_answer()
+
+    def end_turn(self) -> list[Event]:
+        """Return what waits at the end of a turn."""
+        return self.flush_prompt() + self.flush_early() + self.flush_thoughts()
+
+    def flush_prompt(self) -> list[Event]:
+        """Return a prompt that only a response item has told: the model has begun to answer."""
+        self._prompts_told = 0
+        held, self._prompt = self._prompt, None
+        return [] if held is None else self._prompted(*held)
+
+    def flush_early(self) -> list[Event]:
+        """Return an answer that only an event has told: its response item would have come by now."""
+        held, self._early = self._early, None
+        return [] if held is None else [held[1]]
+
+    def flush_answer(self) -> list[Event]:
+        """Return an answer that is no summary, because no compaction followed."""
+        return [] if (held := self.take_answer()) is None else [held]
+
+    def take_answer(self) -> Event | None:
+        """Return the answer that may be a summary, which then does not wait any more."""
+        held, self._answer = self._answer, None
+        return held
+
+    def flush_thoughts(self) -> list[Event]:
+        """Return reasoning that only events have told."""
+        held, self._thoughts = self._thoughts, {}
+        return [
+            self._context.event("agent.thinking", now, content=[text_block(words)])
+            for words, now in held.items()
+        ]
+
+    # Response items ---------------------------------------------------------------------
+
+    def message(self, now: Now) -> list[Event]:
+        """Take a message that went to the model or came from it."""
+        context, payload = self._context, now.payload
+        role, said = text(payload.get("role")), content(payload.get("content"))
+        words = plain_text(said)
+        rest = without(now.value, "payload", "timestamp") if "payload" in now.value else {}
+        detail = {**rest, "payload": without(payload, "content")}
+        if role == "assistant":
+            return self.flush_prompt() + self._answered(now, words, said, detail)
+        if role == "user" and words.lstrip().startswith(_NOTIFICATION):
+            kind = "agent.thread_message_received"
+            return [context.event(kind, now, notification=True, content=said, source_detail=detail)]
+        if role != "user" or words.lstrip().startswith(_INJECTED):
+            return [
+                context.event(
+                    "system.message", now, injected=True, role=role, content=said, source_detail=detail
+                )
+            ]
+        if self._prompts_told:
+            self._prompts_told -= 1
+            return context.merge(_PROMPT_TWICE)
+        events = self.flush_prompt()
+        self._prompt = (now, said)
+        return events if "payload" in now.value else events + self.flush_prompt()
+
+    def _answered(self, now: Now, words: str, said: list[Event], detail: dict[str, Any]) -> list[Event]:
+        context, early = self._context, self._early
+        if not words.strip() and all(block.get("type") == "text" for block in said):
+            return context.skip(_BLANK)
+        if not self._echoes.is_new("item", words):
+            context.merge(_ANSWER_TWICE)
+            if early is None or early[0] != words:
+                return []
+            self._early = None  # the event came early: the item is where it belongs
+        phase = text(now.payload.get("phase")) or None
+        event = context.event("agent.message", now, content=said, phase=phase, source_detail=detail)
+        if not context.is_paginated:
+            return [event]
+        self._answer = event
+        return []
+
+    def reasoning(self, now: Now) -> list[Event]:
+        """Take a reasoning item, which alone has the encrypted part."""
+        events, payload = self.flush_prompt(), now.payload
+        shown = content(payload.get("summary")) + content(payload.get("content"))
+        for block in shown:
+            if self._thoughts.pop(text(block.get("text")), None) is not None:
+                self._context.merge("reasoning as response item and as event")
+        return [
+            *events,
+            self._context.event(
+                "agent.thinking",
+                now,
+                content=[block for block in shown if text(block.get("text"))],
+                encrypted=True if payload.get("encrypted_content") else None,
+                data=payload.get("encrypted_content"),
+                source_detail=without(payload, "summary", "content", "encrypted_content"),
+            ),
+        ]
+
+    def from_agent(self, now: Now) -> list[Event]:
+        """Take a message that one agent has sent to another."""
+        payload = now.payload
+        return [
+            *self.flush_prompt(),
+            self._context.event(
+                "agent.thread_message_received",
+                now,
+                inter_agent=True,
+                from_agent_name=payload.get("author"),
+                to_agent_name=payload.get("recipient"),
+                content=content(payload.get("content")),
+                source_detail=without(payload, "content"),
+            ),
+        ]
+
+    # Events -----------------------------------------------------------------------------
+
+    def user_message(self, now: Now) -> list[Event]:
+        """Take a prompt as the event tells it."""
+        if self._context.is_paginated:
+            return self._context.merge("prompt as event and as turn item")
+        payload = now.payload
+        said = blocks(payload.get("message"))
+        said += [media_block(one) for one in items(payload.get("images")) if isinstance(one, str)]
+        local = [one for one in items(payload.get("local_images")) if isinstance(one, str)]
+        detail = without(payload, "message", "images")
+        return self._prompted_twice(now, said, local_images=local or None, source_detail=detail)
+
+    def _prompted_twice(self, now: Now, said: list[Event], **more: Any) -> list[Event]:
+        if self._prompt is not None:
+            self._prompt = None
+            self._context.merge(_PROMPT_TWICE)
+        else:
+            self._prompts_told += 1
+        return self._prompted(now, said, **more)
+
+    def _prompted(self, now: Now, said: list[Event], **more: Any) -> list[Event]:
+        self._echoes.forget()
+        events, context = self.flush_early() + self.flush_thoughts(), self._context
+        if context.thread is not None:
+            return [*events, context.event("agent.thread_message_received", now, content=said, **more)]
+        context.about.suggest(plain_text(said).rpartition(_IDE_REQUEST)[2])
+        return [*events, context.event("user.message", now, content=said, **more)]
+
+    def agent_message(self, now: Now) -> list[Event]:
+        """Take an answer as the event tells it; some versions write it before the items that precede it."""
+        words = text(now.payload.get("message"))
+        if not words.strip():
+            return self._context.skip(_BLANK)
+        events = self.flush_prompt() + self.flush_early()
+        if not self._echoes.is_new("event", words):
+            return events + self._context.merge(_ANSWER_TWICE)
+        event = self._context.event(
+            "agent.message",
+            now,
+            content=[text_block(words)],
+            phase=text(now.payload.get("phase")) or None,
+            source_detail=without(now.payload, "message"),
+        )
+        self._early = (words, event)
+        return events
+
+    def agent_reasoning(self, now: Now) -> list[Event]:
+        """Take reasoning as the event tells it, in case that no item does."""
+        return self._think(now, [now.payload.get("text")])
+
+    def _think(self, now: Now, several: list[Any]) -> list[Event]:
+        events = self.flush_prompt()
+        self._thoughts |= {words: now for words in several if isinstance(words, str) and words}
+        return events
+
+    def last_words(self, now: Now) -> list[Event]:
+        """Return the last answer of a turn if nothing else has told it."""
+        last = text(now.payload.get("last_agent_message"))
+        if not last.strip() or not self._echoes.is_new("last", last):
+            return []
+        return [self._context.event("agent.message", now, "last", content=[text_block(last)])]
+
+    # Turn items -------------------------------------------------------------------------
+
+    def turn_item(self, now: Now, item: dict[str, Any]) -> list[Event] | None:
+        """Take a turn's item if it is words; None if it is something else."""
+        kind, said = item.get("type"), content(item.get("content"))
+        if kind == "UserMessage":
+            if not self._context.is_paginated:
+                return self._context.merge("prompt as event and as turn item")
+            said = [
+                media_block(text(block.get("url") or block.get("image_url")))
+                if block.get("type") == "image"
+                else block
+                for block in said
+            ]
+            return self._prompted_twice(now, said, source_detail=without(now.payload, "item"))
+        if kind == "AgentMessage":
+            return self._agent_item(now, item, said)
+        if kind == "Reasoning":
+            return self._think(now, items(item.get("summary_text")) or items(item.get("raw_content")))
+        return None
+
+    def _agent_item(self, now: Now, item: dict[str, Any], said: list[Event]) -> list[Event]:
+        words = plain_text(said)
+        if not words.strip():
+            return self._context.skip(_BLANK)
+        events = self.flush_prompt()
+        if not self._echoes.is_new("turn item", words):
+            return events + self._context.merge("answer as response item and as turn item")
+        detail = {**without(now.payload, "item"), "item": without(item, "content")}
+        phase = text(item.get("phase")) or None
+        return [
+            *events,
+            self._context.event("agent.message", now, content=said, phase=phase, source_detail=detail),
+        ]

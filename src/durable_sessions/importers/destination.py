@@ -1,0 +1,189 @@
+"""Where imported events go: a server, or memory for tests and dry runs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+
+from durable_sessions.client import Client
+from durable_sessions.client.errors import ApiError, NotFoundError
+from durable_sessions.client.offsets import position
+from durable_sessions.importers import exported
+from durable_sessions.importers.events import Event
+from durable_sessions.importers.sources import Fork
+
+
+class Destination(Protocol):
+    """Takes events; an event whose id it has already is not stored again."""
+
+    def sessions_of(self, tool: str) -> Collection[str]:
+        """Return the sessions of a tool that are there."""
+        ...
+
+    def describe(
+        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+    ) -> bool:
+        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
+        ...
+
+    def append(self, session: str, events: Sequence[bytes]) -> int:
+        """Store events, each of them JSON, and return how many are new; durable when this returns."""
+        ...
+
+    def put_artifact(self, data: bytes, media_type: str) -> str:
+        """Store bytes and return their SHA-256."""
+        ...
+
+
+class ServerDestination:
+    """A server, spoken to through the client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ends: dict[str, int] = {}
+        self._said: dict[str, tuple[str | None, dict[str, str]]] = {}
+
+    def sessions_of(self, tool: str) -> Collection[str]:
+        """Return the sessions of a tool that are there."""
+        metadata = None if tool == exported.TOOL else {"tool": tool}
+        listed = self._client.sessions.list(metadata=metadata, include_archived=True)
+        return {info.id for info in listed}
+
+    def describe(
+        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+    ) -> bool:
+        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
+        said = (title, dict(metadata))
+        if self._said.get(session) == said:
+            return True
+        handle = self._client.session(session)
+        complete = True
+        try:
+            info = handle.info()
+        except NotFoundError:
+            complete = self._create(session, title, metadata, origin)
+            info = handle.info()
+        changed = {name: value for name, value in metadata.items() if info.metadata.get(name) != value}
+        if changed or (title is not None and title != info.title):
+            info = handle.update(title=title if title is not None else info.title, metadata=changed)
+        self._ends[session] = position(info.next_offset)
+        self._said[session] = said
+        return complete
+
+    def _create(
+        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None
+    ) -> bool:
+        if origin is not None:
+            source = self._client.session(origin.session)
+            try:
+                at = None if origin.behind is None else source.event(origin.behind).next_offset
+                source.fork(session, at=at, title=title, metadata=dict(metadata))
+            except NotFoundError:
+                self._client.sessions.create(session, title=title, metadata=dict(metadata))
+                return False
+            return True
+        self._client.sessions.create(session, title=title, metadata=dict(metadata))
+        return True
+
+    def append(self, session: str, events: Sequence[bytes]) -> int:
+        """Store events, each of them JSON, and return how many are new; durable when this returns."""
+        before = self._ends.get(session, 0)
+        appended = self._client.session(session).append_body(b"[" + b",".join(events) + b"]")
+        after = self._ends[session] = position(appended.next_offset)
+        return max(0, after - before)
+
+    def put_artifact(self, data: bytes, media_type: str) -> str:
+        """Store bytes and return their SHA-256."""
+        try:
+            return self._client.artifacts.put(data, media_type).sha256
+        except ApiError as error:
+            if error.status != 400:
+                raise
+            return self._client.artifacts.put(data).sha256
+
+
+@dataclass(slots=True)
+class MemorySession:
+    """A session as a test sees it."""
+
+    title: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    events: dict[str, Event] = field(default_factory=dict)
+    origin: Fork | None = None
+
+
+@dataclass
+class MemoryDestination:
+    """Keeps everything in this process."""
+
+    sessions: dict[str, MemorySession] = field(default_factory=dict)
+    artifacts: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+
+    def sessions_of(self, tool: str) -> Collection[str]:
+        """Return the sessions of a tool that are there."""
+        return {
+            name for name, one in self.sessions.items() if one.metadata.get("tool", exported.TOOL) == tool
+        }
+
+    def describe(
+        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+    ) -> bool:
+        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
+        found = self.sessions.get(session)
+        complete = True
+        if found is None:
+            found = self.sessions[session] = MemorySession(origin=origin)
+            if origin is not None:
+                complete = origin.session in self.sessions
+                found.events |= _before(self.sessions.get(origin.session), origin.behind)
+        found.title = title if title is not None else found.title
+        found.metadata |= metadata
+        return complete
+
+    def append(self, session: str, events: Sequence[bytes]) -> int:
+        """Store events, each of them JSON, and return how many are new."""
+        stored = self.sessions[session].events
+        before = len(stored)
+        for data in events:
+            event: dict[str, Any] = msgspec.json.decode(data)
+            stored.setdefault(event["id"], event)
+        return len(stored) - before
+
+    def put_artifact(self, data: bytes, media_type: str) -> str:
+        """Store bytes and return their SHA-256."""
+        digest = sha256(data).hexdigest()
+        self.artifacts[digest] = (data, media_type)
+        return digest
+
+
+def _before(source: MemorySession | None, behind: str | None) -> dict[str, Event]:
+    shared: dict[str, Event] = {}
+    for name, event in (source.events if source else {}).items():
+        shared[name] = event
+        if name == behind:
+            break
+    return shared
+
+
+class DryRun:
+    """Takes everything and keeps nothing."""
+
+    def sessions_of(self, tool: str) -> Collection[str]:
+        """Return none."""
+        return ()
+
+    def describe(
+        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+    ) -> bool:
+        """Do nothing."""
+        return True
+
+    def append(self, session: str, events: Sequence[bytes]) -> int:
+        """Return how many events there are; which of them are new is not known."""
+        return len(events)
+
+    def put_artifact(self, data: bytes, media_type: str) -> str:
+        """Return the SHA-256 of bytes."""
+        return sha256(data).hexdigest()

@@ -1,0 +1,109 @@
+"""Sources that are whole documents: how they are found, opened within bounds, and become transcripts."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from durable_sessions.importers.events import About, Event, Maker, session_id
+from durable_sessions.importers.lines import LineReader, Record, parse_document
+from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
+from durable_sessions.importers.talk import Talk
+from durable_sessions.importers.tally import Tally
+
+DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
+
+Produce = Callable[[Talk], Iterator[Event]]
+
+
+def files(paths: Iterable[Path], *endings: str) -> Iterator[tuple[Path, Path]]:
+    """Yield the files that were named, and those in folders whose names end so, each with its root."""
+    for given in paths:
+        if given.is_dir():
+            for path in sorted(given.rglob("*")):
+                if path.is_file() and path.name.endswith(endings):
+                    yield path, given
+        elif given.is_file():
+            yield given, given.parent
+
+
+def found_in(
+    paths: Iterable[Path], look: Callable[[Path, Path], list[Transcript]], *endings: str
+) -> list[Transcript]:
+    """Return what ``look`` finds in files; one that was not named itself and cannot be read is another's."""
+    given = list(paths)
+    found: list[Transcript] = []
+    for path, root in files(given, *endings):
+        try:
+            found += look(path, root)
+        except SourceError:
+            if path in given:
+                raise
+    return found
+
+
+def relative(path: Path, root: Path) -> str:
+    """Return the name of a file below its root, as it is written everywhere."""
+    return os.path.relpath(path, root).replace(os.sep, "/")
+
+
+def load(path: Path) -> Any:
+    """Return the JSON document in a file; SourceError if it is too large or none."""
+    if path.stat().st_size > DOCUMENT_BYTES_MAX:
+        raise SourceError(f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes.")
+    return decode(path.read_bytes(), str(path))
+
+
+def decode(data: bytes, name: str) -> Any:
+    """Return the JSON in bytes; the error says where it is, and nothing of what is in it."""
+    try:
+        return parse_document(data)
+    except ValueError as error:
+        raise SourceError(f"{name} is not JSON, or half written: {error}") from error
+
+
+def records(path: Path) -> Iterator[Record]:
+    """Yield the records of a file of JSON lines."""
+    with path.open("rb") as file:
+        yield from LineReader().read(file, ending=True)
+
+
+@contextmanager
+def database(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
+    """Open a foreign database for reading; SourceError if it is none, or lacks tables."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection.row_factory = sqlite3.Row
+    try:
+        found = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
+        if missing := set(tables) - found:
+            raise SourceError(f"{path} lacks the tables {', '.join(sorted(missing))}.")
+        yield connection
+    except sqlite3.DatabaseError as error:
+        raise SourceError(f"{path} cannot be read as a database: {error}") from error
+    finally:
+        connection.close()
+
+
+def transcript(
+    tool: str,
+    source_id: str,
+    path: Path,
+    root: Path,
+    produce: Produce,
+    *,
+    part: str = "",
+    directory: str | None = None,
+    beside: Iterable[Path] = (),
+) -> Transcript:
+    """Return the transcript of one document, or of one part of it."""
+    file = relative(path, root)
+
+    def events(about: About, tally: Tally) -> Iterator[Event]:
+        yield from produce(Talk(Maker(tool, source_id, file), about, tally))
+
+    name = f"{file}#{part}" if part else file
+    return Transcript(
+        tool, session_id(tool, source_id), [DocumentPart(path, name, events, beside=beside)], directory
+    )

@@ -1,0 +1,260 @@
+"""The engine: reads what is new in sources, makes it fit, and appends it, without loss or repeats."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from durable_sessions.client.errors import ApiError
+from durable_sessions.importers.destination import Destination
+from durable_sessions.importers.events import About, Event
+from durable_sessions.importers.lifting import Lifter
+from durable_sessions.importers.redaction import Redactor
+from durable_sessions.importers.sources import Part, SourceError, Transcript
+from durable_sessions.importers.state import Progress, State
+from durable_sessions.importers.tally import Tally
+
+BATCH_EVENTS_MAX = 500
+BATCH_BYTES_MAX = 2 * 1024 * 1024
+PARTS_AT_ONCE_MAX = 64
+_REFUSED_FOR_GOOD = (400, 404, 409, 413)
+"""What a server says to one session and not to all: it is archived or closed, or holds what is not taken."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one source session."""
+
+    session: str
+    tool: str
+    status: str
+    new_events: int = 0
+    problem: str | None = None
+
+    def plain(self) -> dict[str, object]:
+        """Return it for JSON."""
+        told: dict[str, object] = {
+            "session": self.session,
+            "tool": self.tool,
+            "status": self.status,
+            "new_events": self.new_events,
+        }
+        return told | ({"problem": self.problem} if self.problem else {})
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run has done."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def new_events(self) -> int:
+        """How many events were not there before."""
+        return sum(one.new_events for one in self.outcomes)
+
+    def plain(self) -> dict[str, object]:
+        """Return it for JSON."""
+        return {
+            "new_events": self.new_events,
+            "sessions": [one.plain() for one in self.outcomes],
+            **self.tally.plain(),
+        }
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A part that is being read: how many of its events were seen, and how many were sent before."""
+
+    part: Part
+    source: str
+    known: Progress
+    seen: int = 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Events on their way, and how far each source is sent when they have arrived."""
+
+    events: list[bytes] = field(default_factory=list)
+    size: int = 0
+    progress: dict[str, Progress] = field(default_factory=dict)
+
+    def is_full_for(self, data: bytes) -> bool:
+        return len(self.events) >= BATCH_EVENTS_MAX or self.size + len(data) > BATCH_BYTES_MAX
+
+
+class Engine:
+    """Carries transcripts to a destination; asked again, it reads on in the same parts."""
+
+    def __init__(
+        self,
+        destination: Destination,
+        state: State,
+        *,
+        redactor: Redactor | None = None,
+        told: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
+        self._destination = destination
+        self._state = state
+        self._redactor = redactor
+        self._told = told
+        self._lifter = Lifter(destination.put_artifact)
+        self._readings: dict[str, _Reading] = {}
+
+    def run(self, transcripts: Iterable[Transcript], *, ending: bool = True) -> Report:
+        """Import what is new in transcripts, sources of forks first; one that cannot be read stops no other.
+
+        Without ``ending``, what waits for a next record goes on waiting.
+        """
+        report = Report()
+        for transcript in in_order(transcripts):
+            outcome = self._transcript(transcript, report.tally, ending=ending)
+            report.outcomes.append(outcome)
+            self._told(outcome)
+        return report
+
+    def forget(self, transcript: Transcript) -> None:
+        """Keep nothing of a transcript in memory; if it changes again, it is read from its start."""
+        for part in transcript.parts:
+            if self._readings.pop(_source(part), None) is not None:
+                part.restart()
+
+    def _transcript(self, transcript: Transcript, tally: Tally, *, ending: bool) -> Outcome:
+        outcome = Outcome(transcript.session, transcript.tool, "unchanged")
+        prints = {_source(part): part.fingerprint() for part in transcript.parts}
+        changed = [part for part in transcript.parts if self._has_changed(part, prints)]
+        if not changed:
+            return outcome
+        outcome.status = "imported"
+        try:
+            for first in range(0, len(changed), PARTS_AT_ONCE_MAX):
+                parts = changed[first : first + PARTS_AT_ONCE_MAX]
+                self._carry(transcript, parts, outcome, tally, ending=ending)
+                if ending:
+                    self._settle(transcript, parts, prints)
+        except (SourceError, OSError) as error:
+            outcome.status, outcome.problem = "failed", str(error)
+            self.forget(transcript)
+        except ApiError as error:
+            if error.status not in _REFUSED_FOR_GOOD:
+                raise
+            outcome.status, outcome.problem = "refused", str(error)
+            self.forget(transcript)
+            self._settle(transcript, changed, prints)
+        for part in changed:
+            tally.add(part.take_tally())
+        return outcome
+
+    def _has_changed(self, part: Part, prints: dict[str, str]) -> bool:
+        source = _source(part)
+        return source in self._readings or self._state.get(source).fingerprint != prints[source]
+
+    def _settle(self, transcript: Transcript, parts: Sequence[Part], prints: dict[str, str]) -> None:
+        """Remember that parts were read to their end as they looked before."""
+        settled = {}
+        for part in parts:
+            source = _source(part)
+            known = self._state.get(source)
+            settled[source] = Progress("" if part.is_waiting else prints[source], known.sent, known.last)
+        self._state.set(transcript.tool, transcript.session, settled)
+
+    def _carry(
+        self, transcript: Transcript, parts: Sequence[Part], outcome: Outcome, tally: Tally, *, ending: bool
+    ) -> None:
+        batch = _Batch()
+        streams = [_timed(self._unsent(self._reading(part), ending=ending)) for part in parts]
+        for _, reading, event in heapq.merge(*streams, key=lambda one: one[0]):
+            tally.events[event["type"]] += 1
+            data = self._prepared(event, tally)
+            if batch.events and batch.is_full_for(data):
+                self._send(transcript, batch, outcome, tally)
+                batch = _Batch()
+            batch.events.append(data)
+            batch.size += len(data)
+            batch.progress[reading.source] = Progress("", reading.seen, event["id"])
+        self._send(transcript, batch, outcome, tally)
+
+    def _reading(self, part: Part) -> _Reading:
+        source = _source(part)
+        reading = self._readings.get(source)
+        if reading is None or part.is_read_whole:
+            known = self._state.get(source)
+            reading = self._readings[source] = _Reading(part, source, known)
+        return reading
+
+    def _unsent(self, reading: _Reading, *, ending: bool) -> Iterator[tuple[_Reading, Event]]:
+        """Yield the events of a part that are not known to have arrived.
+
+        If the source tells another story than before, all is sent again: what has arrived is known by its id.
+        """
+        known, part = reading.known, reading.part
+        for event in part.read(ending=ending):
+            reading.seen += 1
+            if reading.seen > known.sent:
+                yield reading, event
+            elif reading.seen == known.sent and event["id"] != known.last:
+                break
+        else:
+            if reading.seen >= known.sent or not ending:
+                return
+        part.restart()
+        reading.seen, reading.known = 0, Progress()
+        for event in part.read(ending=ending):
+            reading.seen += 1
+            yield reading, event
+
+    def _prepared(self, event: Event, tally: Tally) -> bytes:
+        if self._redactor is not None:
+            event = self._redactor.event(event)
+            tally.redacted.update(self._redactor.found)
+            self._redactor.found.clear()
+        before_count, before_bytes = self._lifter.count, self._lifter.bytes
+        data = self._lifter.fit(event)
+        tally.artifacts += self._lifter.count - before_count
+        tally.artifact_bytes += self._lifter.bytes - before_bytes
+        return data
+
+    def _send(self, transcript: Transcript, batch: _Batch, outcome: Outcome, tally: Tally) -> None:
+        """Append a batch; it is remembered as sent only after it was acknowledged."""
+        about = self._about(transcript)
+        if not self._destination.describe(transcript.session, about.title, about.metadata, transcript.origin):
+            tally.notes["forks whose source is not on the server: only their own part"] += 1
+        if batch.events:
+            outcome.new_events += self._destination.append(transcript.session, batch.events)
+            self._state.set(transcript.tool, transcript.session, batch.progress)
+
+    def _about(self, transcript: Transcript) -> About:
+        """Return what is known of a session; nothing if only its subagents were read."""
+        main = transcript.parts[0]
+        if _source(main) not in self._readings:
+            return About()
+        about = About(main.about.title, dict(main.about.metadata))
+        if self._redactor is not None:
+            about.title = self._redactor.text(about.title) if about.title else about.title
+            about.metadata = {name: self._redactor.text(value) for name, value in about.metadata.items()}
+        if directory := about.metadata.get("cwd"):
+            about.note(project=directory.replace("\\", "/").rstrip("/").rpartition("/")[2])
+        return about
+
+
+def _source(part: Part) -> str:
+    return f"{part.path.absolute()} {part.name}"
+
+
+def _timed(events: Iterable[tuple[_Reading, Event]]) -> Iterator[tuple[str, _Reading, Event]]:
+    """Give each event the latest time so far, so that streams can be merged though times go backwards."""
+    latest = ""
+    for reading, event in events:
+        latest = max(latest, event.get("created_at", ""))
+        yield latest, reading, event
+
+
+def in_order(transcripts: Iterable[Transcript]) -> Iterator[Transcript]:
+    """Yield transcripts, those that others are forks of before them."""
+    waiting = {one.session: one for one in transcripts}
+    while waiting:
+        ready = [one for one in waiting.values() if one.origin is None or one.origin.session not in waiting]
+        for one in ready or list(waiting.values()):
+            del waiting[one.session]
+            yield one

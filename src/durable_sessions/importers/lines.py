@@ -1,0 +1,195 @@
+"""JSON lines as they are found: cut off, padded, doubled or damaged; read on behind the last whole line."""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, BinaryIO, NoReturn
+
+import msgspec
+
+LINE_BYTES_MAX = 64 * 1024 * 1024
+NESTING_MAX = 100
+_CHUNK_BYTES = 1024 * 1024
+_PADDING = b"\0 \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_PYTHON = json.JSONDecoder(parse_constant=_refuse)
+
+
+@dataclass(slots=True)
+class Record:
+    """One object of a file, or what stands in the place of one."""
+
+    line: int
+    piece: int
+    value: Any
+    damage: str | None = None
+    repaired: str | None = None
+    raw: bytes = b""
+
+    @property
+    def place(self) -> str:
+        """The record's name where it has no id: its line, and which object of the line it is."""
+        return f"L{self.line}" if self.piece == 0 else f"L{self.line}.{self.piece}"
+
+    def remains(self) -> dict[str, Any]:
+        """Return the bytes of a damaged record, as text if they are."""
+        try:
+            return {"source_text": self.raw.decode()}
+        except UnicodeDecodeError:
+            return {"source_base64": base64.b64encode(self.raw).decode()}
+
+
+@dataclass(slots=True)
+class _Overlong:
+    """A line too long to be held: only its size and digest are known."""
+
+    size: int = 0
+    digest: Any = field(default_factory=sha256)
+
+    def take(self, data: bytes) -> None:
+        self.size += len(data)
+        self.digest.update(data)
+
+
+class LineReader:
+    """Reads a growing file; memory is bounded by the longest line that is allowed.
+
+    A last line without its end waits, unless ``ending`` says that the file is complete and it is whole JSON.
+    """
+
+    def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+        self.offset = 0
+        self.waiting = 0
+        self._line = 1
+        self._piece = 0
+        self._max = line_bytes_max
+
+    def read(self, file: BinaryIO, *, ending: bool = False) -> Iterator[Record]:
+        """Yield the records behind those that were read before."""
+        if file.seekable():
+            file.seek(self.offset)
+        rest = b""
+        overlong: _Overlong | None = None
+        while chunk := file.read(_CHUNK_BYTES):
+            *lines, tail = chunk.split(b"\n")
+            for line in lines:
+                whole, rest = rest + line, b""
+                if overlong is not None:
+                    overlong.take(whole)
+                    yield self._too_long(overlong)
+                    self.offset += overlong.size + 1
+                    overlong = None
+                else:
+                    yield from self._line_of(whole)
+                    self.offset += len(whole) + 1
+                self._line += 1
+                self._piece = 0
+            rest += tail
+            if overlong is not None or len(rest) > self._max:
+                overlong = overlong or _Overlong()
+                overlong.take(rest)
+                rest = b""
+        self.waiting = len(rest) + (overlong.size if overlong else 0)
+        if ending and overlong is None and rest.strip(_PADDING + _BOM) and _is_whole(rest):
+            yield from self._line_of(rest)
+            self.offset += len(rest)
+            self.waiting = 0
+
+    def _line_of(self, line: bytes) -> Iterator[Record]:
+        body = line.removeprefix(_BOM).strip(_PADDING) if self._line == 1 else line.strip(_PADDING)
+        if not body:
+            return
+        for record in _parse(body):
+            record.line, record.piece = self._line, self._piece
+            self._piece += 1
+            yield record
+
+    def _too_long(self, line: _Overlong) -> Record:
+        note = {"bytes": line.size, "sha256": line.digest.hexdigest()}
+        return Record(self._line, self._piece, None, "line too long", raw=msgspec.json.encode(note))
+
+
+def _is_whole(line: bytes) -> bool:
+    return all(record.damage is None for record in _parse(line.removeprefix(_BOM).strip(_PADDING)))
+
+
+def _parse(body: bytes) -> Iterator[Record]:
+    if body.count(b"[") + body.count(b"{") > NESTING_MAX and _depth(body) > NESTING_MAX:
+        yield Record(0, 0, None, "nested too deeply", raw=body)
+        return
+    try:
+        yield Record(0, 0, msgspec.json.decode(body), raw=body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        yield from _parse_slowly(body)
+
+
+def _parse_slowly(body: bytes) -> Iterator[Record]:
+    """Yield what can be saved of a line: objects one behind another, with lone surrogates or NULs."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        yield Record(0, 0, None, "not UTF-8", raw=body)
+        return
+    at = 0
+    while at < len(text):
+        try:
+            value, end = _PYTHON.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield Record(0, 0, None, "not JSON", raw=text[at:].encode())
+            return
+        piece = text[at:end]
+        mended = _mend(value)
+        yield Record(0, 0, mended, None, piece if mended is not value else None, piece.encode())
+        at = end
+        while at < len(text) and text[at] in "\0 \t\r\n":
+            at += 1
+
+
+def _mend(value: Any) -> Any:
+    """Return the value with lone surrogates replaced, the very same if there are none."""
+    try:
+        msgspec.json.encode(value)
+        return value
+    except UnicodeEncodeError:
+        return mended(value)
+
+
+def mended(value: Any) -> Any:
+    """Return the value with lone surrogates replaced."""
+    if isinstance(value, str):
+        return value.encode(errors="surrogatepass").decode(errors="replace")
+    if isinstance(value, dict):
+        return {mended(name): mended(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [mended(one) for one in value]
+    return value
+
+
+def parse_document(data: bytes) -> Any:
+    """Return the JSON in bytes; ValueError if they are none, or nested too deeply."""
+    found = list(_parse(data.removeprefix(_BOM).strip(_PADDING)))
+    if len(found) != 1 or found[0].damage:
+        raise ValueError(found[0].damage if found else "empty")
+    return found[0].value
+
+
+def _depth(body: bytes) -> int:
+    depth = deepest = 0
+    for bracket in _STRING.sub(b"", body).translate(None, _NOT_BRACKETS):
+        if bracket in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest

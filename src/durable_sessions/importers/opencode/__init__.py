@@ -1,0 +1,1 @@
+"""OpenCode: its database, or the trees of JSON files that came before."""

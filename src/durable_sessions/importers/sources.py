@@ -1,0 +1,237 @@
+"""Source sessions: what becomes one session, the files that it is in, and how to read on in them."""
+
+import io
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from durable_sessions.importers.events import About, Event
+from durable_sessions.importers.lines import LineReader, Record
+from durable_sessions.importers.tally import Tally
+
+SETTLED_SECONDS = 60.0
+"""After how long a file that was not written to counts as complete for now."""
+
+_HEAD_BYTES = 256
+
+
+class SourceError(Exception):
+    """A source that cannot be read; the message says which and why."""
+
+
+class Parser(Protocol):
+    """Makes events of records, one after another; what it returns depends only on what it was fed before."""
+
+    about: About
+    tally: Tally
+
+    def feed(self, record: Record) -> Iterable[Event]:
+        """Return the events of the next record."""
+        ...
+
+    def finish(self, *, settled: bool) -> Iterable[Event]:
+        """Return what was held back for a record that did not come.
+
+        Unless the source is ``settled``, what the next record could change stays back.
+        """
+        ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is held back still."""
+        ...
+
+
+class Part(Protocol):
+    """A file, or a few that belong together, with events of one session."""
+
+    name: str
+    path: Path
+    is_read_whole: bool
+
+    @property
+    def about(self) -> About:
+        """What was read of the session itself."""
+        ...
+
+    def take_tally(self) -> Tally:
+        """Return the counts since the last time."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return what changes when the source does."""
+        ...
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it must be read again though it does not change: something in it waits for more."""
+        ...
+
+    def read(self, *, ending: bool) -> Iterator[Event]:
+        """Yield the events that were not yielded before; ``ending`` also gives what waited for more."""
+        ...
+
+    def restart(self) -> None:
+        """Begin anew: the next read starts at the first event."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where a session left another one: behind the event with this id, or at its end."""
+
+    session: str
+    behind: str | None
+
+
+@dataclass(slots=True)
+class Transcript:
+    """One source session with its parts, the main one first; ``origin`` is set if it is a fork of another."""
+
+    tool: str
+    session: str
+    parts: list[Part]
+    directory: str | None = None
+    origin: Fork | None = None
+
+
+def stat_of(paths: Iterable[Path]) -> str:
+    """Return identity, size and time of files, as one text; what is missing counts as such."""
+    stats = []
+    for path in paths:
+        try:
+            stat = path.stat()
+            stats.append(f"{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}")
+        except OSError:
+            stats.append("-")
+    return " ".join(stats)
+
+
+def open_maybe_compressed(path: Path) -> BinaryIO:
+    """Open a file for reading, unpacked if its name ends with .zst."""
+    if path.suffix != ".zst":
+        return path.open("rb")
+    import pyarrow
+
+    stream: BinaryIO = pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd")
+    return io.BufferedReader(_Forward(stream))
+
+
+class _Forward(io.RawIOBase):
+    """A compressed stream, which can be rewound by nothing but reading it again."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class LinesPart:
+    """A file of JSON lines that only grows; if it was rewritten, it is read again from its start."""
+
+    is_read_whole = False
+
+    def __init__(self, path: Path, name: str, parser: Callable[[], Parser]) -> None:
+        self.path = path
+        self.name = name
+        self._new_parser = parser
+        self._parser = parser()
+        self._reader = LineReader()
+        self._head = b""
+
+    @property
+    def about(self) -> About:
+        """What was read of the session itself."""
+        return self._parser.about
+
+    def take_tally(self) -> Tally:
+        """Return the counts since the last time."""
+        taken, self._parser.tally = self._parser.tally, Tally()
+        if self._reader.waiting:
+            taken.notes["unfinished last line, waits for its end"] += 1
+        return taken
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the parser holds something back."""
+        return self._parser.is_waiting
+
+    def fingerprint(self) -> str:
+        """Return identity, size and time of the file."""
+        return stat_of([self.path])
+
+    def read(self, *, ending: bool) -> Iterator[Event]:
+        """Yield the events of the lines that were not read before."""
+        with open_maybe_compressed(self.path) as file:
+            if not file.seekable():
+                self.restart()
+            else:
+                self._restart_if_rewritten(file)
+            for record in self._reader.read(file, ending=ending):
+                yield from self._parser.feed(record)
+        if ending:
+            age = time.time() - self.path.stat().st_mtime
+            yield from self._parser.finish(settled=abs(age) >= SETTLED_SECONDS)
+
+    def restart(self) -> None:
+        """Begin anew: the next read starts at the first line."""
+        self._parser, self._reader, self._head = self._new_parser(), LineReader(), b""
+
+    def _restart_if_rewritten(self, file: BinaryIO) -> None:
+        head = file.read(_HEAD_BYTES)
+        if os.fstat(file.fileno()).st_size < self._reader.offset or not head.startswith(self._head):
+            self.restart()
+        self._head = head
+
+
+class DocumentPart:
+    """A file, a database or a tree that is rewritten in place: read as a whole whenever it has changed."""
+
+    is_read_whole = True
+    is_waiting = False
+
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        produce: Callable[[About, Tally], Iterator[Event]],
+        *,
+        beside: Iterable[Path] = (),
+        fingerprint: Callable[[], str] | None = None,
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.about = About()
+        self._produce = produce
+        self._paths = [path, *beside]
+        self._fingerprint = fingerprint
+        self._tally = Tally()
+
+    def take_tally(self) -> Tally:
+        """Return the counts since the last time."""
+        taken, self._tally = self._tally, Tally()
+        return taken
+
+    def fingerprint(self) -> str:
+        """Return identity, size and time of the files."""
+        return self._fingerprint() if self._fingerprint else stat_of(self._paths)
+
+    def read(self, *, ending: bool) -> Iterator[Event]:
+        """Yield all events; those that were there before have the same ids."""
+        self.about = About()
+        yield from self._produce(self.about, self._tally)
+
+    def restart(self) -> None:
+        """Do nothing: every read starts at the first event."""

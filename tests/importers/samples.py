@@ -1,0 +1,37 @@
+"""The samples of other tools' sessions, where they are at hand, and what must come out of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durable_sessions.importers.destination import MemoryDestination
+from durable_sessions.importers.engine import Engine, Report
+from durable_sessions.importers.state import State
+from durable_sessions.importers.tools import TOOLS
+
+SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
+
+
+def entries(folder: str) -> list[Any]:
+    """The lines of an index as parameters; one that skips, and says so, if the samples are not there."""
+    index = SAMPLES / folder / "index.json"
+    if not index.is_file():
+        reason = f"no samples at {SAMPLES / folder}"
+        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="missing")]
+    return [pytest.param(entry, id=entry["path"]) for entry in json.loads(index.read_text())]
+
+
+def run(tool: str, paths: list[Path], destination: MemoryDestination, state: State | None = None) -> Report:
+    return Engine(destination, state or State(None, "memory")).run(TOOLS[tool].discover(paths))
+
+
+def imported(tool: str, path: Path) -> MemoryDestination:
+    """A sample, imported twice; the second time must add nothing, with and without what was remembered."""
+    destination, state = MemoryDestination(), State(None, "memory")
+    first = run(tool, [path], destination, state)
+    assert not [outcome.problem for outcome in first.outcomes if outcome.problem]
+    for again in (run(tool, [path], destination, state), run(tool, [path], destination)):
+        assert again.new_events == 0
+    return destination

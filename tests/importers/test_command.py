@@ -1,0 +1,180 @@
+"""``ds import`` against a real server, and our own export there and back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from click.testing import CliRunner, Result
+
+from durable_sessions import testing
+from durable_sessions.cli.main import cli
+from durable_sessions.client import Client
+from durable_sessions.importers.tools import TOOLS
+from tests.importers.talks import claude_code_talk, lines
+
+NAME = "11111111-2222-4333-8444-555555555555"
+SERVERS_OWN = ("id", "offset", "created_at", "processed_at", "actor", "original_created_at", "original_actor")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[testing.BackgroundServer]:
+    with testing.server() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: testing.BackgroundServer) -> Iterator[Client]:
+    with Client(server.url) as made:
+        yield made
+
+
+@pytest.fixture
+def ds(server: testing.BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("DURABLE_SESSIONS_URL", server.url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: object, ok: bool = True) -> Result:
+        result = CliRunner().invoke(cli, ["import", *map(str, arguments)])
+        assert (result.exit_code == 0) is ok, result.output
+        return result
+
+    return run
+
+
+def exported(server: testing.BackgroundServer, session: str) -> bytes:
+    url = f"{server.url}/v1/sessions/{session}/events"
+    return httpx2.get(url, headers={"Accept": "application/x-ndjson"}).content
+
+
+def test_import_and_import_again(ds: Any, client: Client, tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "projects" / "-srv-demo"
+    folder.mkdir(parents=True)
+    (folder / f"{NAME}.jsonl").write_bytes(lines(claude_code_talk(3)))
+    first = json.loads(ds("claude-code", "--json").output)
+    assert first["new_events"] == 30
+    session = client.session(f"claude-code:{NAME}")
+    info = session.info()
+    assert info.title == "Question 0?"
+    assert info.metadata["project"] == "demo"
+    assert (info.usage.input_tokens, info.usage.output_tokens) == (60, 87)
+    events = list(session.events())
+    assert events[0]["original_created_at"] == "2026-11-15T00:00:00.000Z"
+    for arguments in ((), ("--again",), ("--state", tmp_path / "other.db")):
+        again = json.loads(ds("claude-code", "--json", *arguments).output)
+        assert again["new_events"] == 0
+    assert list(session.events()) == events
+
+
+def test_what_is_told(ds: Any, tmp_path: Path) -> None:
+    path = tmp_path / f"{NAME}.jsonl"
+    path.write_bytes(lines(claude_code_talk(1)) + b"damaged\n" + b'{"half')
+    dry = ds("claude-code", path, "--dry-run").output
+    assert "sessions: 1 imported" in dry
+    assert "kept as import.record" in dry
+    assert "not JSON" in dry
+    assert "unfinished last line, waits for its end" in dry
+    assert not (tmp_path / "state" / "durable-sessions" / "imports.db").read_bytes().count(NAME.encode())
+    assert "another project" in ds("claude-code", path, "--project", "/elsewhere").output
+    assert "older than --since" in ds("claude-code", path, "--since", "2999-01-01").output
+
+
+def test_what_is_refused(ds: Any, tmp_path: Path) -> None:
+    assert "have no place of their own" in ds("swe-agent", ok=False).output
+    assert "is not a date" in ds("codex", "--since", "yesterday", ok=False).output
+    (tmp_path / "half.traj").write_text("{")
+    assert "half.traj is not JSON" in ds("swe-agent", tmp_path / "half.traj", ok=False).output
+    missing = ds(
+        "codex",
+        tmp_path,
+        "--url",
+        "http://127.0.0.1:9",
+        ok=False,
+    )
+    assert "No answer from" in missing.output
+
+
+def test_redacted(ds: Any, client: Client, tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    (tmp_path / "secret-talk.jsonl").write_text(
+        json.dumps({"role": "user", "content": f"Use {secret}"}) + "\n"
+    )
+    told = json.loads(ds("openai-chat", tmp_path / "secret-talk.jsonl", "--redact", "--json").output)
+    assert told["redacted"] == {"github-token": 1}
+    (event,) = client.session("openai-chat:secret-talk").events()
+    assert "[redacted github-token " in event.text
+
+
+def test_a_session_that_was_deleted_comes_back(ds: Any, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "gone.jsonl").write_text(json.dumps({"role": "user", "content": "Hello"}) + "\n")
+    ds("openai-chat", tmp_path / "gone.jsonl")
+    client.session("openai-chat:gone").delete()
+    assert json.loads(ds("openai-chat", tmp_path / "gone.jsonl", "--json").output)["new_events"] == 1
+
+
+def test_a_session_that_takes_nothing_more_stops_no_other(ds: Any, client: Client, tmp_path: Path) -> None:
+    for name in ("archived", "open"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"role": "user", "content": "Hello"}) + "\n")
+    ds("openai-chat", tmp_path / "archived.jsonl")
+    client.session("openai-chat:archived").archive()
+    with (tmp_path / "archived.jsonl").open("a") as file:
+        file.write(json.dumps({"role": "user", "content": "More"}) + "\n")
+    told = json.loads(ds("openai-chat", tmp_path, "--json", ok=False).output)
+    statuses = {one["session"]: one["status"] for one in told["sessions"]}
+    assert statuses["openai-chat:archived"] == "refused"
+    assert statuses["openai-chat:open"] == "imported"
+
+
+def test_our_own_export_comes_back_byte_for_byte(
+    ds: Any, client: Client, server: testing.BackgroundServer, tmp_path: Path
+) -> None:
+    """Numbers, order and escapes: what a client said is the same after the round trip."""
+    source = client.session("round-trip-source")
+    source.append_body(
+        b'[{"type":"a","n":1.0,"big":123456789012345678901234567890,"z":{"b":1,"a":[1e3,-0.0]},"s":"\\u00e9\\/"},'
+        b'{"id":"mine","type":"b","created_at":"2020-01-01T00:00:00Z","t":"\\ud800"},{"type":"c"}]'
+    )
+    data = exported(server, "round-trip-source")
+    copy = tmp_path / "round-trip-copy.jsonl"
+    copy.write_bytes(data)
+    assert json.loads(ds("jsonl", copy, "--json").output)["new_events"] == 3
+    back = exported(server, "round-trip-copy")
+    assert members(back) == members(data)
+    again = tmp_path / "round-trip-again.jsonl"
+    again.write_bytes(back)
+    ds("jsonl", again)
+    assert stable(exported(server, "round-trip-again")) == stable(back)
+    assert json.loads(ds("jsonl", copy, "--again", "--json").output)["new_events"] == 0
+
+
+def members(data: bytes) -> list[list[tuple[str, str]]]:
+    """What clients gave of each event, as it is written, in order."""
+    return [
+        [(name, str(value)) for name, value in pairs(line) if name not in SERVERS_OWN]
+        for line in data.decode().splitlines()
+    ]
+
+
+def stable(data: bytes) -> list[list[tuple[str, str]]]:
+    anew = ("offset", "created_at", "processed_at", "actor")
+    return [
+        [(name, str(value)) for name, value in pairs(line) if name not in anew]
+        for line in data.decode().splitlines()
+    ]
+
+
+def pairs(line: str) -> list[tuple[str, object]]:
+    return json.loads(line, object_pairs_hook=lambda found: found, parse_float=str, parse_int=str)  # type: ignore[no-any-return]
+
+
+def test_every_tool_is_named_in_the_help(ds: Any) -> None:
+    told = CliRunner().invoke(cli, ["import", "--help"]).output
+    assert all(name in told for name in TOOLS)
+
+
+def test_every_tool_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "importing.md").read_text()
+    assert all(f"`{name}`" in page for name in TOOLS)

@@ -1,0 +1,169 @@
+"""The engine: only what is new is sent, what waits is sent later, and what cannot be read stops nothing."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from durable_sessions.importers.choosing import choose, parse_since
+from durable_sessions.importers.destination import MemoryDestination
+from durable_sessions.importers.engine import Engine
+from durable_sessions.importers.redaction import Redactor
+from durable_sessions.importers.state import Progress, State, default_path
+from durable_sessions.importers.tally import OTHERS, REASONS_MAX, Reasons
+from durable_sessions.importers.tools import TOOLS
+from tests.importers.talks import claude_code_talk, lines
+
+NAME = "11111111-2222-4333-8444-555555555555"
+SESSION = f"claude-code:{NAME}"
+
+
+def written(folder: Path, turns: int = 3) -> Path:
+    path = folder / f"{NAME}.jsonl"
+    path.write_bytes(lines(claude_code_talk(turns)))
+    return path
+
+
+def test_unchanged_files_are_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    destination, state = MemoryDestination(), State(tmp_path / "state.db", "memory")
+    first = Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    assert first.new_events == len(destination.sessions[SESSION].events) > 0
+    again = Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    assert (again.tally.records, [one.status for one in again.outcomes]) == (0, ["unchanged"])
+
+
+def test_grown_files_send_their_tail(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    destination, state = Counting(), State(tmp_path / "state.db", "memory")
+    Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    sent = destination.sent
+    path.write_bytes(lines(claude_code_talk(4)))
+    report = Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    assert destination.sent - sent == report.new_events > 0
+
+
+def test_rewritten_files_are_sent_again(tmp_path: Path) -> None:
+    path = written(tmp_path, 4)
+    destination, state = MemoryDestination(), State(tmp_path / "state.db", "memory")
+    engine = Engine(destination, state)
+    transcripts = TOOLS["claude-code"].discover([path])
+    engine.run(transcripts)
+    before = len(destination.sessions[SESSION].events)
+    other = claude_code_talk(2)
+    other[0]["uuid"] = "another"
+    path.write_bytes(lines(other))
+    engine.run(transcripts)
+    assert len(destination.sessions[SESSION].events) == before + 1
+    path.write_bytes(lines(claude_code_talk(5)))
+    Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    whole = MemoryDestination()
+    Engine(whole, State(None, "")).run(TOOLS["claude-code"].discover([path]))
+    assert whole.sessions[SESSION].events.keys() <= destination.sessions[SESSION].events.keys()
+
+
+def test_lost_and_damaged_state_cost_only_time(tmp_path: Path) -> None:
+    path, place = written(tmp_path), tmp_path / "state.db"
+    destination = MemoryDestination()
+    for damage in (None, b"", b"not a database at all, but long enough to be taken for one" * 20):
+        if damage is not None:
+            place.write_bytes(damage)
+        report = Engine(destination, State(place, "memory")).run(TOOLS["claude-code"].discover([path]))
+        assert report.new_events == (len(destination.sessions[SESSION].events) if damage is None else 0)
+
+
+def test_state_of_sessions_that_are_gone_is_forgotten(tmp_path: Path) -> None:
+    state = State(tmp_path / "state.db", "memory")
+    state.set("codex", "codex:a", {"one": Progress("f", 3, "x")})
+    state.set("codex", "codex:b", {"two": Progress("f", 3, "x")})
+    state.keep_sessions("codex", {"codex:b"})
+    assert state.get("one") == Progress()
+    assert state.get("two").sent == 3
+
+
+def test_dry_runs_leave_no_trace(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    state = State(tmp_path / "state.db", "memory", read_only=True)
+    Engine(MemoryDestination(), state).run(TOOLS["claude-code"].discover([path]))
+    assert state.get(f"{path} {path.name}") == Progress()
+
+
+def test_batches_are_bounded(tmp_path: Path) -> None:
+    path = written(tmp_path, 400)
+    destination = Counting()
+    Engine(destination, State(None, "")).run(TOOLS["claude-code"].discover([path]))
+    assert max(destination.batches) <= 500
+    assert len(destination.batches) > 4
+
+
+def test_a_source_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "good.traj").write_text(json.dumps({"trajectory": [], "history": [], "info": {}}))
+    (tmp_path / "half.traj").write_text('{"trajectory": [')
+    report = Engine(MemoryDestination(), State(None, "")).run(TOOLS["swe-agent"].discover([tmp_path]))
+    by_session = {outcome.session: outcome for outcome in report.outcomes}
+    assert by_session["swe-agent:good"].status == "imported"
+    assert "half.traj is not JSON" in (by_session["swe-agent:half"].problem or "")
+
+
+def test_redacted_before_it_is_sent(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    talk = claude_code_talk(1)
+    talk[0]["message"]["content"] = f"Use {secret}"
+    (tmp_path / f"{NAME}.jsonl").write_bytes(lines(talk))
+    destination = MemoryDestination()
+    engine = Engine(destination, State(None, ""), redactor=Redactor())
+    report = engine.run(TOOLS["claude-code"].discover([tmp_path]))
+    session = destination.sessions[SESSION]
+    assert secret not in json.dumps(session.events)
+    assert secret not in (session.title or "")
+    assert report.tally.redacted["github-token"] >= 1
+
+
+def test_reasons_are_short_printable_and_not_too_many() -> None:
+    reasons = Reasons()
+    for number in range(REASONS_MAX + 50):
+        reasons[f"kind {number}"] += 2
+    reasons["\x1b[31m" + "x" * 500] += 1
+    reasons["kind 7"] += 1
+    assert len(reasons) == REASONS_MAX + 1
+    assert (reasons[OTHERS], reasons["kind 7"]) == (101, 3)
+    few = Reasons()
+    for _ in range(3):
+        few["\x1b[31m" + "x" * 500] += 1
+    assert few == {"?[31m" + "x" * 75: 3}
+
+
+def test_choosing(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    found = TOOLS["claude-code"].discover([path])
+    assert found[0].directory == "/srv/demo"
+    for project, reason in (
+        ("demo", None),
+        ("/srv", None),
+        ("/srv/demo", None),
+        ("/srv/de", "another project"),
+        ("dem", "another project"),
+    ):
+        assert [why for _, why in choose(found, project=project)] == [reason]
+    assert [why for _, why in choose(found, since=parse_since("2999-01-01"))] == ["older than --since"]
+    assert [why for _, why in choose(found, since=parse_since("2020-01-01"))] == [None]
+
+
+def test_where_the_state_is(tmp_path: Path) -> None:
+    assert default_path({}, Path("/home/a")) == Path("/home/a/.local/state/durable-sessions/imports.db")
+    assert default_path({"XDG_STATE_HOME": "/s"}, Path("/home/a")) == Path("/s/durable-sessions/imports.db")
+
+
+class Counting(MemoryDestination):
+    """Counts what it is sent, new or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[int] = []
+
+    @property
+    def sent(self) -> int:
+        return sum(self.batches)
+
+    def append(self, session: str, events: Sequence[bytes]) -> int:
+        self.batches.append(len(events))
+        return super().append(session, events)
