@@ -38,7 +38,7 @@ class Limits:
     page_bytes_max: int = 8 * MIB
     # The most events on one page.
     page_events_max: int = 10_000
-    # How long a search waits for what is durable to be found; then it says how far it is.
+    # How long a search waits for what is durable, then it says how far it is; and for its answer, then 503.
     search_wait_seconds_max: float = 10.0
     # Events that a search answers with at a time, and how far down the ranking pages go.
     search_hits_max: int = 1_000

@@ -8,7 +8,7 @@ difference is what is to be sent. A search says which streams it is about and wa
 
 import asyncio
 import shutil
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ GATHER_SECONDS = 0.2
 QUIET_SECONDS = 2.0
 """How long after the first event the process is started, unless a search needs it."""
 RETRY_SECONDS = 1.0
+RETRY_SECONDS_MAX = 30.0
+"""How long it waits after a failure, and at most if the process ends again and again."""
 _PAGE_STREAMS = 500
 _NO_END = 2**62
 _PREFIX = FOLDER + "/"
@@ -43,6 +45,19 @@ class Unsent(NamedTuple):
     workspace: str
     start: int
     since_ms: int
+
+
+class Reach(NamedTuple):
+    """A worker, and what it was not sent of that which a search is about.
+
+    ``unsent`` has for each stream of which events are missing the first of them.
+    """
+
+    link: Link
+    is_complete: bool
+    unsent: dict[int, int]
+    since_ms: int | None
+    """Before which time nothing is missing; None if that is not known."""
 
 
 class _Waiter(NamedTuple):
@@ -72,6 +87,7 @@ class Feed:
         self._link: Link | None = None
         self.forks = Forks()
         self._is_spoilt = False
+        self._failed_starts = 0
         self.compared = False
         self.failure: str | None = None
         self.starts = 0
@@ -119,15 +135,6 @@ class Feed:
             self._link.drop()
         self._work.set()
 
-    def unsent(self, stream: int) -> Unsent | None:
-        """Return from where on events of a stream were not sent yet, None if all were."""
-        return self._unsent.get(stream)
-
-    def unsent_since_ms(self, workspace: str) -> int | None:
-        """Return since when the oldest event of a workspace waits to be sent, None if none does."""
-        waiting = [one.since_ms for one in self._unsent.values() if one.workspace == workspace]
-        return min(waiting, default=None)
-
     # Told by the partition --------------------------------------------------------------
 
     def stream_created(self, stream: Stream) -> None:
@@ -156,28 +163,44 @@ class Feed:
 
     # Asked by searches ------------------------------------------------------------------
 
-    async def caught_up(self, workspace: str, streams: Iterable[int] | None, seconds_max: float) -> Link:
+    async def caught_up(self, workspace: str, streams: Collection[int] | None, seconds_max: float) -> Reach:
         """Return the worker when it was sent all that is durable now of these streams, or of a workspace.
 
-        If that takes too long, it is returned all the same: then :meth:`unsent` says what is missing.
+        If that takes too long, it is returned all the same, with what is missing.
         """
+        is_complete = False
         try:
             async with asyncio.timeout(seconds_max):
-                while not self._is_ready():
-                    await self._wait(None)
-                wanted = self._unsent.keys() if streams is None else self._unsent.keys() & set(streams)
-                goals = {
-                    stream: self._goal(stream)
-                    for stream in wanted
-                    if streams is not None or self._unsent[stream].workspace == workspace
-                }
-                if goals or self._removals:
-                    await self._wait(goals)
+                while not is_complete:
+                    is_complete = await self._catch_up(workspace, streams)
         except TimeoutError:
             pass
         if self._link is None or self._link.lost:
-            raise SearchUnavailableError(reason=self.failure or "the search process is starting")
-        return self._link
+            failure = self.failure if self._failed_starts else None
+            raise SearchUnavailableError(reason=failure or "the search process is starting")
+        unsent = {number: self._unsent[number].start for number in self._wanted(workspace, streams)}
+        if not self.compared:
+            unsent |= dict.fromkeys(streams or (), 0)
+        return Reach(self._link, is_complete, unsent, self._since_ms(unsent))
+
+    async def _catch_up(self, workspace: str, streams: Collection[int] | None) -> bool:
+        """Wait until all was sent; say no if the worker was another one in the end."""
+        while not self._is_ready():
+            await self._wait(None)
+        worker = self.starts
+        goals = {number: self._goal(number) for number in self._wanted(workspace, streams)}
+        if goals or self._removals:
+            await self._wait(goals)
+        return self._is_ready() and self.starts == worker
+
+    def _wanted(self, workspace: str, streams: Collection[int] | None) -> list[int]:
+        if streams is not None:
+            return [number for number in streams if number in self._unsent]
+        return [number for number, unsent in self._unsent.items() if unsent.workspace == workspace]
+
+    def _since_ms(self, unsent: Iterable[int]) -> int | None:
+        times = [self._unsent[number].since_ms for number in unsent if number in self._unsent]
+        return (min(times, default=self._clock.now_ms()) or None) if self.compared else None
 
     async def _wait(self, goals: dict[int, int] | None) -> None:
         waiter = _Waiter(goals, asyncio.get_running_loop().create_future())
@@ -192,7 +215,7 @@ class Feed:
                 self._hurry.clear()
 
     def _is_ready(self) -> bool:
-        return self.compared and self._link is not None and not self._link.lost
+        return self.compared and not self._is_spoilt and self._link is not None and not self._link.lost
 
     def _goal(self, stream: int) -> int:
         """Return up to where a stream is durable now; nothing is added to one that is not in memory."""
@@ -228,15 +251,19 @@ class Feed:
     async def _run(self) -> None:
         while True:
             try:
-                if self._link is None or self._link.lost:
+                while self._link is None or self._link.lost or self._is_spoilt:
                     await self._connect()
                 await self._send_all()
-                self.failure = None
+                self.failure, self._failed_starts = None, 0
             except DurableSessionsError as error:
-                if self.failure is None:
-                    logger.error("search_failed", reason=str(error))
-                self.failure = str(error)
-                await asyncio.sleep(RETRY_SECONDS)
+                if not self._is_spoilt:
+                    if self.failure is None:
+                        logger.error("search_failed", reason=str(error))
+                    self.failure = str(error.fields.get("reason", error))
+                    if self._link is not None and not self._link.lost:
+                        self._failed_starts = 0
+                    doublings = max(self._failed_starts - 1, 0)
+                    await asyncio.sleep(min(RETRY_SECONDS * 2.0**doublings, RETRY_SECONDS_MAX))
                 continue
             if not self._unsent and not self._removals:
                 self._work.clear()
@@ -259,6 +286,7 @@ class Feed:
             self._is_spoilt = False
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
         self.starts += 1
+        self._failed_starts = min(self._failed_starts + 1, 10)
         self._link = await Link.open(self._directory, self._lineage)
         await self._compare(self._link.tails)
         self._link.tails = {}

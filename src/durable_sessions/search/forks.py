@@ -1,56 +1,95 @@
 """Which parts of deleted sessions live on in their forks."""
 
+from heapq import heappop, heappush
+
 from durable_sessions.streams.stream import Stream
+
+_FAR = 2**62
 
 
 class Forks:
-    """All forks of sessions: whose they are, and from where on they have events of their own."""
+    """All forks of sessions: whose they are, and from where on they have events of their own.
+
+    A fork is younger than its source, so its number is greater.
+    """
 
     def __init__(self) -> None:
         self._forks: dict[int, dict[int, int]] = {}
         self._parents: dict[int, int] = {}
-        self._removed: set[int] = set()
+        self._ends: dict[int, int] = {}  # of deleted streams: before which position they can be read
 
     def add(self, stream: Stream) -> None:
         """Take in a stream, if it is a fork or kept only for forks."""
         if stream.parent is not None:
             self._forks.setdefault(stream.parent, {})[stream.id] = stream.base
             self._parents[stream.id] = stream.parent
-        if stream.soft_deleted:
-            self._removed.add(stream.id)
+        if stream.soft_deleted and stream.id not in self._ends:
+            self._ends[stream.id] = self._end(stream.id, _FAR)
+        self._raise_above(stream.id)
 
     def remove(self, stream: Stream) -> list[int]:
         """Note that a stream was deleted; return those of which less lives on now, itself included."""
-        self._removed.add(stream.id)
-        changed = [stream.id]
         parent = self._parents.get(stream.id)
-        while parent is not None and parent in self._removed:
-            changed.append(parent)
-            parent = self._parents.get(parent)
-        if not stream.forks:
+        if stream.forks:
+            self._ends[stream.id] = self._end(stream.id, _FAR)
+        else:
             self._forget(stream.id)
-        return changed
+        return [stream.id, *self._lower(parent)]
 
     def visible_end(self, stream: int, tail: int) -> int:
         """Return before which position events of a stream can be read, by itself or through forks."""
-        if stream not in self._removed:
-            return tail
-        ends = [min(base, self.visible_end(fork, base)) for fork, base in self._forks.get(stream, {}).items()]
-        return min(tail, max(ends, default=0))
+        return min(tail, self._ends.get(stream, tail))
 
     def heir(self, stream: int, position: int) -> int | None:
         """Return the oldest session through which an event of a stream can be read, None if there is none."""
-        if stream not in self._removed:
-            return stream
-        heirs = [
-            self.heir(fork, position) for fork, base in self._forks.get(stream, {}).items() if position < base
-        ]
-        return min((heir for heir in heirs if heir is not None), default=None)
+        candidates = [stream]
+        while candidates:
+            oldest = heappop(candidates)
+            if oldest not in self._ends:
+                return oldest
+            if position < self._ends[oldest]:
+                for fork, base in self._forks.get(oldest, {}).items():
+                    if position < base:
+                        heappush(candidates, fork)
+        return None
+
+    def _raise_above(self, stream: int) -> None:
+        """Let the deleted streams that a stream comes from reach as far as it needs them."""
+        while (parent := self._parents.get(stream)) is not None and parent in self._ends:
+            needed = self._needed(stream, self._forks[parent][stream])
+            if needed <= self._ends[parent]:
+                break
+            self._ends[parent] = needed
+            stream = parent
+
+    def _lower(self, stream: int | None) -> list[int]:
+        """Follow the loss of a fork of a deleted stream upwards; return those that end earlier now."""
+        lowered = []
+        while stream is not None and stream in self._ends:
+            end = self._end(stream, self._ends[stream])
+            if end == self._ends[stream]:
+                break
+            self._ends[stream] = end
+            lowered.append(stream)
+            stream = self._parents.get(stream)
+        return lowered
+
+    def _end(self, stream: int, enough: int) -> int:
+        """Return how far forks need a stream; it need not be looked for more than ``enough``."""
+        end = 0
+        for fork, base in self._forks.get(stream, {}).items():
+            end = max(end, self._needed(fork, base))
+            if end >= enough:
+                break
+        return end
+
+    def _needed(self, fork: int, base: int) -> int:
+        return min(base, self._ends.get(fork, base))
 
     def _forget(self, stream: int) -> None:
-        self._removed.discard(stream)
+        self._ends.pop(stream, None)
         parent = self._parents.pop(stream, None)
-        if parent is not None:
+        if parent is not None and parent in self._forks:
             self._forks[parent].pop(stream, None)
             if not self._forks[parent]:
                 del self._forks[parent]

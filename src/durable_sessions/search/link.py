@@ -29,6 +29,8 @@ from durable_sessions.search.messages import (
 
 UNDER_WAY_BYTES_MAX = 4 * 1024 * 1024
 """Events that were sent and not taken yet; more wait where they are stored."""
+ASKS_BYTES_MAX = 1024 * 1024
+"""Searches that the worker has not begun to read yet; more are refused."""
 STOP_SECONDS_MAX = 30.0
 
 _REPLIES = msgspec.msgpack.Decoder(Reply)
@@ -68,6 +70,8 @@ class Link:
         link = cls(process, reader, writer)
         try:
             ready = await link._receive()
+            if isinstance(ready, Failed):
+                raise SearchUnavailableError(reason=ready.reason)
             assert isinstance(ready, Ready)
         except BaseException as error:
             await link.abort()
@@ -80,7 +84,7 @@ class Link:
 
     async def send(self, message: Add | Remove) -> None:
         """Send a message when there is room for it."""
-        size = len(message.data) if isinstance(message, Add) else 0
+        size = message.size
         while self._under_way and self._under_way + size > UNDER_WAY_BYTES_MAX and not self.lost:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
@@ -88,15 +92,21 @@ class Link:
         self._under_way += size
         self._writer.write(frame(message))
 
-    async def ask(self, request: Ask) -> Answer:
+    async def ask(self, request: Ask, seconds_max: float) -> Answer:
         """Return what a search finds; its number is given here."""
         self._require()
+        if self._writer.transport.get_write_buffer_size() > UNDER_WAY_BYTES_MAX + ASKS_BYTES_MAX:
+            raise SearchUnavailableError(reason="too many searches wait for the search process")
         number = next(self._numbers)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         self._writer.write(frame(msgspec.structs.replace(request, number=number)))
         try:
-            return await answer
+            async with asyncio.timeout(seconds_max):
+                return await answer
+        except TimeoutError:
+            reason = f"the search process has not answered for {seconds_max:g} seconds"
+            raise SearchUnavailableError(reason=reason) from None
         finally:
             self._asked.pop(number, None)
 

@@ -21,6 +21,11 @@ class Add(msgspec.Struct, tag="add", array_like=True, frozen=True):
     first: int
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """What it counts among what is under way."""
+        return len(self.data)
+
 
 class Remove(msgspec.Struct, tag="remove", array_like=True, frozen=True):
     """A stream's events from a position on are gone."""
@@ -28,6 +33,11 @@ class Remove(msgspec.Struct, tag="remove", array_like=True, frozen=True):
     workspace: str
     stream: int
     from_position: int
+
+    @property
+    def size(self) -> int:
+        """What it counts among what is under way, near enough."""
+        return 64
 
 
 class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
@@ -58,7 +68,7 @@ class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
 
 
 class Taken(msgspec.Struct, tag="taken", array_like=True, frozen=True):
-    """Events of so many bytes were added."""
+    """What was added or removed counts so many bytes less."""
 
     size: int
 
@@ -84,7 +94,7 @@ class Answer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
 
 
 class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
-    """A search that could not be carried out."""
+    """A search that could not be carried out; without a number, the process itself could not begin."""
 
     number: int
     reason: str

@@ -1,15 +1,15 @@
 """Searching sessions: what is acknowledged is found by the next search."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from durable_sessions.clock import Clock
-from durable_sessions.errors import SearchUnavailableError
+from durable_sessions.errors import SearchUnavailableError, StreamNotFoundError
 from durable_sessions.limits import Limits
-from durable_sessions.search.feed import Feed
-from durable_sessions.search.index import Hit, Order
+from durable_sessions.search.feed import Feed, Reach
+from durable_sessions.search.index import DEPTH_MAX, Hit, Order
 from durable_sessions.search.messages import Answer, Ask, Session
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
@@ -49,6 +49,7 @@ class FoundSessions(NamedTuple):
     sessions: list[tuple[DurableStream, list[Hit]]]
     total_hits: int
     total_sessions: int
+    more: bool
     view: str
     is_complete: bool
     through_ms: int | None
@@ -70,18 +71,20 @@ class Search:
         scope = msgspec.structs.replace(wish.scope, chain=tuple(chain))
         workspace = durable.stream.key.workspace
         ask = Ask(0, workspace, wish.query, scope, wish.limit, wish.offset, wish.order, view=wish.view)
-        answer = await self._answer(workspace, [part[0] for part in chain], ask)
-        through = min(durable.tail, stop)
-        for stream, _, end in chain:
-            unsent = self.feed.unsent(stream)
-            if unsent is not None and unsent.start < end:
-                through = min(through, unsent.start)
+        answer, reach = await self._answer(workspace, [part[0] for part in chain], ask)
+        missing = (reach.unsent[stream] for stream, _, end in chain if reach.unsent.get(stream, end) < end)
+        through = min([stop, *missing])
         hits = [hit for session in answer.sessions for hit in session.hits]
         return Found(hits, answer.total_hits, answer.view, through)
 
-    async def in_workspace(self, workspace: str, wish: Wish, hits_per_session: int) -> FoundSessions:
-        """Search all sessions of a workspace; hits are grouped by session, the best first."""
-        self._partition.expire()
+    async def in_workspace(
+        self, workspace: str, wish: Wish, hits_per_session: int, named: Sequence[DurableStream] = ()
+    ) -> FoundSessions:
+        """Search all sessions of a workspace; hits are grouped by session, the best first.
+
+        With ``named`` sessions, to which the wish must be narrowed down, they are shown as hits of these.
+        """
+        await self._expire()
         began_ms = self._clock.now_ms()
         ask = Ask(
             0,
@@ -93,28 +96,31 @@ class Search:
             hits_per_session=hits_per_session,
             view=wish.view,
         )
-        answer = await self._answer(workspace, None, ask)
-        since_ms = self.feed.unsent_since_ms(workspace)
-        if not self.feed.compared or since_ms == 0:
-            through_ms = None
-        else:
-            through_ms = began_ms if since_ms is None else min(began_ms, since_ms)
-        is_complete = through_ms is not None and (since_ms is None or since_ms >= began_ms)
-        sessions = self._readable(answer.sessions)
+        answer, reach = await self._answer(workspace, None, ask)
+        sessions = self._readable(answer.sessions, hits_per_session, named)
+        merged = len(answer.sessions) - len(sessions)
         return FoundSessions(
-            sessions, answer.total_hits, answer.total_sessions, answer.view, is_complete, through_ms
+            sessions,
+            answer.total_hits,
+            answer.total_sessions - merged,
+            wish.offset + wish.limit < min(answer.total_sessions, DEPTH_MAX),
+            answer.view,
+            reach.is_complete,
+            began_ms if reach.is_complete else reach.since_ms,
         )
 
-    async def _answer(self, workspace: str, streams: Iterable[int] | None, ask: Ask) -> Answer:
+    async def _answer(
+        self, workspace: str, streams: Collection[int] | None, ask: Ask
+    ) -> tuple[Answer, Reach]:
         """Ask; once more if the worker ends meanwhile."""
         self.searches += 1
         seconds_max = self._limits.search_wait_seconds_max
         for is_last in (False, True):
-            link = await self.feed.caught_up(workspace, streams, seconds_max)
+            reach = await self.feed.caught_up(workspace, streams, seconds_max)
             try:
-                return await link.ask(ask)
+                return await reach.link.ask(ask, seconds_max), reach
             except SearchUnavailableError:
-                if is_last or not link.lost:
+                if is_last or not reach.link.lost:
                     raise
         raise AssertionError
 
@@ -129,15 +135,47 @@ class Search:
             position = end
         return chain or [(durable.stream.id, 0, 0)]
 
-    def _readable(self, found: Iterable[Session]) -> list[tuple[DurableStream, list[Hit]]]:
-        """Return hits by the session through which they can be read now, in their order."""
+    async def _expire(self) -> None:
+        """Let what has expired be gone for good before anything is counted."""
+        before = self._partition.streams_expired
+        self._partition.expire()
+        if self._partition.streams_expired != before:
+            await self._partition.settled()
+
+    def _readable(
+        self, found: Iterable[Session], hits_per_session: int, named: Sequence[DurableStream]
+    ) -> list[tuple[DurableStream, list[Hit]]]:
+        """Return hits by the session through which they can be read now, the best first."""
         now_ms = self._clock.now_ms()
         sessions: dict[int, tuple[DurableStream, list[Hit]]] = {}
         for _, hits in found:
             for hit in hits:
-                number = self.feed.forks.heir(hit.stream, hit.position)
-                durable = None if number is None else self._partition.published.get_id(number)
+                durable = self._named(hit, named) if named else self._heir(hit)
                 if durable is None or durable.removed or durable.stream.expired(now_ms):
                     continue  # it has gone while we searched
                 sessions.setdefault(durable.stream.id, (durable, []))[1].append(hit)
+        for _, hits in sessions.values():
+            hits.sort(key=lambda hit: -hit.score)
+            del hits[hits_per_session:]
         return list(sessions.values())
+
+    def _heir(self, hit: Hit) -> DurableStream | None:
+        number = self.feed.forks.heir(hit.stream, hit.position)
+        return None if number is None else self._partition.published.get_id(number)
+
+    def _named(self, hit: Hit, named: Sequence[DurableStream]) -> DurableStream | None:
+        """Return which of some sessions an event is of: the one that it was appended to, else a fork."""
+        inheriting = None
+        for durable in named:
+            if durable.stream.id == hit.stream:
+                return durable
+            is_inherited = hit.position < durable.stream.base
+            if inheriting is None and is_inherited and self._owner(durable, hit.position) == hit.stream:
+                inheriting = durable
+        return inheriting
+
+    def _owner(self, durable: DurableStream, position: int) -> int | None:
+        try:
+            return self._partition.reader.owner(durable, position)[0].stream.id
+        except StreamNotFoundError:
+            return None  # it was removed meanwhile

@@ -15,15 +15,17 @@ import socket
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import NoReturn
 
 import msgspec
 
+from durable_sessions.search import checksums
 from durable_sessions.search.index import Document, Index, IndexBusyError, IndexDamagedError, View
 from durable_sessions.search.messages import (
     LENGTH,
@@ -49,11 +51,15 @@ NICENESS = 10
 HEAP_BYTES = 48_000_000
 """Memory for events that are not written to the index yet, of each workspace that is being written to."""
 OPEN_INDEXES_MAX = 16
-VIEWS_MAX = 64
+VIEWS_MAX = 256
 """Points in time that are kept for the next pages of searches."""
 COMMIT_EVENTS = 100_000
 COMMIT_SECONDS = 5.0
 """When to commit although nobody searches: so many events, or so long after the first of them."""
+GATHER_SECONDS = 0.01
+"""How long searches gather at most, if there is more to read, so that one commit does for all of them."""
+VERIFY_SECONDS = 2.0
+"""How long files are compared with their checksums before the process serves; the rest is done meanwhile."""
 SEARCHES_AT_A_TIME = 2
 LOCK_SECONDS_MAX = 30.0
 """How long a predecessor that is ending may keep the index."""
@@ -77,53 +83,90 @@ class Worker:
         self._pending: dict[str, int] = {}  # events and removals since the last commit, by workspace
         self._pending_since = 0.0
         self._views: OrderedDict[str, tuple[str, View]] = OrderedDict()
-        self._newest: dict[str, str] = {}  # by workspace, the view that nothing was committed after
+        self._asks: list[Ask] = []
+        self._asked_at = 0.0
+        self._keeping = Lock()  # of what is kept for the next pages
+        self._newest: dict[str, tuple[str, View]] = {}  # by workspace, what nothing was committed after
 
     def run(self) -> None:
         """Serve until told to stop, or until nobody is left to serve."""
+        paths = sorted(path for path in self._directory.iterdir() if path.is_dir())
+        unverified = self._verify(paths)
         tails = {}
-        for path in sorted(self._directory.iterdir()):
-            if path.is_dir():
+        for path in paths:
+            with self._anew_if_damaged(path.name):
                 tails[path.name] = self._index(path.name).tails()
         self._send(Ready(tails))
+        Thread(target=self._verify_rest, args=(unverified,), name="verify", daemon=True).start()
         while True:
-            wait = None
-            if self._pending:
-                wait = max(0.0, self._pending_since + COMMIT_SECONDS - time.monotonic())
-            readable, _, _ = select.select([self._peer], [], [], wait)
-            if not readable:
-                self._commit_all()
+            if not self._is_readable(self._patience()):
+                self._search_all()
+                if self._pending and time.monotonic() >= self._pending_since + COMMIT_SECONDS:
+                    self._commit_all()
                 continue
             request = _REQUESTS.decode(self._receive())
             if isinstance(request, Stop):
                 break
             self._serve(request)
+            if self._asks and time.monotonic() >= self._asked_at + GATHER_SECONDS:
+                self._search_all()
         self._commit_all()
         self._searchers.shutdown()
-        for index in self._open.values():
-            index.close()
+        for workspace, index in self._open.items():
+            with self._anew_if_damaged(workspace):
+                index.close()
+
+    def _verify(self, paths: Iterable[Path]) -> list[Path]:
+        """Delete indexes that are damaged; return the files that there was no time to look at."""
+        deadline = time.monotonic() + VERIFY_SECONDS
+        unverified = []
+        for path in paths:
+            for file in checksums.files(path):
+                if time.monotonic() > deadline:
+                    unverified.append(file)
+                elif not checksums.is_whole(file):
+                    _delete(path)
+                    break
+        return unverified
+
+    def _verify_rest(self, files: Iterable[Path]) -> None:
+        for file in files:
+            if not checksums.is_whole(file):
+                self._start_anew(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))
 
     def _serve(self, request: Add | Remove | Ask) -> None:
         if isinstance(request, Add):
             self._add(request)
         elif isinstance(request, Remove):
-            self._index(request.workspace).remove(request.stream, request.from_position)
+            with self._anew_if_damaged(request.workspace):
+                self._index(request.workspace).remove(request.stream, request.from_position)
             self._note(request.workspace, 1)
+            self._send(Taken(request.size))
         elif isinstance(request, Ask):
-            name, view = self._view(request)
-            self._searchers.submit(self._search, request, name, view)
+            if not self._asks:
+                self._asked_at = time.monotonic()
+            self._asks.append(request)
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for what comes next, None if there is nothing else to do."""
+        if self._asks:
+            return 0.0
+        if self._pending:
+            return max(0.0, self._pending_since + COMMIT_SECONDS - time.monotonic())
+        return None
 
     # Indexing ---------------------------------------------------------------------------
 
     def _add(self, request: Add) -> None:
-        index = self._index(request.workspace)
         events = messages.cut(request.data)
-        for position, event in enumerate(events, request.first):
-            index.add(Document(request.stream, position, _created_ms(event), _searchable(event)))
+        with self._anew_if_damaged(request.workspace):
+            index = self._index(request.workspace)
+            for position, event in enumerate(events, request.first):
+                index.add(Document(request.stream, position, _created_ms(event), _searchable(event)))
         self._note(request.workspace, len(events))
         if self._pending[request.workspace] >= COMMIT_EVENTS:
             self._commit(request.workspace)
-        self._send(Taken(len(request.data)))
+        self._send(Taken(request.size))
 
     def _note(self, workspace: str, count: int) -> None:
         if not self._pending:
@@ -136,7 +179,8 @@ class Worker:
 
     def _commit(self, workspace: str) -> None:
         if self._pending.pop(workspace, 0):
-            self._index(workspace).commit()
+            with self._anew_if_damaged(workspace):
+                self._index(workspace).commit()
             self._newest.pop(workspace, None)
 
     def _index(self, workspace: str) -> Index:
@@ -147,42 +191,73 @@ class Worker:
         while len(self._open) >= OPEN_INDEXES_MAX:
             oldest = next(iter(self._open))
             self._commit(oldest)
-            self._open.pop(oldest).close()
+            with self._anew_if_damaged(oldest):
+                self._open.pop(oldest).close()
         index = self._open[workspace] = _opened(self._directory / workspace)
         return index
 
     # Searching --------------------------------------------------------------------------
 
+    def _search_all(self) -> None:
+        """Begin the searches that were asked for: what they have to find is committed once for all."""
+        asks, self._asks = self._asks, []
+        for request in asks:
+            with self._anew_if_damaged(request.workspace):
+                name, view = self._view(request)
+            self._searchers.submit(self._search, request, name, view)
+
     def _view(self, request: Ask) -> tuple[str, View]:
         """Return the point in time to search: an older one that is still known, else now."""
         workspace = request.workspace
-        if self._views.get(request.view, ("",))[0] == workspace:
-            name = request.view
-        else:
-            self._commit(workspace)
-            name = self._newest.get(workspace, "")
-        if name not in self._views:
-            name = self._newest[workspace] = os.urandom(6).hex()
-            self._views[name] = workspace, self._index(workspace).view()
-            while len(self._views) > VIEWS_MAX:
-                self._views.popitem(last=False)
-        self._views.move_to_end(name)
-        return name, self._views[name][1]
+        with self._keeping:
+            of, view = self._views.get(request.view, ("", None))
+            if view is not None and of == workspace:
+                self._views.move_to_end(request.view)
+                return request.view, view
+        self._commit(workspace)
+        newest = self._newest.get(workspace)
+        if newest is None:
+            newest = self._newest[workspace] = os.urandom(6).hex(), self._index(workspace).view()
+        return newest
 
     def _search(self, request: Ask, name: str, view: View) -> None:
         try:
-            reply: Reply = _answer(request, name, view)
-        except IndexDamagedError:
-            self._start_anew(request.workspace)
+            answer = _answer(request, name, view)
+        except IndexDamagedError as error:
+            self._start_anew(request.workspace, error)
         except Exception as error:
-            reply = Failed(request.number, repr(error))
-        self._send(reply)
+            self._send(Failed(request.number, repr(error)))
+            return
+        if answer.total_hits > 1:
+            self._keep(request.workspace, name, view)
+        self._send(answer)
 
-    def _start_anew(self, workspace: str) -> NoReturn:
+    def _keep(self, workspace: str, name: str, view: View) -> None:
+        """Keep a point in time for the next page; a single hit has none."""
+        with self._keeping:
+            self._views[name] = workspace, view
+            self._views.move_to_end(name)
+            while len(self._views) > VIEWS_MAX:
+                self._views.popitem(last=False)
+
+    @contextmanager
+    def _anew_if_damaged(self, workspace: str) -> Iterator[None]:
+        try:
+            yield
+        except IndexDamagedError as error:
+            self._start_anew(workspace, error)
+
+    def _start_anew(self, workspace: str, error: IndexDamagedError) -> NoReturn:
         _delete(self._directory / workspace)
+        sys.stderr.write(f"The search index of {workspace} is damaged and will be made anew: {error}\n")
+        sys.stderr.flush()
         os._exit(1)
 
     # The socket -------------------------------------------------------------------------
+
+    def _is_readable(self, seconds_max: float | None) -> bool:
+        readable, _, _ = select.select([self._peer], [], [], seconds_max)
+        return bool(readable)
 
     def _send(self, reply: Reply) -> None:
         with self._sending:
@@ -259,7 +334,7 @@ def _second_ms(second: bytes) -> int:
 def _prepare(directory: Path, lineage: str) -> None:
     """Make the directory ready: what was made from another log says nothing of this one."""
     mark = directory / LINEAGE
-    if not mark.exists() or mark.read_text() != lineage:
+    if not mark.exists() or mark.read_bytes() != lineage.encode():
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         mark.write_text(lineage)
@@ -273,7 +348,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and tells us
     os.nice(NICENESS)
     with socket.socket(fileno=descriptor) as peer:
-        _prepare(directory, lineage)
+        try:
+            _prepare(directory, lineage)
+        except OSError as error:
+            peer.sendall(frame(Failed(0, f"the search directory cannot be used ({error.strerror})")))
+            raise
         Worker(directory, peer).run()
 
 

@@ -3,11 +3,12 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.errors import InvalidRequestError
+from durable_sessions.errors import InvalidRequestError, StreamNotFoundError
 from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.sessions.parameters import Parameters
@@ -32,8 +33,17 @@ _HITS_PER_SESSION, _HITS_PER_SESSION_MAX = 3, 20
 _NAMED_SESSIONS_MAX = 100
 _ROLES = ("user", "agent", "tool", "system", "error")
 _ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
-_PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})", re.ASCII)
+_PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})(?:-([0-9]{1,15})-([0-9]{1,15}))?", re.ASCII)
 _READ_AT_A_TIME = 8
+
+
+class _Page(NamedTuple):
+    """The point in time that a page is of, how many come before it, and the part of a session it is in."""
+
+    view: str = ""
+    offset: int = 0
+    start: int = 0
+    stop: int | None = None
 
 
 class Searches:
@@ -49,20 +59,22 @@ class Searches:
     ) -> Response:
         """Answer a search in the events of one session between two positions."""
         query = parse(parameters.text("q") or "")
-        at, offset = _page(parameters)
+        page = _page(parameters)
+        if page.stop is not None:
+            start, stop = page.start, min(page.stop, durable.tail)
         limit = parameters.number("limit", _HITS, self._limits.search_hits_max, 1)
         order = _order(parameters)
         scope = _scope(parameters, selection)
         found = await self._search.in_session(
-            durable, start, stop, Wish(query, scope, limit, offset, order, at)
+            durable, start, stop, Wish(query, scope, limit, page.offset, order, page.view)
         )
         (events,) = await self._shown([(durable, found.hits)], query)
-        following = offset + len(events)
+        following = page.offset + len(events)
         more = events and following < min(found.total, DEPTH_MAX)
         return _json(
             {
                 "data": events,
-                "next_page": f"{found.view}-{following}" if more else None,
+                "next_page": f"{found.view}-{following}-{start}-{stop}" if more else None,
                 "total_hits": found.total,
                 "indexed_through": offsets.encode(found.through),
                 "up_to_date": found.through >= min(stop, durable.tail),
@@ -77,29 +89,33 @@ class Searches:
         if text is None:
             raise InvalidRequestError(problem="Send what to search for as q, such as q=timeout.")
         query = parse(text)
-        at, offset = _page(parameters)
+        page = _page(parameters)
         limit = parameters.number("limit", _SESSIONS, _SESSIONS_MAX, 1)
         hits = parameters.number("hits", _HITS_PER_SESSION, _HITS_PER_SESSION_MAX, 1)
         if _order(parameters) != "score":
             raise InvalidRequestError(
                 problem="Sessions are in the order of their best hits; order= goes with …/events?q=."
             )
-        scope = self._narrowed(_scope(parameters, parameters.selection()), parameters, caller.workspace)
-        wish = Wish(query, scope, limit, offset, view=at)
-        found = await self._search.in_workspace(caller.workspace, wish, hits)
+        scope = _scope(parameters, parameters.selection())
+        named = self._named(parameters, caller.workspace)
+        if named:
+            parts = [part for durable in named for part in self._search.chain(durable, 0, POSITION_MAX)]
+            scope = msgspec.structs.replace(scope, chain=tuple(dict.fromkeys(parts)))
+        scope = self._narrowed(scope, parameters, caller.workspace)
+        wish = Wish(query, scope, limit, page.offset, view=page.view)
+        found = await self._search.in_workspace(caller.workspace, wish, hits, named)
         now_ms = self._sessions.now_ms()
         groups = [
-            {"session": view.session_object(durable, now_ms), "hits": hits}
-            for (durable, _), hits in zip(
+            {"session": view.session_object(durable, now_ms), "hits": shown}
+            for (durable, _), shown in zip(
                 found.sessions, await self._shown(found.sessions, query), strict=True
             )
+            if shown
         ]
-        following = offset + limit
-        more = following < min(found.total_sessions, DEPTH_MAX)
         return _json(
             {
                 "data": groups,
-                "next_page": f"{found.view}-{following}" if more else None,
+                "next_page": f"{found.view}-{page.offset + limit}" if found.more else None,
                 "total_hits": found.total_hits,
                 "total_sessions": found.total_sessions,
                 "indexed_through": None if found.through_ms is None else rfc3339(found.through_ms),
@@ -107,15 +123,15 @@ class Searches:
             }
         )
 
-    def _narrowed(self, scope: Scope, parameters: Parameters, workspace: str) -> Scope:
-        """Return a scope of those sessions only that are named, or have this agent and metadata."""
+    def _named(self, parameters: Parameters, workspace: str) -> list[DurableStream]:
+        """Return the sessions that are named."""
         named = parameters.texts("session")
         if len(named) > _NAMED_SESSIONS_MAX:
             raise InvalidRequestError(problem=f"Send at most {_NAMED_SESSIONS_MAX} sessions.")
-        if named:
-            durables = [self._sessions.find(session_key(workspace, name)) for name in named]
-            parts = [part for durable in durables for part in self._search.chain(durable, 0, POSITION_MAX)]
-            scope = msgspec.structs.replace(scope, chain=tuple(dict.fromkeys(parts)))
+        return [self._sessions.find(session_key(workspace, name)) for name in dict.fromkeys(named)]
+
+    def _narrowed(self, scope: Scope, parameters: Parameters, workspace: str) -> Scope:
+        """Return a scope of those sessions only that have this agent and metadata."""
         agent, metadata = parameters.text("agent"), parameters.nested("metadata")
         if agent is None and not metadata:
             return scope
@@ -143,7 +159,10 @@ class Searches:
     async def _shown(
         self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
     ) -> list[list[msgspec.Raw]]:
-        """Return the events that were found in each session, as many of each as fit into a page."""
+        """Return the events that were found in each session, as many of each as fit into a page.
+
+        None if the session has gone meanwhile.
+        """
         events: list[list[bytes]] = []
         for at in range(0, len(found), _READ_AT_A_TIME):
             read = (self._read(durable, hits) for durable, hits in found[at : at + _READ_AT_A_TIME])
@@ -156,7 +175,11 @@ class Searches:
         for at in range(0, len(hits), _READ_AT_A_TIME):
             some = hits[at : at + _READ_AT_A_TIME]
             read = (self._sessions.events.one(durable, hit.position) for hit in some)
-            for event in await asyncio.gather(*read):
+            try:
+                found = await asyncio.gather(*read)
+            except StreamNotFoundError:
+                return []
+            for event in found:
                 size += len(event)
                 if events and size > self._limits.page_bytes_max:
                     return events
@@ -179,15 +202,16 @@ def _with_snippet(event: bytes, hit: Hit, query: Query) -> msgspec.Raw:
     return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
 
 
-def _page(parameters: Parameters) -> tuple[str, int]:
-    """Return the point in time that the next page is of, and how many come before it."""
+def _page(parameters: Parameters) -> _Page:
     token = parameters.text("page")
     if token is None:
-        return "", 0
+        return _Page()
     match = _PAGE.fullmatch(token)
     if match is None:
         raise InvalidRequestError(problem="page is not one that this search gave; send next_page as it came.")
-    return match[1], int(match[2])
+    if match[3] is None:
+        return _Page(match[1], int(match[2]))
+    return _Page(match[1], int(match[2]), int(match[3]), int(match[4]))
 
 
 def _order(parameters: Parameters) -> Order:
