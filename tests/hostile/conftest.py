@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 
 from tests.hostile.arena import LIMITS, SETTINGS, Arena
@@ -16,5 +17,7 @@ def limits() -> dict[str, float]:
 def arena(tmp_path_factory: pytest.TempPathFactory, limits: dict[str, float]) -> Iterator[Arena]:
     data = tmp_path_factory.mktemp("hostile") / "data"
     with ServerProcess(data, *SETTINGS, limits={**LIMITS, **limits}) as server:
+        # So that its connection to the process that searches is there before sockets are counted.
+        assert httpx2.get(f"{server.url}/v1/search?q=nothing", timeout=60).status_code == 200
         yield Arena(server)
         assert server.terminate() == 0

@@ -93,7 +93,7 @@ async def test_more_connections_than_files(tmp_path: Path) -> None:
                 statuses = [answer.status for answers in turned_away for answer in answers]
                 assert statuses
                 assert set(statuses) == {503}
-            assert (await served.ask(request(b"GET", b"/readyz"))).body == b'{"status":"ready"}'
+            assert (await served.ask(request(b"GET", b"/readyz"))).status == 200
 
 
 class FewFiles(ServerProcess):

@@ -80,7 +80,7 @@ ELSEWHERE = {
     "page_bytes_max": "tests/unit/sessions/test_reading.py",
     "scanned_events_max": "tests/integration/test_sessions_read.py",
     "listed_sessions_max": "tests/unit/sessions/test_listing.py",
-    "search_wait_seconds_max": "tests/integration/test_search.py",
+    "search_wait_seconds_max": "tests/integration/test_search_fresh.py",
     "search_hits_max": "tests/integration/test_search.py",
     "searched_sessions_max": "tests/integration/test_search.py",
     "artifact_bytes_max": "tests/integration/test_artifacts.py",

@@ -4,12 +4,14 @@ import itertools
 import json
 import operator
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.searching import found, found_everywhere, grouped, positions, said, scores
@@ -779,3 +781,24 @@ async def test_what_was_not_sent_as_a_session_event_is_not_found(api: httpx2.Asy
     answer = await api.post(f"{root}/stream/sessions/s", headers=headers, content=content)
     assert answer.status_code < 300, answer.text
     assert grouped(await found_everywhere(api, "timeout")) == {"s": [1]}
+
+
+async def test_at_the_limits_and_beyond_them(tmp_path: Path) -> None:
+    limits = replace(DEFAULT_LIMITS, search_hits_max=2, searched_sessions_max=2)
+    async with (
+        local_server(tmp_path, limits=limits) as server,
+        httpx2.AsyncClient(base_url=server.url + "/v1", timeout=30) as api,
+    ):
+        for name, team in (("a", "x"), ("b", "x"), ("c", "y")):
+            assert (await api.put(f"/sessions/{name}", json={"metadata": {"team": team}})).is_success
+            await append(api, name, said("timeout"))
+        assert len((await found(api, "a", "timeout", limit=2))["data"]) == 1
+        refused = await api.get("/sessions/a/events", params={"q": "timeout", "limit": 3})
+        assert refused.status_code == 400
+        assert "from 1 to 2" in refused.text
+        narrowed = {"metadata[team]": "x"}
+        assert grouped(await found_everywhere(api, "timeout", **narrowed)) == {"a": [0], "b": [0]}
+        assert (await api.put("/sessions/d", json={"metadata": {"team": "x"}})).is_success
+        refused = await api.get("/search", params={"q": "timeout", **narrowed})
+        assert refused.status_code == 400
+        assert "More than 2 sessions" in refused.text

@@ -29,6 +29,8 @@ def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterat
     yield b'{"data":['
     for line in lines:
         event = decode(line)
+        if b"\\u" in line:
+            event = decode(encode_whole(event))
         kind = text_member(event, "type")
         if kind not in SHAPES:
             omitted[one_line(kind, 128)] += 1

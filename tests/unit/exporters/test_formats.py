@@ -131,7 +131,7 @@ def _members(union: Any) -> tuple[Any, ...]:
     return found if hasattr(found[0], "model_fields") else get_args(found[0])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(hostile.events(types=st.sampled_from(sorted(SHAPES)), members=MEMBERS), max_size=6))
 def test_managed_agents_is_always_a_page_of_the_official_types(events: list[dict[str, Any]]) -> None:
     page = json.loads(exported("managed-agents", [json.dumps(event).encode() for event in events]))
