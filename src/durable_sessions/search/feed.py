@@ -25,7 +25,7 @@ from durable_sessions.streams.stream import Stream
 
 CHUNK_BYTES = 512 * 1024
 """What is read and sent of a stream at a time."""
-GATHER_SECONDS = 0.2
+GATHER_SECONDS = 0.5
 """How long events gather before they are sent, unless a search waits for them."""
 QUIET_SECONDS = 2.0
 """How long after the first event the process is started, unless a search needs it."""

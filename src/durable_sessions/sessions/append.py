@@ -25,6 +25,7 @@ from durable_sessions.streams.stream import Key, Producer, Stream
 from durable_sessions.times import rfc3339
 
 JSON = "application/json"
+_DEFINES = "user.define_outcome"
 
 
 class _Outcome(msgspec.Struct):
@@ -84,13 +85,15 @@ def decide(
         touched, result = repeat
         return [*effects, *touched], Stored(result.tail, result.closed, [], result.producer, result.duplicate)
     placed, stored = place(state, stream, batch, now_ms, limits, ids)
-    return [*effects, *placed], stored
+    return [*effects, *placed] if effects else placed, stored
 
 
 def place(
     state: State, stream: Stream, batch: Batch, now_ms: int, limits: Limits, ids: Ids
 ) -> tuple[list[Effect], Stored]:
     """Return the effects and the answer of an append that has been admitted."""
+    if len(batch.drafts) == 1 and batch.key is None and _is_plain(batch.drafts[0]):
+        return _place_plain(stream, batch, now_ms)
     effects: list[Effect] = []
     added = _place(state, stream, batch, now_ms, ids)
     if added.lengths or batch.terms.close or batch.terms.producer is not None:
@@ -113,6 +116,25 @@ def place(
     return effects, Stored(
         stream.tail + len(added.lengths), batch.terms.close, added.events, batch.terms.producer
     )
+
+
+def _is_plain(draft: Draft) -> bool:
+    """Say whether an event has no name and changes nothing but the log, as most do not."""
+    kind = draft.type
+    return draft.id is None and draft.thread is None and kind not in summary.RELEVANT and kind != _DEFINES
+
+
+def _place_plain(stream: Stream, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
+    """Return the same for one plain event, of which there are so many that it is worth a way of its own."""
+    position, terms = stream.tail, batch.terms
+    event = event_ids.event_id(event_ids.tag(stream), position)
+    front = f'"id":"{event}","offset":"{offsets.encode(position)}",{_members(now_ms, batch.actor)}'
+    stored = batch.drafts[0].stored(front)
+    data = stored + b","
+    appended = Appended(
+        stream.id, position, now_ms, (len(data),), terms.producer, terms.seq, terms.close, data
+    )
+    return [appended], Stored(position + 1, terms.close, [stored], terms.producer)
 
 
 def _repeated(state: State, stream: Stream, key: str, batch: Batch) -> Stored | None:
@@ -164,7 +186,7 @@ def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) ->
         front = f'"id":"{event}",{mark}"offset":"{offsets.encode(position)}",{back}'
         mark = ""
         outcome = None
-        if draft.type == "user.define_outcome":
+        if draft.type == _DEFINES:
             outcome, members = _outcome(draft, ids)
             front += members
         piece = draft.stored(front) + b","
@@ -228,7 +250,7 @@ def _follow(
 ) -> dict[str, bytes | None]:
     """Return the attributes that new events change."""
     changed: dict[str, bytes | None] = {}
-    relevant = [pair for pair in new if summary.is_relevant(pair[0])]
+    relevant = [pair for pair in new if pair[0].type in summary.RELEVANT]
     if relevant:
         folded = summary.fold(stream.attributes, relevant, now_ms, limits)
         changed[summary.SUMMARY] = folded.encode()

@@ -41,6 +41,7 @@ class _Envelope(msgspec.Struct):
         )
 
 
+_SPACE = b" \t\n\r"
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _WRAPPING_LEVELS = 2
 """How deep the events lie in ``{"events":[…]}``."""
@@ -66,8 +67,10 @@ class Draft:
 
 def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Draft]:
     """Return the events of a request: ``{"events":[…]}``, ``[…]`` or one ``{…}``."""
-    alone = body.lstrip(b" \t\n\r")[:1] == b"{"
+    alone = body.lstrip(_SPACE)[:1] == b"{"
     may_wrap = alone and b'"events"' in body
+    if alone and not may_wrap and not wrapped_only and (plain := _plain(body, limits)) is not None:
+        return [plain]
     values = messages.split(body, limits, levels=_WRAPPING_LEVELS if may_wrap else 0)
     wrapped = _unwrap(values[0]) if may_wrap else None
     if wrapped is not None:
@@ -83,6 +86,19 @@ def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Dr
             problem=f"The request holds {len(values)} events; send at most {limits.events_per_request_max}."
         )
     return [_draft(value, None if alone else index, limits) for index, value in enumerate(values)]
+
+
+def _plain(body: bytes, limits: Limits) -> Draft | None:
+    """Return the one event that most requests hold, looked at once; None if there is more to say of it."""
+    if len(body) > limits.event_bytes_max or not body.isascii():
+        return None
+    try:
+        envelope = _ENVELOPE.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    value = body.strip(_SPACE)
+    messages.check_depth(value, limits)
+    return _drafted(envelope, value, "", None, limits)
 
 
 def _unwrap(value: bytes) -> bytes | None:
@@ -109,6 +125,10 @@ def _draft(value: bytes, index: int | None, limits: Limits) -> Draft:
         envelope = lone_surrogates.decode(_ENVELOPE, value)
     except msgspec.ValidationError as error:
         raise InvalidEventError(problem=f"{where}{error}.", index=index) from None
+    return _drafted(envelope, value, where, index, limits)
+
+
+def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, limits: Limits) -> Draft:
     kind = envelope.type
     if not isinstance(kind, str) or not 0 < len(kind) <= limits.event_type_max or _CONTROL.search(kind):
         raise InvalidEventError(

@@ -20,10 +20,10 @@ def usable(
     An expired one makes room for a new one: the effects of its expiry are added to ``effects``.
     With ``creates`` the refusal says that no other session can take its place.
     """
-    expired = lifetime.expire(state, key, now_ms)
     stream = state.get(key)
-    if stream is None:
-        return None
+    if stream is None or not (stream.soft_deleted or stream.mortal):
+        return stream
+    expired = lifetime.expire(state, key, now_ms)
     if stream.soft_deleted or (expired and stream.forks):
         raise PathBlockedError(path=key.path) if creates else StreamGoneError(path=key.path)
     effects += expired

@@ -18,7 +18,7 @@ STATUS_BY_TYPE = {
     "session.status_rescheduled": "rescheduling",
     "session.status_terminated": "terminated",
 }
-_RELEVANT = {
+RELEVANT = {
     *STATUS_BY_TYPE,
     "span.model_request_end",
     "user.define_outcome",
@@ -92,11 +92,6 @@ def of(attributes: dict[str, bytes]) -> Summary:
     """Return the summary that a stream's attributes hold."""
     value = attributes.get(SUMMARY)
     return Summary() if value is None else _decode(value)
-
-
-def is_relevant(draft: Draft) -> bool:
-    """Say whether an event changes the summary."""
-    return draft.type in _RELEVANT
 
 
 def fold(

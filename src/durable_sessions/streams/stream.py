@@ -100,6 +100,11 @@ class Stream:
     def __post_init__(self) -> None:
         self.is_json = content.is_json(self.content_type)
 
+    @property
+    def mortal(self) -> bool:
+        """Whether the stream may expire."""
+        return self.ttl_seconds is not None or self.expires_at_ms is not None
+
     def deadline_ms(self) -> int | None:
         """Return when the stream expires if nobody uses it until then; a legal hold suspends that."""
         if self.held:

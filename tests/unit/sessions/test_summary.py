@@ -23,7 +23,7 @@ def fold(*events: dict[str, Any] | str, start: Summary | None = None, now_ms: in
         (draft, f"o{n}" if draft.type == "user.define_outcome" else None) for n, draft in enumerate(drafts)
     ]
     folded = summary.fold(
-        attributes, [pair for pair in pairs if summary.is_relevant(pair[0])], now_ms, LIMITS
+        attributes, [pair for pair in pairs if pair[0].type in summary.RELEVANT], now_ms, LIMITS
     )
     return summary.of({summary.SUMMARY: folded.encode()})
 
@@ -130,4 +130,4 @@ def test_no_more_outcomes_are_followed_than_the_limit_says() -> None:
 def test_events_of_other_types_say_nothing() -> None:
     for kind in ("user.message", "session.status", "session.status_running.x", "own"):
         (draft,) = parse(json.dumps({"type": kind}).encode(), LIMITS)
-        assert not summary.is_relevant(draft)
+        assert draft.type not in summary.RELEVANT

@@ -85,7 +85,9 @@ class SessionsFace:
         if request.method == b"OPTIONS":
             return Response(204, _PREFLIGHT)
         try:
-            answer = self._route(request, self._auth.caller(request))
+            caller = self._auth.caller(request)
+            key = _events_of(caller.workspace, request.path)
+            answer = self._route(request, caller) if key is None else self._on_events(request, caller, key)
         except DurableSessionsError as error:
             return self._refuse(error, request)
         return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request)
@@ -115,12 +117,11 @@ class SessionsFace:
             if parts[0] == b"agents":
                 return self._registries.handle_agents(request, caller, rest)
             return self._registries.handle_environments(request, caller, rest)
-        if len(parts) == 3 and parts[2] == b"events":
-            return self._on_events(request, caller, _key(caller.workspace, parts[1]))
         return self._on_session(request, caller, parts[1:])
 
     def _on_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
         if request.method == b"POST":
+            caller.require(_WRITER)
             return self._events.append(request, caller, key)
         if request.method == b"GET":
             return self._events.read(request, caller, key)
@@ -294,8 +295,15 @@ _ALLOWED = {
 
 
 @lru_cache(maxsize=4_096)
+def _events_of(workspace: str, path: bytes) -> Key | None:
+    """Return the session whose events a path names; kept, because one is asked for again and again."""
+    parts = path.split(b"/")[2:]
+    if len(parts) != 3 or parts[0] != b"sessions" or parts[2] != b"events":
+        return None
+    return _key(workspace, parts[1])
+
+
 def _key(workspace: str, part: bytes) -> Key:
-    """Return what names the session in a path; kept, because one is asked for again and again."""
     return session_key(workspace, unquote(part.decode("latin-1")))
 
 
