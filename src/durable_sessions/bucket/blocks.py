@@ -56,7 +56,7 @@ class Block:
     row r begins at ``body_ends[r] + r``. ``data`` has the bytes of the other rows.
     """
 
-    wire: bytes
+    wire: memoryview
     body_ends: Sequence[int]
     data: memoryview
     data_ends: Sequence[int]
@@ -80,7 +80,7 @@ class Block:
         begin = self.body_ends[row] + row
         end = bisect_right(range(last + 1), begin + bytes_max, row + 1, key=self._wire_begin) - 1
         end = max(end, row + 1)
-        return memoryview(self.wire)[begin : self._wire_begin(end)], piece.first + end - piece.row
+        return self.wire[begin : self._wire_begin(end)], piece.first + end - piece.row
 
     def _wire_begin(self, row: int) -> int:
         return self.body_ends[row] + row
@@ -108,7 +108,7 @@ class Block:
         lengths = [b - a for a, b in pairwise(ends)]
         cuts = [0, *(row for row, (a, b) in enumerate(pairwise(starts), 1) if a != b), len(starts)]
         return [
-            (starts[a], AppendRun(start + a, times[a], tuple(lengths[a:b]), wire[ends[a] : ends[b]]))
+            (starts[a], AppendRun(start + a, times[a], tuple(lengths[a:b]), bytes(wire[ends[a] : ends[b]])))
             for a, b in pairwise(cuts)
         ]
 
@@ -147,13 +147,13 @@ def decode_block(footer: Footer, group: int, data: bytes) -> Block:
     )
 
 
-def _joined(body: pa.Array) -> bytes:
+def _joined(body: pa.Array) -> memoryview:
     if body.null_count == len(body):
-        return b"," * len(body)
+        return memoryview(b"," * len(body))
     if body.null_count:
         body = body.fill_null("")
-    one_list = pa.ListArray.from_arrays(pa.array([0, len(body)], pa.int32()), body)
-    return b"".join((memoryview(pc.binary_join(one_list, ",")[0].as_buffer()), b","))
+    ends, joined = _binary_parts(pc.binary_join_element_wise(body, "", ","))
+    return joined[ends[0] : ends[-1]]
 
 
 def _binary_parts(values: pa.Array) -> tuple[Sequence[int], memoryview]:
