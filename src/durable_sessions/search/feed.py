@@ -8,7 +8,8 @@ difference is what is to be sent. A search says which streams it is about and wa
 
 import asyncio
 import shutil
-from collections.abc import Collection, Container, Iterable
+from collections import deque
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,10 +64,10 @@ class Reach(NamedTuple):
 class _Waiter(NamedTuple):
     """A search that waits until streams were sent up to these positions, and what was removed too.
 
-    Without goals it waits only until it is known what is to be sent.
+    Goals that were reached leave. Without any it waits only until it is known what is to be sent.
     """
 
-    goals: dict[int, int] | None
+    goals: deque[tuple[int, int]] | None
     done: "asyncio.Future[None]"
 
 
@@ -178,7 +179,8 @@ class Feed:
         if self._link is None or self._link.lost:
             failure = self.failure if self._failed_starts else None
             raise SearchUnavailableError(reason=failure or "the search process is starting")
-        unsent = {number: self._unsent[number].start for number in self._wanted(workspace, streams)}
+        starts = {number: self._unsent[number].start for number in self._wanted(workspace, streams)}
+        unsent = {number: start for number, start in starts.items() if start < self._goal(number)}
         if not self.compared:
             unsent |= dict.fromkeys(streams or (), 0)
         return Reach(self._link, is_complete, unsent, self._since_ms(unsent))
@@ -188,7 +190,7 @@ class Feed:
         while not self._is_ready():
             await self._wait(None)
         worker = self.starts
-        goals = {number: self._goal(number) for number in self._wanted(workspace, streams)}
+        goals = deque((number, self._goal(number)) for number in self._wanted(workspace, streams))
         if goals or self._removals:
             await self._wait(goals)
         return self._is_ready() and self.starts == worker
@@ -202,7 +204,7 @@ class Feed:
         times = [self._unsent[number].since_ms for number in unsent if number in self._unsent]
         return (min(times, default=self._clock.now_ms()) or None) if self.compared else None
 
-    async def _wait(self, goals: dict[int, int] | None) -> None:
+    async def _wait(self, goals: deque[tuple[int, int]] | None) -> None:
         waiter = _Waiter(goals, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self._hurry.set()
@@ -228,13 +230,20 @@ class Feed:
             if not waiter.done.done() and self._has_reached(waiter.goals):
                 waiter.done.set_result(None)
 
-    def _has_reached(self, goals: dict[int, int] | None) -> bool:
+    def _has_reached(self, goals: deque[tuple[int, int]] | None) -> bool:
         if goals is None or not self._is_ready():
             return self._is_ready()
-        return not self._removals and all(
-            (unsent := self._unsent.get(stream)) is None or unsent.start >= goal
-            for stream, goal in goals.items()
-        )
+        self._drop_reached(goals)
+        return not goals and not self._removals
+
+    def _drop_reached(self, goals: deque[tuple[int, int]]) -> None:
+        """Let go of the first goals as far as they were reached; each is looked at once in the end."""
+        while goals:
+            stream, goal = goals[0]
+            unsent = self._unsent.get(stream)
+            if unsent is not None and unsent.start < goal:
+                return
+            goals.popleft()
 
     # Sending ----------------------------------------------------------------------------
 
@@ -265,7 +274,9 @@ class Feed:
                     doublings = max(self._failed_starts - 1, 0)
                     await asyncio.sleep(min(RETRY_SECONDS * 2.0**doublings, RETRY_SECONDS_MAX))
                 continue
-            if not self._unsent and not self._removals:
+            self._tell()
+            await asyncio.sleep(0)  # so that those who were told can leave
+            if not self._unsent and not self._removals and not self._waiters:
                 self._work.clear()
             await self._work.wait()
             await self._pause(GATHER_SECONDS)
@@ -299,14 +310,16 @@ class Feed:
 
     async def _send_all(self) -> None:
         """Send what there is now, what searches wait for first."""
-        streams = dict.fromkeys(self._unsent)
+        streams = deque(self._unsent)
         unreadable: dict[int, DurableSessionsError] = {}
         while streams or self._removals:
+            await asyncio.sleep(0)  # what is in memory is sent without waiting, and others want to be served
             await self._send_removals()
-            stream = self._awaited(unreadable) or next(iter(streams), None)
+            stream = self._awaited(unreadable)
             if stream is None:
-                continue
-            streams.pop(stream, None)
+                if not streams:
+                    continue
+                stream = streams.popleft()
             try:
                 is_over = await self._send_some(stream)
             except SearchUnavailableError:
@@ -316,16 +329,19 @@ class Feed:
                 continue
             self._tell()
             if not is_over:
-                streams[stream] = None
+                streams.append(stream)
         if unreadable:
             raise next(iter(unreadable.values()))
 
-    def _awaited(self, unreadable: Container[int]) -> int | None:
+    def _awaited(self, unreadable: Collection[int]) -> int | None:
         """Return a stream that a search waits for."""
         for waiter in self._waiters:
-            for stream in waiter.goals or ():
-                if stream in self._unsent and stream not in unreadable:
-                    return stream
+            goals = waiter.goals or deque()
+            for _ in range(len(unreadable) + 1):
+                self._drop_reached(goals)
+                if goals and goals[0][0] not in unreadable:
+                    return goals[0][0]
+                goals.rotate(-1)
         return None
 
     async def _send_removals(self) -> None:
@@ -339,7 +355,7 @@ class Feed:
     async def _send_some(self, stream: int) -> bool:
         """Send a chunk of what is to be sent of a stream; say whether that was all."""
         unsent = self._unsent.get(stream)
-        durable = self._partition.published.get_id(stream)
+        durable = None if unsent is None else self._partition.published.get_id(stream)
         if unsent is None or durable is None:
             self._unsent.pop(stream, None)
             return True
