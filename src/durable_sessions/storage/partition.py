@@ -384,13 +384,22 @@ class Partition:
             hot = range(0 if after is None else bisect_right(numbers, after), len(numbers))
         streams = (self.published.by_id[numbers[at]] for at in hot)
         found = list(islice((one for one in streams if not one.removed), limit))
-        found += self._cold_page(workspace, folder, after, limit, newest_first=newest_first)
+        last = found[-1].stream.id if len(found) == limit else None  # nothing behind it is wanted
+        found += self._cold_page(workspace, folder, after, limit, last, newest_first=newest_first)
         found.sort(key=lambda one: one.stream.id, reverse=newest_first)
         return found[:limit]
 
     def _cold_page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+        self,
+        workspace: str,
+        folder: str,
+        after: int | None,
+        limit: int,
+        last: int | None,
+        *,
+        newest_first: bool,
     ) -> list[DurableStream]:
+        """Return the next streams that are not in memory, not many behind the ``last`` that can count."""
         found: list[DurableStream] = []
         while len(found) < limit:
             wanted = limit - len(found)
@@ -403,6 +412,8 @@ class Partition:
             if len(streams) < wanted:
                 break
             after = streams[-1].id
+            if last is not None and (after <= last if newest_first else after >= last):
+                break
         return found
 
     def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
