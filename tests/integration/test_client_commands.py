@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -12,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from durable_sessions.cli.main import SECTIONS, cli
+from durable_sessions.cli.main import SECTIONS
 from durable_sessions.cli.search import highlighted
-from durable_sessions.client import Client, SearchResults
-from durable_sessions.client.search import Hit, SearchGroup
+from durable_sessions.client import Client
 from durable_sessions.exporters import FORMATS
 from durable_sessions.testing import BackgroundServer, server
+from tests.support.commands import Commands, on_a_terminal
 from tests.support.process import ServerProcess
 from tests.unit.exporters.golden import sample
 
@@ -50,24 +48,6 @@ def build(client: Client) -> str:
 def _unstored(line: bytes) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(line)
     return {name: value for name, value in event.items() if name not in ("offset", "processed_at", "actor")}
-
-
-class Commands:
-    """Runs commands in this process."""
-
-    def __init__(self, url: str) -> None:
-        self._environment = {"DURABLE_SESSIONS_URL": url, "DURABLE_SESSIONS_API_KEY": None}
-
-    def run(self, *arguments: str, status: int = 0, given: bytes = b"") -> Result:
-        done = CliRunner().invoke(cli, arguments, input=given, env=self._environment)
-        assert done.exit_code == status, (done.output, done.exception)
-        return done
-
-    def json(self, *arguments: str, given: bytes = b"") -> Any:
-        return json.loads(self.run(*arguments, "--json", given=given).stdout)
-
-    def lines(self, *arguments: str) -> list[Any]:
-        return [json.loads(line) for line in self.run(*arguments).stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -358,25 +338,44 @@ def test_fork_says_what_it_made(ds: Commands, build: str) -> None:
 # search ---------------------------------------------------------------------------------
 
 
-def test_search_shows_hits_by_session(
-    ds: Commands, client: Client, build: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    event = next(client.session(build).events(from_=10))
-    hit = Hit(event, 2.0, "FAILED\x1b[31m test_cache", [(0, 6)])
-    group = SearchGroup(client.sessions.get(build), [hit])
-    asked: dict[str, Any] = {}
+@pytest.fixture(scope="module")
+def found(client: Client) -> None:
+    """Two sessions in which something is to be found."""
+    said = [
+        {"type": "note", "content": [{"type": "text", "text": f"the zebra\x1b[31m number {n}"}]}
+        for n in range(9)
+    ]
+    client.sessions.create("zoo-1", title="A \x1b[31mzoo").append(said[:6])
+    client.session("zoo-2").append(said[6:])
 
-    def search(self: Client, q: str, **options: Any) -> SearchResults:
-        asked.update(options, q=q)
-        return SearchResults([group], 3, 1, None, None, True, {"total_hits": 3})
 
-    monkeypatch.setattr(Client, "search", search)
-    done = ds.run("search", "failed", "test", "--role", "tool", "--session", build)
-    assert (asked["q"], asked["role"], asked["session"]) == ("failed test", "tool", build)
-    assert done.stdout.splitlines()[0] == f"{build}  Make it green"
-    assert "#10  Result  FAILED test_cache" in done.stdout
-    assert "3 hits in 1 session; 1 shown" in done.stderr
-    assert ds.json("search", "x") == {"total_hits": 3}
+def test_search_shows_hits_by_session(ds: Commands, found: None) -> None:
+    done = ds.run("search", "zebra", "number", "--limit", "4")
+    assert {"zoo-1  A zoo", "zoo-2"} & {done.stdout.splitlines()[0]}
+    assert "zebra number" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "9 hits in 2 sessions; 4 shown" in done.stderr
+
+
+@pytest.mark.parametrize("limit", [1, 4, 9, 50])
+def test_the_limit_of_a_search_counts_hits(ds: Commands, found: None, limit: int) -> None:
+    groups = ds.lines("search", "zebra", "--limit", str(limit), "--json")
+    assert sum(len(group["hits"]) for group in groups) == min(limit, 9)
+    assert {group["session"]["id"] for group in groups} <= {"zoo-1", "zoo-2"}
+
+
+def test_one_session_is_searched_in_the_order_that_is_asked_for(ds: Commands, found: None) -> None:
+    for order, positions in (("asc", [0, 1, 2]), ("desc", [5, 4, 3])):
+        (group,) = ds.lines(
+            "search", "zebra", "--session", "zoo-1", "--order", order, "--limit", "3", "--json"
+        )
+        assert [int(hit["offset"][-16:]) for hit in group["hits"]] == positions
+    assert ds.lines("search", "zebra", "--session", "zoo-1", "--type", "other", "--json") == []
+    assert "--order goes with --session" in ds.run("search", "x", "--order", "asc", status=2).stderr
+    assert (
+        "--metadata choose"
+        in ds.run("search", "x", "--session", "zoo-1", "--metadata", "a=b", status=2).stderr
+    )
 
 
 def test_highlights_are_spans_of_the_snippet() -> None:
@@ -442,28 +441,6 @@ def test_a_broken_pipe_ends_quietly(running: BackgroundServer, client: Client) -
             reading.popen.stdout.close()
             reading.popen.wait(SECONDS_MAX)
             assert reading.popen.stderr.read() == b""
-
-
-def on_a_terminal(url: str, *arguments: str, **environment: str) -> str:
-    """Return what a command writes to a terminal."""
-    master, slave = pty.openpty()
-    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    variables |= {"DURABLE_SESSIONS_URL": url, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
-    command = [sys.executable, "-m", "durable_sessions", *arguments]
-    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=variables) as process:
-        os.close(slave)
-        seen = b""
-        while True:
-            try:
-                piece = os.read(master, 65_536)
-            except OSError:  # the other end is closed
-                break
-            if not piece:
-                break
-            seen += piece
-        assert process.wait(SECONDS_MAX) == 0, seen
-    os.close(master)
-    return seen.decode()
 
 
 def test_a_terminal_gets_colours_unless_it_does_not_want_them(running: BackgroundServer, build: str) -> None:

@@ -10,8 +10,9 @@ import click
 from durable_sessions.cli.client import DEFAULT_URL, server_options
 from durable_sessions.cli.failures import INTERRUPTED, explained
 from durable_sessions.cli.lines import Lines
+from durable_sessions.cli.session_lookup import find_session
 from durable_sessions.cli.terminal import Output
-from durable_sessions.client import Client
+from durable_sessions.client import Client, SessionInfo
 from durable_sessions.client.options import Options
 from durable_sessions.client.transport import Transport
 
@@ -42,6 +43,10 @@ class Connection:
     @cached_property
     def _transport(self) -> Transport:
         return Transport(Options.chosen(self.url, self._api_key, TIMEOUT_SECONDS, RETRIES))
+
+    def find(self, session: str) -> SessionInfo:
+        """Return a session by its id, or by a beginning of its id that no other session has."""
+        return find_session(self.client, session)
 
     def lines(self, session: str, *parameters: tuple[str, str], limit: int | None = None) -> Lines:
         """Return the stored events of a session as lines."""

@@ -18,5 +18,6 @@ def events(connection: Connection, output: Output, session: str, selection: Sele
     On a terminal, characters that it would take for commands are escaped; everywhere else every byte is as
     it was stored.
     """
-    for line in connection.lines(session, *selection.parameters, limit=selection.limit):
+    found = connection.find(session)
+    for line in connection.lines(found.id, *selection.parameters, limit=selection.limit):
         output.line(line)

@@ -1,16 +1,12 @@
 """``durable-sessions export``: a session in the format of another tool, or to be read."""
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from durable_sessions.cli.completing import SESSION
 from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.replacing import replacing
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ClientError
@@ -45,22 +41,22 @@ def export(
     markdown        a document to read or paste
     html            one page to read, which needs nothing else
     """
-    info = connection.client.sessions.get(session)
+    info = connection.find(session)
     options = Options(full=full, artifact=_Artifacts(connection.client).get, server_url=connection.url)
     beside = path is not None or not output.is_terminal
     with output.progress("exporting", info.event_count, shown=beside) as ticks:
-        pieces = FORMATS[name].export(info.raw, ticks.of(connection.lines(session)), options)
+        pieces = FORMATS[name].export(info.raw, ticks.of(connection.lines(info.id)), options)
         if path is None or str(path) == "-":
             for piece in pieces:
                 output.bytes(piece)
             return
-        with _replacing(path) as file:
+        with replacing(path) as file:
             for piece in pieces:
                 file.write(piece)
             written = file.tell()
     if output.json:
         told = {
-            "session": session,
+            "session": info.id,
             "format": name,
             "path": str(path),
             "events": ticks.count,
@@ -69,29 +65,6 @@ def export(
         output.tell(told)
     else:
         output.note(f"{path}: {ticks.count:,} {plural(ticks.count, 'event')}, {size(written)}")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes its place only when it is complete."""
-    if path.exists() and not path.is_file():  # a device or a pipe
-        with path.open("wb") as file:
-            yield file
-        return
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise click.FileError(str(path), error.strerror or str(error)) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 class _Artifacts:

@@ -12,9 +12,13 @@ INTERRUPTED = 130
 
 
 class CommandError(click.ClickException):
-    """A failure that is told in a few words; each kind has an exit status of its own."""
+    """A failure that is told in a few words; each kind has an exit status of its own.
+
+    ``kind`` names it to programs, which ask for ``--json``.
+    """
 
     exit_code = 1
+    kind = "failed"
 
     def __init__(self, message: str) -> None:
         super().__init__(clean(message))
@@ -24,30 +28,35 @@ class WrongInputError(CommandError):
     """What was given is not what the command takes."""
 
     exit_code = 2
+    kind = "wrong_input"
 
 
 class MissingError(CommandError):
     """There is no such session, event or artifact."""
 
     exit_code = 3
+    kind = "not_found"
 
 
 class UnreachableError(CommandError):
     """No server answers."""
 
     exit_code = 4
+    kind = "unreachable"
 
 
 class DeniedError(CommandError):
     """The key is missing, unknown, or not allowed to do this."""
 
     exit_code = 5
+    kind = "denied"
 
 
 class ConflictError(CommandError):
     """The session is closed, archived, longer than expected, or there is another one already."""
 
     exit_code = 6
+    kind = "conflict"
 
 
 _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (

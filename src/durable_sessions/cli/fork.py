@@ -29,7 +29,7 @@ def fork(
 
     Nothing is copied, and SESSION is not changed. Prints the id of the new session.
     """
-    source = connection.client.session(session)
+    source = connection.client.session(connection.find(session).id)
     place: str | int | None = at
     if at is not None and _POSITION.fullmatch(at):
         place = int(at)

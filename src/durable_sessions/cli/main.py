@@ -1,16 +1,21 @@
 """The command line: ``durable-sessions``, for short ``ds``."""
 
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
+from typing import Any
 
 import click
+import msgspec
 
 from durable_sessions import __version__
 from durable_sessions.errors import DurableSessionsError
 
 SECTIONS = {
     "Sessions": ("sessions", "show", "events", "tail", "search", "append", "fork", "export"),
+    "Changes": ("title", "close", "archive", "delete", "artifact"),
     "Histories": ("import", "capture"),
     "Server": ("serve", "keys", "flush", "reindex"),
     "Data": ("verify", "dump", "repair", "gc"),
@@ -35,6 +40,36 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; name those that are spelt alike if there is none."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise click.UsageError(unknown_command(args[0], self.list_commands(ctx)), ctx)
+        return super().resolve_command(ctx, args)
+
+    def main(  # type: ignore[override]  # of its two overloads only this one is used
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **options: Any
+    ) -> None:
+        """Run a command and exit; with ``--json`` a failure is a line of JSON on standard error."""
+        given = list(sys.argv[1:] if args is None else args)
+        options["standalone_mode"] = False
+        try:
+            status = super().main(given, prog_name, **options)
+        except click.exceptions.Abort:
+            _tell("aborted", "Aborted.", 1, as_json=_wants_json(given))
+            sys.exit(1)
+        except click.ClickException as error:
+            if _wants_json(given):
+                _tell(_kind(error), error.format_message(), error.exit_code, as_json=True)
+            else:
+                error.show()
+            sys.exit(error.exit_code)
+        except DurableSessionsError as error:
+            _tell(error.code, f"durable-sessions: {error}", 1, as_json=_wants_json(given))
+            sys.exit(1)
+        sys.exit(status if isinstance(status, int) else 0)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands by section."""
         most = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
@@ -53,9 +88,30 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; an expected failure is one line on stderr and exit status 1."""
-    try:
-        cli()
-    except DurableSessionsError as error:
-        click.echo(f"durable-sessions: {error}", err=True)
-        sys.exit(1)
+    """Run the command line; an expected failure is one line on standard error and an exit status."""
+    cli()
+
+
+def unknown_command(given: str, known: Sequence[str]) -> str:
+    """Return what is said of a command that there is not."""
+    near = get_close_matches(given, known, n=3, cutoff=0.5)
+    meant = f" Did you mean {' or '.join(near)}?" if near else " durable-sessions --help lists them."
+    return f"There is no command {given!r}.{meant}"
+
+
+def _wants_json(given: Sequence[str]) -> bool:
+    """Say whether a program reads the answer; what follows a bare ``--`` is no option."""
+    options = given[: given.index("--")] if "--" in given else given
+    return "--json" in options
+
+
+def _kind(error: click.ClickException) -> str:
+    return "usage" if isinstance(error, click.UsageError) else getattr(error, "kind", "failed")
+
+
+def _tell(kind: str, message: str, status: int, *, as_json: bool) -> None:
+    if as_json:
+        told = {"error": {"type": kind, "message": message, "exit_status": status}}
+        click.echo(msgspec.json.encode(told), err=True)
+    else:
+        click.echo(message, err=True)

@@ -1,7 +1,8 @@
 """``durable-sessions search``: find events by their words."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import click
 from rich.text import Text
@@ -10,12 +11,16 @@ from durable_sessions.cli.completing import SESSION
 from durable_sessions.cli.connection import Connection, with_connection
 from durable_sessions.cli.parameters import Pair, Time
 from durable_sessions.cli.terminal import Output
-from durable_sessions.client import Hit, SearchResults
+from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
 from durable_sessions.rendering import moments
 from durable_sessions.rendering.entries import entry_of
 from durable_sessions.rendering.text import clean, one_line, plural
 
 SNIPPET_CHARACTERS_MAX = 400
+SESSIONS_MAX = 100
+HITS_PER_SESSION_MAX = 20
+HITS_PER_PAGE_MAX = 100
+"""What the server gives in one answer at most."""
 _HIGHLIGHT = "bold yellow"
 
 
@@ -31,7 +36,9 @@ _HIGHLIGHT = "bold yellow"
 )
 @click.option("--after", type=Time(), help="Only what was stored after this time, such as 2026-11-15 or 2h.")
 @click.option("--before", type=Time(), help="Only what was stored before this time.")
-@click.option("--order", type=click.Choice(["asc", "desc"]), help="By time instead of by score.")
+@click.option(
+    "--order", type=click.Choice(["asc", "desc"]), help="With --session: by time instead of by score."
+)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many hits.")
 def search(
     connection: Connection,
@@ -52,22 +59,82 @@ def search(
     Words are enough. Also: "a phrase", +must, -not, prefix*, type:agent.tool_use, name:bash, is:error.
     Put -- before a query that begins with a minus.
     """
-    found = connection.client.search(
-        " ".join(query),
-        limit=limit,
-        session=session,
-        role=role,
-        agent=agent,
-        metadata=dict(metadata),
-        types=types or None,
-        after=after,
-        before=before,
-        order=order,
-    )
+    if order is not None and session is None:
+        raise click.UsageError("--order goes with --session: hits in several sessions have no common order.")
+    which = _Filters(role, types or None, after, before)
+    if session is None:
+        found = _everywhere(connection.client, " ".join(query), which, agent, dict(metadata), limit)
+    else:
+        if agent is not None or metadata:
+            raise click.UsageError("--agent and --metadata choose sessions; with --session one is chosen.")
+        found = _within(connection.client, connection.find(session), " ".join(query), which, order, limit)
     if output.json:
-        output.tell(found.raw)
-        return
-    _show(output, found)
+        for group in found.groups:
+            output.tell(group.raw)
+    else:
+        _show(output, found)
+
+
+class _Filters(NamedTuple):
+    """Which events count, wherever they are."""
+
+    role: str | None
+    types: tuple[str, ...] | None
+    after: str | None
+    before: str | None
+
+
+def _everywhere(
+    client: Client, query: str, which: _Filters, agent: str | None, metadata: dict[str, str], hits_max: int
+) -> SearchResults:
+    """Search all sessions. The server counts sessions and the hits of each; a reader counts all hits."""
+    found = client.search(
+        query,
+        limit=min(hits_max, SESSIONS_MAX),
+        hits=min(hits_max, HITS_PER_SESSION_MAX),
+        agent=agent,
+        metadata=metadata,
+        **which._asdict(),
+    )
+    groups = []
+    for group in found.groups:
+        hits = group.hits[:hits_max]
+        hits_max -= len(hits)
+        if hits:
+            groups.append(
+                SearchGroup(group.session, hits, {**group.raw, "hits": group.raw["hits"][: len(hits)]})
+            )
+    return replace(found, groups=groups)
+
+
+def _within(
+    client: Client,
+    info: SessionInfo,
+    query: str,
+    which: _Filters,
+    order: Literal["asc", "desc"] | None,
+    hits_max: int,
+) -> SearchResults:
+    """Search one session, page by page, up to so many hits."""
+    hits: list[Hit] = []
+    page: str | None = None
+    while True:
+        found = client.session(info.id).search(
+            query,
+            limit=min(hits_max - len(hits), HITS_PER_PAGE_MAX),
+            order=order,
+            page=page,
+            **which._asdict(),
+        )
+        hits += found.hits
+        page = found.next_page
+        if page is None or len(hits) >= hits_max:
+            break
+    raw = {"session": info.raw, "hits": [hit.raw for hit in hits]}
+    groups = [SearchGroup(info, hits, raw)] if hits else []
+    return SearchResults(
+        groups, found.total_hits, len(groups), page, found.indexed_through, found.up_to_date, raw
+    )
 
 
 def _show(output: Output, found: SearchResults) -> None:

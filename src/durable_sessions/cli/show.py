@@ -26,9 +26,9 @@ def show(
     connection: Connection, output: Output, session: str, last: int | None, full: bool, pager: bool
 ) -> None:
     """Show SESSION as a transcript: who said what, tool calls with their results, errors, and the sums."""
-    info = connection.client.sessions.get(session)
+    info = connection.find(session)
     parameters = (("tail", str(last)), ("pairs", "keep")) if last is not None else ()
-    lines: Iterable[bytes] = connection.lines(session, *parameters)
+    lines: Iterable[bytes] = connection.lines(info.id, *parameters)
     if output.json:
         for line in lines:
             output.line(line)

@@ -42,18 +42,18 @@ def tail(
     """
     if from_ is not None and offset is not None:
         raise click.UsageError("Give one of --from and --offset, not both.")
-    info = connection.client.sessions.get(session)
+    info = connection.find(session)
     if offset is None:
         begin = max(0, offsets.position(info.next_offset) - last) if from_ is None else from_
         offset = offsets.of(begin)
     follower = _Follower(output, full=full)
     try:
-        for event in connection.patient.session(session).tail(offset=offset, types=types or None):
+        for event in connection.patient.session(info.id).tail(offset=offset, types=types or None):
             follower.take(event.data)
     except KeyboardInterrupt:
         return
     if not output.json:
-        output.note(f"{session} is closed: no more events will come.")
+        output.note(f"{info.id} is closed: no more events will come.")
 
 
 class _Follower:

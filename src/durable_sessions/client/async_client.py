@@ -18,7 +18,7 @@ from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import Order
 from durable_sessions.client.producer import Lines
 from durable_sessions.client.retry import FAILURES
-from durable_sessions.client.search import HITS_MAX, SearchResults
+from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
 
 
 class AsyncSessions:
@@ -172,7 +172,8 @@ class AsyncClient:
         self,
         q: str,
         *,
-        limit: int = HITS_MAX,
+        limit: int = SESSIONS_MAX,
+        hits: int = HITS_PER_SESSION_MAX,
         session: str | None = None,
         role: str | None = None,
         agent: str | None = None,
@@ -183,10 +184,11 @@ class AsyncClient:
         order: Order | None = None,
         page: str | None = None,
     ) -> SearchResults:
-        """Return the sessions of the workspace in which something matches, the best first."""
+        """Return up to ``limit`` sessions in which something matches, best first, with ``hits`` of each."""
         wanted = search.everywhere(
             q,
             limit=limit,
+            hits=hits,
             session=session,
             role=role,
             agent=agent,

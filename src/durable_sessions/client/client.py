@@ -17,7 +17,7 @@ from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import Order
 from durable_sessions.client.producer import Lines
 from durable_sessions.client.retry import FAILURES
-from durable_sessions.client.search import HITS_MAX, SearchResults
+from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
 from durable_sessions.client.session import Session
 from durable_sessions.client.transport import Transport
 
@@ -173,7 +173,8 @@ class Client:
         self,
         q: str,
         *,
-        limit: int = HITS_MAX,
+        limit: int = SESSIONS_MAX,
+        hits: int = HITS_PER_SESSION_MAX,
         session: str | None = None,
         role: str | None = None,
         agent: str | None = None,
@@ -184,10 +185,11 @@ class Client:
         order: Order | None = None,
         page: str | None = None,
     ) -> SearchResults:
-        """Return the sessions of the workspace in which something matches, the best first."""
+        """Return up to ``limit`` sessions in which something matches, best first, with ``hits`` of each."""
         wanted = search.everywhere(
             q,
             limit=limit,
+            hits=hits,
             session=session,
             role=role,
             agent=agent,

@@ -19,7 +19,11 @@ from durable_sessions.client.pages import (
 )
 
 HITS_MAX = 20
-"""How many hits are asked for unless said otherwise."""
+"""How many hits of one session are asked for unless said otherwise."""
+SESSIONS_MAX = 20
+"""How many sessions with hits are asked for unless said otherwise."""
+HITS_PER_SESSION_MAX = 3
+"""How many hits of each of several sessions are asked for unless said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Hit:
     score: float
     snippet: str
     highlights: list[Any]
+    raw: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ class SearchPage:
     """Hits in one session, the best first; ``next_page`` asks for more of them."""
 
     hits: list[Hit]
+    total_hits: int
     next_page: str | None
     indexed_through: str | None
     up_to_date: bool
@@ -48,6 +54,7 @@ class SearchGroup:
 
     session: SessionInfo
     hits: list[Hit]
+    raw: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,8 @@ class SearchResults:
 def everywhere(
     q: str,
     *,
-    limit: int = HITS_MAX,
+    limit: int = SESSIONS_MAX,
+    hits: int = HITS_PER_SESSION_MAX,
     session: str | None = None,
     role: str | None = None,
     agent: str | None = None,
@@ -81,6 +89,7 @@ def everywhere(
     parameters = given(
         ("q", q),
         ("limit", limit),
+        ("hits", hits),
         ("session", session),
         ("role", role),
         ("agent", agent),
@@ -114,7 +123,7 @@ def within(
 def _results(answer: httpx2.Response) -> SearchResults:
     said = json_of(answer)
     return SearchResults(
-        [SearchGroup(session_info(one["session"]), _hits(one["hits"])) for one in said["data"]],
+        [SearchGroup(session_info(one["session"]), _hits(one["hits"]), one) for one in said["data"]],
         int(said.get("total_hits", 0)),
         int(said.get("total_sessions", 0)),
         said.get("next_page"),
@@ -128,6 +137,7 @@ def _page(answer: httpx2.Response) -> SearchPage:
     said = json_of(answer)
     return SearchPage(
         _hits(said["data"]),
+        int(said.get("total_hits", 0)),
         said.get("next_page"),
         said.get("indexed_through"),
         bool(said.get("up_to_date", True)),
@@ -146,4 +156,5 @@ def _hit(found: dict[str, Any]) -> Hit:
         float(how.get("score", 0.0)),
         str(how.get("snippet", "")),
         list(how.get("highlights", ())),
+        found,
     )

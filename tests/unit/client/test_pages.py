@@ -121,6 +121,7 @@ def test_searching_everywhere() -> None:
         "role": "tool",
         "agent": "a",
         "metadata[k]": "v",
+        "hits": "3",
         "types[]": "agent.*",
         "after": "2026-01-01T00:00:00.000Z",
     }

@@ -1,0 +1,23 @@
+"""``durable-sessions archive``: end sessions for good, and list them no longer."""
+
+import click
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.confirmation import confirm, described, with_yes
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.terminal import Output
+
+
+@click.command()
+@click.argument("session", type=SESSION, nargs=-1, required=True)
+@with_connection
+@with_yes
+def archive(connection: Connection, output: Output, session: tuple[str, ...], is_sure: bool) -> None:
+    """Archive each SESSION: it is read-only for good, and only listed with --archived."""
+    for info in [connection.find(one) for one in session]:
+        confirm(f"Archive {described(info)}? It stays read-only for good.", is_sure=is_sure)
+        archived = connection.client.session(info.id).archive()
+        if output.json:
+            output.tell(archived.raw)
+        else:
+            output.note(f"{info.id}: archived")

@@ -1,0 +1,77 @@
+"""``durable-sessions artifact``: store and fetch payloads that are too large for events."""
+
+import mimetypes
+import sys
+from pathlib import Path
+
+import click
+
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.failures import WrongInputError
+from durable_sessions.cli.replacing import replacing
+from durable_sessions.cli.terminal import Output
+from durable_sessions.rendering.text import size
+
+_ANY_TYPE = "application/octet-stream"
+
+
+@click.group()
+def artifact() -> None:
+    """Store and fetch payloads that are too large for events; each is named by its SHA-256."""
+
+
+@artifact.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@with_connection
+@click.option(
+    "--media-type", metavar="TYPE", help="What it is, such as image/png; guessed from the name if not given."
+)
+def put(connection: Connection, output: Output, file: Path, media_type: str | None) -> None:
+    """Store FILE, or standard input for -, and print its SHA-256.
+
+    Events refer to it as /v1/artifacts/SHA256. What is stored already is not stored again.
+    """
+    reads_input = str(file) == "-"
+    kind = media_type or (not reads_input and mimetypes.guess_type(file.name)[0]) or _ANY_TYPE
+    stored = connection.client.artifacts.put(sys.stdin.buffer.read() if reads_input else file, kind)
+    if output.json:
+        told = {"sha256": stored.sha256, "bytes": stored.size, "media_type": stored.media_type}
+        output.tell({**told, "path": stored.path})
+        return
+    click.echo(stored.sha256)
+    output.note(f"{stored.path}: {size(stored.size)}, {stored.media_type}")
+
+
+@artifact.command()
+@click.argument("sha256")
+@with_connection
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="The file to write; standard output if not given.",
+)
+def get(connection: Connection, output: Output, sha256: str, path: Path | None) -> None:
+    """Fetch the artifact SHA256, checked against its digest.
+
+    A file takes its place only when all of it has come and the digest is right.
+    """
+    try:
+        pieces = connection.client.artifacts.stream(sha256.removeprefix("/v1/artifacts/"))
+        if path is None or str(path) == "-":
+            if output.is_terminal and path is None:
+                raise WrongInputError("It may not be text: give -o FILE, or -o - to see it all the same.")
+            for piece in pieces:
+                output.bytes(piece)
+            return
+        with replacing(path) as file:
+            for piece in pieces:
+                file.write(piece)
+            written = file.tell()
+    except ValueError as error:
+        raise WrongInputError(str(error)) from error
+    if output.json:
+        output.tell({"sha256": sha256, "path": str(path), "bytes": written})
+    else:
+        output.note(f"{path}: {size(written)}")

@@ -1,0 +1,46 @@
+"""Naming a session by its id, or by the beginning of its id if only one session begins like that."""
+
+from durable_sessions.cli.failures import MissingError, WrongInputError
+from durable_sessions.client import Client, SessionInfo
+from durable_sessions.client.errors import NotFoundError
+from durable_sessions.rendering.text import one_line
+
+CANDIDATES_MAX = 5
+"""How many sessions are named when a prefix fits several."""
+
+
+def find_session(client: Client, given: str) -> SessionInfo:
+    """Return the session with this id; failing that, the only one whose id begins with it.
+
+    Archived sessions count, so that a prefix never silently means another session than it would
+    with ``--archived``.
+    """
+    try:
+        return client.sessions.get(given)
+    except NotFoundError as error:
+        found = _with_prefix(client, given)
+        if not found:
+            raise MissingError(
+                f"There is no session {given}, and none whose id begins like that. "
+                "ds sessions lists them; ds sessions -q TEXT looks for a title."
+            ) from error
+        if len(found) > 1:
+            raise WrongInputError(_ambiguous(given, found)) from error
+        return found[0]
+
+
+def _with_prefix(client: Client, prefix: str) -> list[SessionInfo]:
+    """Return the sessions whose ids begin like this, one more at most than are named in a message."""
+    found: list[SessionInfo] = []
+    for info in client.sessions.list(q=prefix, include_archived=True):
+        if info.id.startswith(prefix):
+            found.append(info)
+            if len(found) > CANDIDATES_MAX:
+                break
+    return found
+
+
+def _ambiguous(prefix: str, found: list[SessionInfo]) -> str:
+    shown = [f"  {info.id}  {one_line(info.title or '', 60)}".rstrip() for info in found[:CANDIDATES_MAX]]
+    more = "\n  …" if len(found) > CANDIDATES_MAX else ""
+    return f"Several sessions begin with {prefix}; give more of the id:\n" + "\n".join(shown) + more

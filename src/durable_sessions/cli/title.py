@@ -1,0 +1,21 @@
+"""``durable-sessions title``: name a session."""
+
+import click
+
+from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.terminal import Output
+
+
+@click.command()
+@click.argument("session", type=SESSION)
+@click.argument("title")
+@with_connection
+def title(connection: Connection, output: Output, session: str, title: str) -> None:
+    """Give SESSION the title TITLE; "" takes its title away."""
+    info = connection.find(session)
+    named = connection.client.session(info.id).update(title=title or None)
+    if output.json:
+        output.tell(named.raw)
+    else:
+        output.note(f"{named.id}: {named.title or 'no title'}")

@@ -1,0 +1,194 @@
+"""The commands that change sessions, and what all commands share: prefixes, suggestions, errors as JSON."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_sessions.cli.session_lookup import CANDIDATES_MAX
+from durable_sessions.client import Client
+from durable_sessions.client.errors import NotFoundError
+from durable_sessions.testing import BackgroundServer, server
+from tests.support.commands import Commands, on_a_terminal
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    with server(tmp_path_factory.mktemp("server")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def client(running: BackgroundServer) -> Iterator[Client]:
+    with Client(running.url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ds(running: BackgroundServer) -> Commands:
+    return Commands(running.url)
+
+
+def exists(client: Client, session: str) -> bool:
+    try:
+        client.sessions.get(session)
+    except NotFoundError:
+        return False
+    return True
+
+
+# What cannot be taken back ----------------------------------------------------------------
+
+
+def test_delete_removes_sessions(ds: Commands, client: Client) -> None:
+    for name in ("gone-1", "gone-2", "kept"):
+        client.session(name).append({"type": "note"})
+    assert "gone-2: deleted" in ds.run("delete", "gone-1", "gone-2", "--yes").stderr
+    assert [exists(client, name) for name in ("gone-1", "gone-2", "kept")] == [False, False, True]
+    assert ds.json("delete", "kept", "--yes") == {"id": "kept", "type": "session_deleted"}
+
+
+def test_close_and_archive_say_what_became_of_the_session(ds: Commands, client: Client) -> None:
+    client.session("ended").append({"type": "note"})
+    assert ds.json("close", "ended", "--yes")["lifecycle"] == "closed"
+    assert ds.json("archive", "ended", "--yes")["lifecycle"] == "archived"
+    assert "ended" not in ds.run("sessions").stdout
+    assert "ended" in ds.run("sessions", "--archived").stdout
+
+
+@pytest.mark.parametrize("command", ["delete", "close", "archive"])
+def test_nothing_is_done_where_nobody_can_be_asked(ds: Commands, client: Client, command: str) -> None:
+    client.sessions.create("asked", title="Ask\x1b[31m first")
+    said = ds.run(command, "asked", status=2, given=b"y\n").stderr
+    assert "asked “Ask first” (0 events, 0 B)" in said
+    assert "add --yes" in said
+    assert client.sessions.get("asked").lifecycle == "open"
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "left"), [(b"n\n", 1, True), (b"\n", 1, True), (b"y\n", 0, False)]
+)
+def test_a_person_is_asked(
+    running: BackgroundServer, client: Client, typed: bytes, status: int, left: bool
+) -> None:
+    client.session("question").append({"type": "note"})
+    seen = on_a_terminal(running.url, "delete", "question", typed=typed, status=status)
+    assert "Delete question (" in seen
+    assert "[y/N]" in seen
+    assert exists(client, "question") is left
+
+
+def test_all_sessions_must_exist_before_one_is_deleted(ds: Commands, client: Client) -> None:
+    client.session("first").append({"type": "note"})
+    ds.run("delete", "first", "nowhere", "--yes", status=3)
+    assert exists(client, "first")
+
+
+def test_a_title_is_given_and_taken_away(ds: Commands, client: Client) -> None:
+    client.session("named").append({"type": "note"})
+    ds.run("title", "named", "A better name")
+    assert client.sessions.get("named").title == "A better name"
+    assert ds.json("title", "named", "")["title"] is None
+
+
+# Prefixes ---------------------------------------------------------------------------------
+
+
+def test_a_session_is_named_by_a_prefix_that_only_it_has(ds: Commands, client: Client) -> None:
+    client.session("prefix-abc").append({"type": "note", "n": 1})
+    client.session("prefix-abd").append({"type": "note", "n": 2})
+    client.session("prefix").append({"type": "note", "n": 3})
+    assert [event["n"] for event in ds.lines("events", "prefix-abc")] == [1]
+    assert [event["n"] for event in ds.lines("events", "prefix-abd")] == [2]
+    assert [event["n"] for event in ds.lines("events", "prefix")] == [3]  # a whole id is never a prefix
+    said = ds.run("show", "prefix-a", status=2).stderr
+    assert "prefix-abc" in said
+    assert "prefix-abd" in said
+    client.session("prefix-abd").archive()
+    ds.run("show", "prefix-a", status=2)
+    assert ds.json("title", "prefix-abc"[:-1] + "c", "x")["id"] == "prefix-abc"
+    assert "none whose id begins like that" in ds.run("show", "prefix-x", status=3).stderr
+
+
+def test_only_some_of_many_candidates_are_named(ds: Commands, client: Client) -> None:
+    for number in range(CANDIDATES_MAX + 2):
+        client.sessions.create(f"many-{number}")
+    said = ds.run("tail", "many", status=2).stderr
+    assert said.count("many-") == CANDIDATES_MAX
+    assert "…" in said
+
+
+def test_appending_never_takes_a_prefix(ds: Commands, client: Client) -> None:
+    client.session("append-me-not").append({"type": "note"})
+    ds.run("append", "append-me", '{"type":"note"}')
+    assert client.sessions.get("append-me").event_count == 1
+
+
+# Artifacts --------------------------------------------------------------------------------
+
+
+def test_an_artifact_is_stored_and_fetched(ds: Commands, tmp_path: Path) -> None:
+    source, target = tmp_path / "picture.png", tmp_path / "copy"
+    source.write_bytes(bytes(range(256)) * 5_000)
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    assert ds.run("artifact", "put", str(source)).stdout.strip() == digest
+    told = ds.json("artifact", "put", str(source))
+    assert told == {
+        "sha256": digest,
+        "bytes": 1_280_000,
+        "media_type": "image/png",
+        "path": f"/v1/artifacts/{digest}",
+    }
+    ds.run("artifact", "get", digest, "-o", str(target))
+    assert target.read_bytes() == source.read_bytes()
+    assert ds.run("artifact", "get", told["path"]).stdout_bytes == source.read_bytes()
+
+
+def test_an_artifact_comes_from_standard_input(ds: Commands) -> None:
+    digest = ds.run("artifact", "put", "-", given=b"piped").stdout.strip()
+    assert ds.run("artifact", "get", digest).stdout == "piped"
+
+
+def test_a_missing_artifact_leaves_the_file_as_it_was(ds: Commands, tmp_path: Path) -> None:
+    target = tmp_path / "kept"
+    target.write_text("before")
+    ds.run("artifact", "get", "0" * 64, "-o", str(target), status=3)
+    assert target.read_text() == "before"
+    assert "64 lower-case hex digits" in ds.run("artifact", "get", "nothing", status=2).stderr
+
+
+# Suggestions, and errors for programs -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("serv", "Did you mean serve"), ("sesions", "Did you mean sessions"), ("xyz", "--help lists them")],
+)
+def test_a_mistyped_command_is_guessed(ds: Commands, given: str, said: str) -> None:
+    assert said in ds.run(given, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "status"),
+    [
+        (("show", "nowhere"), "not_found", 3),
+        (("sesions",), "usage", 2),
+        (("sessions", "--limit", "no"), "usage", 2),
+        (("delete", "nowhere", "--yes"), "not_found", 3),
+        (("append", "x", "{"), "wrong_input", 2),
+        (("sessions", "--url", "http://127.0.0.1:1"), "unreachable", 4),
+        (("verify", "--data", "/nowhere/at/all"), "usage", 2),
+    ],
+)
+def test_a_failure_is_json_for_programs(
+    ds: Commands, arguments: tuple[str, ...], kind: str, status: int
+) -> None:
+    error = json.loads(ds.run(*arguments, "--json", status=status).stderr)["error"]
+    assert (error["type"], error["exit_status"]) == (kind, status)
+    assert error["message"]
+
+
+def test_what_follows_two_dashes_is_no_option(ds: Commands) -> None:
+    assert not ds.run("show", "--", "--json", status=3).stderr.startswith("{")
