@@ -7,7 +7,7 @@ transcripts are those of ``tests/quality``.
 import sys
 
 from tests.quality.measure import Corpus, questions, rate
-from tests.quality.samples import FOLDER
+from tests.support.samples import FOLDER
 
 from bench import report
 from bench.figures import Result

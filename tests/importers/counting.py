@@ -34,12 +34,13 @@ def count(events: Iterable[Event]) -> dict[str, Any]:
             if event["is_error"]:
                 failed.add(call)
         elif kind == "agent.thread_context_compacted":
-            found["compactions"] += 1
+            found["microcompactions" if event.get("kind") == "micro" else "compactions"] += 1
             found["compact_summaries"] += bool(event.get("summary"))
         elif kind == "agent.thread_message_received":
-            found["notifications" if event.get("notification") else "subagent_prompts"] += 1
+            found[_received(event)] += 1
         elif kind == "session.error":
-            found["errors"] += event["error"]["retry_status"]["type"] != "retrying"
+            retried = event["error"]["retry_status"]["type"] == "retrying"
+            found["api_retries" if retried else "errors"] += 1
         elif kind == "import.record":
             found["command_outputs"] += event.get("kind") == "command_output"
             found["synthetic_agent_records"] += event.get("kind") == "synthetic"
@@ -51,6 +52,12 @@ def count(events: Iterable[Event]) -> dict[str, Any]:
         found["images"] += _images(event.get("content"))
     found.update(tool_uses=len(uses), tool_results=len(results), tool_errors=len(failed))
     return {**{name: value for name, value in found.items() if value}, "usage": dict(used)}
+
+
+def _received(event: Event) -> str:
+    if event.get("notification"):
+        return "notifications"
+    return "teammate_messages" if event.get("teammate") else "subagent_prompts"
 
 
 def _images(content: object) -> int:

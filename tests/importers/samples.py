@@ -10,16 +10,19 @@ from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.engine import Engine, Report
 from durable_sessions.importers.state import State
 from durable_sessions.importers.tools import TOOLS
+from tests.support.samples import FOLDER, missing
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
+SAMPLES = FOLDER
+UNSEEN = SAMPLES.with_name(f"{SAMPLES.name}-unseen")
+"""Samples that came after the importers."""
 
 
-def entries(folder: str) -> list[Any]:
+def entries(folder: str, samples: Path = SAMPLES) -> list[Any]:
     """The lines of an index as parameters; one that skips, and says so, if the samples are not there."""
-    index = SAMPLES / folder / "index.json"
+    index = samples / folder / "index.json"
     if not index.is_file():
-        reason = f"no samples at {SAMPLES / folder}"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="missing")]
+        skip = pytest.mark.skip(reason=missing(samples / folder))
+        return [pytest.param({}, marks=skip, id="missing")]
     return [pytest.param(entry, id=entry["path"]) for entry in json.loads(index.read_text())]
 
 

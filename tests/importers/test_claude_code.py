@@ -450,3 +450,50 @@ def test_nothing_but_bookkeeping_is_a_session(tmp_path: Path) -> None:
     (tmp_path / f"{OTHER}.jsonl").write_bytes(b"")
     destination, _ = everything(tmp_path)
     assert len(destination.sessions) == 1
+
+
+def teammate(name: str, text: str) -> str:
+    return f'<teammate-message teammate_id="{name}" color="blue" summary="done">\n{text}\n</teammate-message>'
+
+
+def test_messages_of_teammates_are_not_the_users(tmp_path: Path) -> None:
+    both = teammate("alice", "Tests pass.") + "\n\n" + teammate("bob", "So do mine.")
+    queued = {"type": "queued_command", "prompt": teammate("carol", "Late."), "commandMode": "prompt"}
+    events = imported(
+        tmp_path,
+        user("u1", None, "Start a team."),
+        agent("a1", "u1", say("Started.")),
+        user("u2", "a1", both),
+        user("u3", "a1", [say(teammate("dan", "And mine.")), say("I said: stop.")]),
+        record("attachment", "u4", "u3", attachment=queued),
+    )
+    found = count(events)
+    assert (found["user_messages"], found["teammate_messages"]) == (2, 3)
+    received = [one for one in events if one["type"] == "agent.thread_message_received"]
+    assert {one["from_agent_name"] for one in received} == {"alice, bob", "dan", "carol"}
+    said = [one["content"][0]["text"] for one in events if one["type"] == "user.message"]
+    assert said == ["Start a team.", "I said: stop."]
+    assert not [one for one in events if one["type"] == "session.branch_created"]
+
+
+def test_clearing_old_results_is_told_apart_from_a_compaction(tmp_path: Path) -> None:
+    micro = {"trigger": "auto", "preTokens": 60_000, "compactedToolIds": ["t1", "t2"]}
+    events = imported(
+        tmp_path,
+        user("u1", None, "Go on."),
+        record("system", "s1", "u1", subtype="microcompact_boundary", microcompactMetadata=micro),
+        record("system", "s2", None, subtype="compact_boundary", compactMetadata={"trigger": "auto"}),
+    )
+    found = count(events)
+    assert (found["microcompactions"], found["compactions"]) == (1, 1)
+    (cleared,) = [one for one in events if one.get("kind") == "micro"]
+    assert (cleared["cleared"], cleared["pre_tokens"]) == (["t1", "t2"], 60_000)
+
+
+def test_a_request_that_was_tried_again_is_kept_with_its_attempt(tmp_path: Path) -> None:
+    retried = record("system", "s1", "u1", subtype="api_error", error={}, retryAttempt=2, maxRetries=10)
+    events = imported(tmp_path, user("u1", None, "Go on."), retried, agent("a1", "s1", say("Done.")))
+    assert count(events)["api_retries"] == 1
+    (error,) = [one for one in events if one["type"] == "session.error"]
+    assert error["error"]["retry_status"] == {"type": "retrying"}
+    assert error["retry_attempt"] == 2

@@ -256,3 +256,167 @@ def test_outputs(output: object, text: str, code: int | None) -> None:
 )
 def test_arguments(given: object, parsed: object) -> None:
     assert arguments(given) == parsed
+
+
+def raw(text: str) -> Record:
+    return event("agent_reasoning_raw_content", text=text)
+
+
+def thought(summary: str = "", raw: str = "") -> Record:
+    return item(
+        "reasoning",
+        summary=[{"type": "summary_text", "text": summary}] if summary else [],
+        content=[{"type": "reasoning_text", "text": raw}] if raw else None,
+    )
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [raw("Deep."), thought()],
+        [thought(), raw("Deep.")],
+        [thought(raw="Deep."), raw("Deep.")],
+        [raw("Deep."), thought(raw="Deep.")],
+        [raw("Deep."), event("agent_reasoning", text="Deep."), thought(raw="Deep.")],
+        [thought(raw="Deep."), said("assistant", "Yes."), raw("Deep.")],
+        [raw("Deep.")],
+        [raw("Deep."), event("agent_reasoning", text="Deep.")],
+        [event("agent_reasoning", text="Short."), raw("Deep."), thought("Short.")],
+        [thought("Short.", "Deep."), event("agent_reasoning", text="Short."), raw("Deep.")],
+        [event("agent_reasoning", text="Short."), raw("Deep.")],
+        [
+            event("item_completed", item={"type": "Reasoning", "raw_content": ["Deep."]}),
+            thought(),
+        ],
+        [
+            event(
+                "item_completed",
+                item={"type": "Reasoning", "summary_text": ["Short."], "raw_content": ["Deep."]},
+            ),
+            thought("Short."),
+        ],
+    ],
+)
+def test_raw_reasoning_is_one_thought_however_it_is_told(tmp_path: Path, records: list[Record]) -> None:
+    write(tmp_path, A, [meta(A), event("user_message", message="Why?"), *records, tokens(1)])
+    thinking = [one for one in of(imported(tmp_path)) if one["type"] == "agent.thinking"]
+    assert len(thinking) == 1
+    words = [block["text"] for block in thinking[0]["content"]]
+    assert words in (["Deep."], ["Short.", "Deep."])
+
+
+def test_two_thoughts_in_a_row_stay_two(tmp_path: Path) -> None:
+    write(tmp_path, A, [meta(A), raw("One."), thought(), raw("Two."), thought(), thought(), raw("Three.")])
+    thinking = [one for one in of(imported(tmp_path)) if one["type"] == "agent.thinking"]
+    assert [one["content"][0]["text"] for one in thinking] == ["One.", "Two.", "Three."]
+
+
+def test_a_summary_is_no_answer_though_its_usage_stands_before_the_compaction(tmp_path: Path) -> None:
+    used = {"input_tokens": 5, "output_tokens": 1}
+    write(
+        tmp_path,
+        A,
+        [
+            meta(A, history_mode="paginated"),
+            event(
+                "item_completed", item={"type": "AgentMessage", "content": [{"type": "Text", "text": "Yes."}]}
+            ),
+            said("assistant", "Yes."),
+            said("assistant", "All that was said."),
+            line("token_usage_record", response_id="r1", usage=used),
+            event("token_count", info=None),
+            event("item_completed", item={"type": "ContextCompaction", "id": "c"}),
+            line("compacted", message="", replacement_history=[]),
+            said("assistant", "On we go."),
+            line("token_usage_record", response_id="r2", usage=used),
+            event("task_complete", last_agent_message="On we go."),
+        ],
+    )
+    events = of(imported(tmp_path))
+    answers = [one for one in events if one["type"] == "agent.message"]
+    assert [one["content"][0]["text"] for one in answers] == ["Yes.", "On we go."]
+    (compacted,) = [one for one in events if one["type"] == "agent.thread_context_compacted"]
+    assert compacted["summary"] == "All that was said."
+    kinds = [one["type"] for one in events]
+    assert kinds.index("span.model_request_end") < kinds.index("agent.thread_context_compacted")
+    assert kinds.count("span.model_request_end") == 2
+    last = events.index(answers[1])
+    assert "span.model_request_end" in kinds[last:]  # what waited behind the answer kept its place
+
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def pictures(found: Record) -> list[tuple[str, int]]:
+    """The pictures of an event, which were moved to artifacts: media type and size."""
+    shown = [block["source"]["artifact"] for block in found["content"] if block["type"] == "image"]
+    return [(one["media_type"], one["size"]) for one in shown]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "input_image", "image_url": PIXEL},
+        {"type": "input_image", "image_url": {"url": PIXEL, "detail": "high"}},
+        {"type": "image_url", "image_url": {"url": PIXEL}},
+        {"type": "image", "url": PIXEL},
+        {"type": "Image", "image_url": PIXEL},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+        {"type": "output_image", "data": PIXEL},
+    ],
+)
+def test_a_picture_is_one_however_it_is_written(tmp_path: Path, block: Record) -> None:
+    prompt = item("message", role="user", content=[{"type": "input_text", "text": "See"}, block])
+    output = item("function_call_output", call_id="c1", output=[block])
+    call = item("function_call", name="shot", arguments="{}", call_id="c1")
+    write(tmp_path, A, [meta(A), prompt, call, output])
+    shown = {one["type"]: one for one in of(imported(tmp_path))}
+    assert pictures(shown["user.message"]) == pictures(shown["agent.tool_result"]) == [("image/png", 8)]
+
+
+@pytest.mark.parametrize("first", ["item", "event", "turn item"])
+def test_the_picture_of_a_prompt_that_an_event_names_by_path_is_kept(tmp_path: Path, first: str) -> None:
+    prompt = item(
+        "message",
+        role="user",
+        content=[{"type": "input_text", "text": "See"}, {"type": "input_image", "image_url": PIXEL}],
+    )
+    told = event("user_message", message="See", images=[], local_images=["/srv/demo/a.png"])
+    mode = {}
+    if first == "turn item":
+        mode = {"history_mode": "paginated"}
+        said_twice = [{"type": "text", "text": "See"}, {"type": "local_image", "path": "/srv/demo/a.png"}]
+        told = event("item_completed", item={"type": "UserMessage", "content": said_twice})
+    records = [told, prompt] if first == "event" else [prompt, told]
+    write(tmp_path, A, [meta(A, **mode), *records, said("assistant", "Yes.")])
+    events = of(imported(tmp_path))
+    assert (count(events)["user_messages"], count(events)["images"]) == (1, 1)
+
+
+def test_a_picture_that_a_tool_has_opened_is_not_the_users(tmp_path: Path) -> None:
+    image = item("message", role="user", content=[{"type": "input_image", "image_url": PIXEL}])
+    write(
+        tmp_path,
+        A,
+        [
+            meta(A),
+            event("user_message", message="Look"),
+            said("user", "Look"),
+            item("function_call", name="view_image", arguments="{}", call_id="c1"),
+            item("function_call_output", call_id="c1", output="attached"),
+            image,
+            said("assistant", "A cat."),
+        ],
+    )
+    events = of(imported(tmp_path))
+    assert (count(events)["user_messages"], count(events)["images"]) == (1, 1)
+
+
+def test_an_image_that_only_its_end_holds_is_the_result_of_its_call(tmp_path: Path) -> None:
+    call = item("image_generation_call", id="ig1", status="generating")
+    end = event("image_generation_end", call_id="ig1", status="completed", result="iVBORw0KGgo=")
+    write(tmp_path, A, [meta(A), call, end, end])
+    events = of(imported(tmp_path))
+    (result,) = [one for one in events if one["type"] == "agent.tool_result"]
+    assert pictures(result) == [("image/png", 8)]
+    assert [one["type"] for one in events].count("import.record") == 1

@@ -13,7 +13,8 @@ from durable_sessions.importers.engine import Engine
 from durable_sessions.importers.state import State
 from durable_sessions.importers.tools import TOOLS
 from tests.importers.counting import count, differences
-from tests.importers.samples import SAMPLES, entries, imported, run
+from tests.importers.samples import SAMPLES, UNSEEN, entries, imported, run
+from tests.support.samples import missing
 
 Event = dict[str, Any]
 
@@ -26,10 +27,16 @@ def only(destination: MemoryDestination) -> list[Event]:
 # -- Claude Code ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry", entries("claude-code"))
-def test_claude_code(entry: Any) -> None:
-    path = SAMPLES / "claude-code" / entry["path"]
-    events = only(imported("claude-code", path))
+CLAUDE_CODE = [
+    pytest.param(samples / "claude-code", *param.values, marks=param.marks, id=str(param.id))
+    for samples in (SAMPLES, UNSEEN)
+    for param in entries("claude-code", samples)
+]
+
+
+@pytest.mark.parametrize(("folder", "entry"), CLAUDE_CODE)
+def test_claude_code(folder: Path, entry: Any) -> None:
+    events = only(imported("claude-code", folder / entry["path"]))
     main = [event for event in events if "session_thread_id" not in event]
     below = [event for event in events if "session_thread_id" in event]
     if entry.get("role") == "subagent":
@@ -40,9 +47,9 @@ def test_claude_code(entry: Any) -> None:
         assert len({event["session_thread_id"] for event in below}) == entry["subagents"]["count"]
 
 
-@pytest.mark.parametrize("entry", entries("claude-code"))
-def test_claude_code_loses_no_words(entry: Any) -> None:
-    path = SAMPLES / "claude-code" / entry["path"]
+@pytest.mark.parametrize(("folder", "entry"), CLAUDE_CODE)
+def test_claude_code_loses_no_words(folder: Path, entry: Any) -> None:
+    path = folder / entry["path"]
     assert not lost_words(path, only(imported("claude-code", path)))
 
 
@@ -63,7 +70,7 @@ def test_codex_families() -> None:
     """Subagents are threads of their session, and a fork shares what came before it."""
     folder = SAMPLES / "codex"
     if not folder.is_dir():
-        pytest.skip(f"no samples at {folder}")
+        pytest.skip(missing(folder))
     index = {param.values[0]["path"]: param.values[0] for param in entries("codex")}
     destination = imported("codex", folder)
     by_file: dict[str, dict[str, Event]] = {}
@@ -218,7 +225,7 @@ def told(events: list[Event]) -> list[tuple[str, object]]:
 def test_same_talk_of_codex() -> None:
     paths = sorted((SAMPLES / "codex").glob("x06-same-talk-*/*.jsonl"))
     if not paths:
-        pytest.skip(f"no samples at {SAMPLES / 'codex'}")
+        pytest.skip(missing(SAMPLES / "codex"))
     talks = [told(only(imported("codex", path))) for path in paths]
     assert len(talks) == 3
     assert talks[0] == talks[1] == talks[2]
@@ -232,7 +239,7 @@ def test_same_talk_of_codex() -> None:
 def test_same_talk_of_opencode() -> None:
     folder = SAMPLES / "opencode"
     if not folder.is_dir():
-        pytest.skip(f"no samples at {folder}")
+        pytest.skip(missing(folder))
     firsts = []
     for place in (
         "o02-generated-sqlite-1.18.33/opencode.db",

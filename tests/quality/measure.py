@@ -14,7 +14,8 @@ from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index, View
 from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
 from durable_sessions.search.text import Searchable, searchable
-from tests.quality.samples import FOLDER, samples
+from tests.quality.samples import samples
+from tests.support.samples import FOLDER
 
 QUESTIONS = Path(__file__).with_name("questions.json")
 TOP = 10

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Event = dict[str, Any]
+from tests.support.samples import FOLDER
 
-ROOT = Path(__file__).parents[2]
-FOLDER = ROOT.parent / "shared" / "data" / "transcripts"
+Event = dict[str, Any]
 
 
 class Sample(NamedTuple):

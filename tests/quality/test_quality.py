@@ -3,7 +3,7 @@
 import pytest
 
 from tests.quality.measure import Corpus, questions, rate
-from tests.quality.samples import FOLDER
+from tests.support.samples import FOLDER, missing
 
 RECALL_MIN = 0.9
 
@@ -15,9 +15,7 @@ def test_questions_have_answers() -> None:
     assert all(each.answers for each in asked)
 
 
-@pytest.mark.skipif(
-    not FOLDER.is_dir(), reason=f"QUALITY OF SEARCH NOT CHECKED: no sample transcripts in {FOLDER}"
-)
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=missing(FOLDER))
 def test_answers_are_among_the_first_ten() -> None:
     corpus = Corpus()
     asked = questions()

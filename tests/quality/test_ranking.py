@@ -14,12 +14,12 @@ from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index
 from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
 from tests.quality.measure import Corpus, questions
-from tests.quality.samples import FOLDER
+from tests.support.samples import FOLDER, missing
 
 TOLERANCE = 0.12
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"RANKING NOT CHECKED: no sample transcripts in {FOLDER}")
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=missing(FOLDER))
 def test_the_ranking_of_samples_is_that_of_another_implementation(tmp_path: Path) -> None:
     texts = Corpus().texts
     tokens = [words.indexed(said.text).replace(words.APART, " ").split() for said in texts]

@@ -161,7 +161,9 @@ def _error(event: Event) -> Entry:
     retrying = isinstance(retry, dict) and retry.get("type") == "retrying"
     line = ": ".join(filter(None, (kind, one_line(message, 300)))) or "an error"
     parts = tuple(parts_of(message, prose=False)) if len(message) > 300 or "\n" in message else ()
-    return Entry(Role.ERROR, "Error", line + (" (retrying)" if retrying else ""), parts, failed=True)
+    attempt = event.get("retry_attempt")
+    again = f" (retrying, attempt {attempt})" if isinstance(attempt, int) else " (retrying)"
+    return Entry(Role.ERROR, "Error", line + (again if retrying else ""), parts, failed=True)
 
 
 def _status(event: Event) -> Entry:
@@ -187,6 +189,10 @@ def _updated(event: Event) -> Entry:
 
 def _compacted(event: Event) -> Entry:
     told = event.get("content") or event.get("summary")
+    if event.get("kind") == "micro":
+        cleared = event.get("cleared")
+        count = f" ({len(cleared)} tool results)" if isinstance(cleared, list) and cleared else ""
+        return Entry(Role.STATUS, "Context", f"old tool results cleared{count}", quiet=True)
     return Entry(Role.STATUS, "Context", "compacted", tuple(parts_of(told, prose=True)))
 
 

@@ -45,6 +45,23 @@ def message(name: str) -> Entry:
         ({"type": "session.error", "error": "no"}, Role.ERROR, "Error", "no"),
         ({"type": "session.error"}, Role.ERROR, "Error", "an error"),
         (
+            {
+                "type": "session.error",
+                "error": {"message": "busy", "retry_status": {"type": "retrying"}},
+                "retry_attempt": 2,
+            },
+            Role.ERROR,
+            "Error",
+            "busy (retrying, attempt 2)",
+        ),
+        ({"type": "agent.thread_context_compacted"}, Role.STATUS, "Context", "compacted"),
+        (
+            {"type": "agent.thread_context_compacted", "kind": "micro", "cleared": ["a", "b"]},
+            Role.STATUS,
+            "Context",
+            "old tool results cleared (2 tool results)",
+        ),
+        (
             {"type": "session.status_idle", "stop_reason": {"type": "requires_action"}},
             Role.STATUS,
             "Session",

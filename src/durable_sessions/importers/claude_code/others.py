@@ -5,7 +5,7 @@ from typing import Any
 from durable_sessions.importers.claude_code import wording
 from durable_sessions.importers.claude_code.context import Context, Now, flush_boundary
 from durable_sessions.importers.claude_code.tree import Tree
-from durable_sessions.importers.claude_code.user import notification
+from durable_sessions.importers.claude_code.user import from_teammate, notification
 from durable_sessions.importers.events import Event, blocks, members, objects, plain_text, text, without
 
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
@@ -54,7 +54,8 @@ def _error(context: Context, now: Now, *, retrying: bool) -> Event:
         "message": message or "The request failed.",
         "retry_status": {"type": "retrying" if retrying else "terminal"},
     }
-    return context.event("session.error", now, error=told, source_record=now.value)
+    attempt = now.value.get("retryAttempt") if retrying else None
+    return context.event("session.error", now, error=told, retry_attempt=attempt, source_record=now.value)
 
 
 def attachment(context: Context, tree: Tree, now: Now) -> list[Event]:
@@ -68,6 +69,8 @@ def attachment(context: Context, tree: Tree, now: Now) -> list[Event]:
         words = plain_text(prompt)
         if mode == "task-notification" or wording.is_notification(now.value, words):
             return [*events, notification(context, now, words, prompt, source_detail=detail)]
+        if wording.is_from_teammate(now.value, words):
+            return [*events, from_teammate(context, now, words, prompt, source_detail=detail)]
         if mode == "prompt":
             context.about.suggest(words)
             return [

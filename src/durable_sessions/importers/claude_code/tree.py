@@ -7,6 +7,7 @@ from zlib import crc32
 
 import msgspec
 
+from durable_sessions.importers.claude_code import wording
 from durable_sessions.importers.claude_code.context import Context, Now, flush_boundary
 from durable_sessions.importers.claude_code.thread import Thread
 from durable_sessions.importers.events import Event, objects, plain_text, text, text_block, without
@@ -197,4 +198,7 @@ def _is_typed(now: Now) -> bool:
     if now.value.get("isMeta") is True or now.value.get("isCompactSummary") is True:
         return False
     content = now.message.get("content")
+    words = plain_text(content)
+    if wording.is_notification(now.value, words) or wording.is_from_teammate(now.value, words):
+        return False
     return isinstance(content, str) or not any(one.get("type") == "tool_result" for one in objects(content))

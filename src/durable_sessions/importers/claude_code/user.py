@@ -103,22 +103,29 @@ def _said(context: Context, now: Now, numbered: _Numbered) -> list[Event]:
     if now.value.get("isMeta") is True:
         return [context.event("system.message", now, "said", injected=True, meta=True, content=content)]
     injected: list[Event] = []
+    received: list[Event] = []
     own: list[dict[str, Any]] = []
     for number, block in numbered:
-        if wording.is_injected(text(block.get("text"))):
+        words = text(block.get("text"))
+        if wording.is_injected(words):
             injected.append(context.event("system.message", now, str(number), injected=True, content=[block]))
+        elif len(numbered) > 1 and wording.is_from_teammate({}, words):
+            received.append(from_teammate(context, now, words, [block], str(number)))
         else:
             own.append(block)
+    injected += received
     if not own and injected:
-        return injected
+        return [*(now.thread.close_request(context.make) if received else []), *injected]
     closed = now.thread.close_request(context.make)
-    return [*closed, _own_words(context, now, plain_text(content), own), *injected]
+    return [*closed, _own_words(context, now, plain_text(own), own), *injected]
 
 
 def _own_words(context: Context, now: Now, words: str, content: list[dict[str, Any]]) -> Event:
-    """Return what the words are: a report of a task, an interrupt, a command, its output, or a message."""
+    """Return what the words are: a report, an interrupt, a command, its output, or somebody's message."""
     if wording.is_notification(now.value, words):
         return notification(context, now, words, content, "said")
+    if wording.is_from_teammate(now.value, words):
+        return from_teammate(context, now, words, content, "said")
     if words.startswith(wording.INTERRUPTED):
         return context.event("user.interrupt", now, "said", content=content)
     if wording.is_command_output(words):
@@ -149,6 +156,21 @@ def notification(
         block,
         from_session_thread_id=wording.task_id(words),
         notification=True,
+        content=content,
+        **more,
+    )
+
+
+def from_teammate(
+    context: Context, now: Now, words: str, content: list[Event], block: str = "", **more: Any
+) -> Event:
+    """Return what other agents of the team wrote, which the program shows as if a user had typed it."""
+    return context.event(
+        "agent.thread_message_received",
+        now,
+        block,
+        from_agent_name=wording.teammates(words),
+        teammate=True,
         content=content,
         **more,
     )

@@ -11,6 +11,9 @@ REFUSED = "The user doesn't want to proceed with this tool use"
 _INJECTED = ("<system-reminder>", "<ide_", "<user-prompt-submit-hook>", "<session-start-hook>")
 _COMMANDS = ("<command-name>", "<command-message>", "<bash-input>")
 _OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
+_TEAMMATE = re.compile(r"<teammate-message(?=[\s>])([^>]{0,2000})>")
+_TEAMMATE_ID = re.compile(r"""\bteammate_id=["']([^"']{1,200})["']""")
+_TEAMMATES_NAMED_MAX = 20
 _TASK_ID = re.compile(r"<task-id>([^<]{1,200})</task-id>")
 
 
@@ -33,6 +36,21 @@ def is_notification(record: Mapping[str, Any], words: str) -> bool:
     """Say whether a task in the background reports here."""
     kind = text(members(record.get("origin")).get("kind"))
     return kind == "task-notification" or words.lstrip().startswith("<task-notification>")
+
+
+def is_from_teammate(record: Mapping[str, Any], words: str) -> bool:
+    """Say whether another agent of the team has written this."""
+    kind = text(members(record.get("origin")).get("kind"))
+    return kind == "teammate" or _TEAMMATE.match(words.lstrip()) is not None
+
+
+def teammates(words: str) -> str | None:
+    """Return the names of the teammates who speak, one after another."""
+    found: dict[str, None] = {}
+    for opening in _TEAMMATE.finditer(words):
+        if name := _TEAMMATE_ID.search(opening.group(1)):
+            found[name.group(1)] = None
+    return ", ".join(list(found)[:_TEAMMATES_NAMED_MAX]) or None
 
 
 def task_id(words: str) -> str | None:

@@ -18,6 +18,9 @@ CALLS = (
 )
 OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output")
 _SPAWNING = "spawn_agent"
+_VIEWING = "view_image"
+_DRAWING = ("image_generation_call", "image_generation_end")
+_TAKEN = ("arguments", "input", "action")
 _OWN_NAMESPACE = "multi_agent"
 
 
@@ -62,8 +65,9 @@ class Calls:
             name=name,
             mcp_server_name=server,
             input=given,
-            source_detail=without(payload, "arguments", "input", "action", "result"),
+            source_detail=without(payload, *_TAKEN, *(("result",) if kind in _DRAWING else ())),
         )
+        self._context.has_viewed_image |= name == _VIEWING
         prompt = text(given.get("message")) or text(given.get("prompt"))
         call = self._calls[call_id] = _Call(event["id"], name, server is not None, prompt)
         return [*events, event, *self._image(now, call_id, call)]
@@ -71,7 +75,7 @@ class Calls:
     def _image(self, now: Now, call_id: str, call: _Call) -> list[Event]:
         """Return the result that the call of an image itself holds."""
         image = now.payload.get("result")
-        if now.payload.get("type") != "image_generation_call" or not isinstance(image, str) or not image:
+        if now.payload.get("type") not in _DRAWING or not isinstance(image, str) or not image:
             return []
         source = {"type": "base64", "media_type": "image/png", "data": image}
         result = self._context.event(
@@ -86,6 +90,15 @@ class Calls:
         )
         call.result_id = result["id"]
         return [result]
+
+    def generated(self, now: Now) -> list[Event]:
+        """Take the end of a call of an image, which may hold the image where the call itself does not."""
+        call_id = text(now.payload.get("call_id"))
+        call = self._calls.get(call_id)
+        if call and not call.result_id and (result := self._image(now, call_id, call)):
+            return result
+        event_id = call.event_id if call else None
+        return self._context.keep(now, "event image_generation_end", tool_use_id=event_id)
 
     def output(self, now: Now) -> list[Event]:
         """Take what a call returned."""

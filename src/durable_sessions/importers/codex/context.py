@@ -32,6 +32,7 @@ class Context:
     branch: int = 0
     is_paginated: bool = False
     request_since: str | None = None
+    has_viewed_image: bool = False
 
     def event(self, kind: str, now: Now, block: str = "", /, **more: Any) -> Event:
         """Return an event of the record."""

@@ -5,11 +5,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from durable_sessions.importers.events import Event, blocks, media_block, members, text, text_block
+from durable_sessions.importers.events import (
+    Event,
+    blocks,
+    first_text,
+    media_block,
+    members,
+    text,
+    text_block,
+)
 
 _EXIT_LINE = re.compile(r"(?:^|\n)(?:Exit code:|Process exited with code) (-?\d{1,10})(?:\n|$)")
 _OUTPUT_LINE = re.compile(r"(?:^|\n)Output:\n")
 _HEAD_CHARACTERS_MAX = 600
+_PICTURES = ("image", "input_image", "output_image", "image_url")
+_MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,34 @@ def content(given: object) -> list[Event]:
         kind = block.get("type")
         if kind in ("input_text", "output_text", "text", "Text", "summary_text", "reasoning_text"):
             made.append(text_block(text(block.get("text"))))
-        elif kind == "input_image" and isinstance(block.get("image_url"), str):
-            made.append(media_block(block["image_url"]))
         else:
-            made.append(block)
+            made.append(picture(block))
     return made
+
+
+def picture(given: object) -> Event:
+    """Return the block of a picture, however it is written; anything else as it is.
+
+    A picture is a URL, a block with a URL (itself, or in an object), or base64 data beside its media type.
+    """
+    if isinstance(given, str):
+        return media_block(given)
+    block = members(given)
+    if is_picture(block) or text(block.get("type")).lower() not in _PICTURES:
+        return block or {"type": "unknown", "value": given}
+    named = block.get("image_url", block.get("url"))
+    url = text(named) or text(members(named).get("url"))
+    if url:
+        return media_block(url)
+    data, media_type = text(block.get("data")), first_text(block.get(name) for name in _MEDIA_TYPES)
+    if data.startswith("data:"):
+        return media_block(data)
+    if data:
+        source = {"type": "base64", "media_type": media_type or "image/png", "data": data}
+        return {"type": "image", "source": source}
+    return block
+
+
+def is_picture(block: Event) -> bool:
+    """Say whether a block is a picture as events hold it."""
+    return block.get("type") == "image" and isinstance(block.get("source"), dict)

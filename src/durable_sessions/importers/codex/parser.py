@@ -1,7 +1,7 @@
 """The records of a Codex rollout, of every generation, as events.
 
-What becomes of a record depends on those before it, and on none behind it but the very next: a file that has
-grown gives the same events and some more.
+What becomes of a record depends on those before it; some wait for a next one that may tell the same words
+better, or make a summary of them. A file that has grown gives the same events and some more.
 """
 
 from collections.abc import Callable, Collection
@@ -47,7 +47,7 @@ class CodexParser:
             "user_message": words.user_message,
             "agent_message": words.agent_message,
             "agent_reasoning": words.agent_reasoning,
-            "agent_reasoning_raw_content": words.agent_reasoning,
+            "agent_reasoning_raw_content": words.raw_reasoning,
             "item_completed": self._item_completed,
             "token_count": self._tokens.count,
             "task_started": turns.started,
@@ -60,6 +60,7 @@ class CodexParser:
             "thread_name_updated": turns.settings,
             "thread_settings_applied": turns.settings,
             "sub_agent_activity": self._calls.activity,
+            "image_generation_end": self._calls.generated,
         }
 
     @property
@@ -146,9 +147,16 @@ class CodexParser:
 
     def _record(self, now: Now) -> list[Event]:
         kind = text(now.value.get("type"))
+        events = [] if _is_reasoning(now) else self._words.flush_item()
         if kind == "compacted":
-            return self._turns.compacted(now)
-        events = self._words.flush_answer()
+            return events + self._turns.compacted(now)
+        if self._words.holds_answer and _is_bookkeeping(now):
+            self._words.put_behind_answer(events + self._content(now, kind))
+            return []
+        return events + self._words.flush_answer() + self._content(now, kind)
+
+    def _content(self, now: Now, kind: str) -> list[Event]:
+        events: list[Event] = []
         if "payload" not in now.value:
             return events + self._bare(now)
         if kind == "response_item":
@@ -203,3 +211,21 @@ class CodexParser:
         item = members(now.payload.get("item"))
         told = self._words.turn_item(now, item)
         return self._calls.turn_item(now, item) if told is None else told
+
+
+_BOOKKEEPING = ("token_count", "context_compacted", "thread_settings_applied")
+_REASONING = ("reasoning", "agent_reasoning", "agent_reasoning_raw_content")
+
+
+def _is_bookkeeping(now: Now) -> bool:
+    """Say whether a record may stand between a summary and the compaction that it is made for."""
+    if now.value.get("type") in ("token_usage_record", "world_state", "turn_context"):
+        return True
+    item = members(now.payload.get("item"))
+    return now.payload.get("type") in _BOOKKEEPING or item.get("type") == "ContextCompaction"
+
+
+def _is_reasoning(now: Now) -> bool:
+    return (
+        now.payload.get("type") in _REASONING or members(now.payload.get("item")).get("type") == "Reasoning"
+    )

@@ -118,14 +118,15 @@ class Turns:
         ]
 
     def compacted(self, now: Now) -> list[Event]:
-        """Take a compaction; an answer right before it is its summary."""
-        summary, held = text(now.payload.get("message")), self._words.take_answer()
+        """Take a compaction; an answer before it that no turn's item repeats is its summary."""
+        summary, (held, behind) = text(now.payload.get("message")), self._words.take_answer()
         if held is not None:
             self._context.merge("summary into its compaction")
             summary = summary or plain_text(held["content"])
         return [
             *self._words.flush_prompt(),
             *self._words.flush_early(),
+            *behind,
             self._context.event(
                 "agent.thread_context_compacted",
                 now,

@@ -4,12 +4,12 @@ from typing import Any
 
 from durable_sessions.importers.codex.context import Context, Now
 from durable_sessions.importers.codex.echoes import Echoes
-from durable_sessions.importers.codex.outputs import content
+from durable_sessions.importers.codex.outputs import content, is_picture, picture
+from durable_sessions.importers.codex.thoughts import Thoughts
 from durable_sessions.importers.events import (
     Event,
     blocks,
     items,
-    media_block,
     plain_text,
     text,
     text_block,
@@ -50,16 +50,18 @@ class Words:
         self._echoes = Echoes()
         self._prompt: tuple[Now, list[Event]] | None = None
         self._prompts_told = 0
+        self._last_prompt: Event = {}
         self._answer: Event | None = None
+        self._behind_answer: list[Event] = []
         self._early: tuple[str, Event] | None = None
-        self._thoughts: dict[str, Now] = {}
+        self._thoughts = Thoughts(context)
 
     # What waits -------------------------------------------------------------------------
 
     @property
     def are_waiting(self) -> bool:
         """Whether there is anything that waits."""
-        return bool(self._prompt or self._answer or self._early or self._thoughts)
+        return bool(self._prompt or self._answer or self._early or self._thoughts.are_waiting)
 
     def flush(self) -> list[Event]:
         """Return everything that waits: nothing more belongs to it."""
@@ -82,20 +84,31 @@ class Words:
 
     def flush_answer(self) -> list[Event]:
         """Return an answer that is no summary, because no compaction followed."""
-        return [] if (held := self.take_answer()) is None else [held]
+        held, behind = self.take_answer()
+        return [*([] if held is None else [held]), *behind]
 
-    def take_answer(self) -> Event | None:
-        """Return the answer that may be a summary, which then does not wait any more."""
+    def take_answer(self) -> tuple[Event | None, list[Event]]:
+        """Return the answer that may be a summary, and what came behind it; they do not wait any more."""
         held, self._answer = self._answer, None
-        return held
+        behind, self._behind_answer = self._behind_answer, []
+        return held, behind
+
+    @property
+    def holds_answer(self) -> bool:
+        """Whether there is an answer that a compaction would make a summary."""
+        return self._answer is not None
+
+    def put_behind_answer(self, events: list[Event]) -> None:
+        """Let bookkeeping wait behind the answer, so that the order stays."""
+        self._behind_answer += events
+
+    def flush_item(self) -> list[Event]:
+        """Return reasoning without a readable word: a record follows that is no reasoning."""
+        return self._thoughts.flush_item()
 
     def flush_thoughts(self) -> list[Event]:
         """Return reasoning that only events have told."""
-        held, self._thoughts = self._thoughts, {}
-        return [
-            self._context.event("agent.thinking", now, content=[text_block(words)])
-            for words, now in held.items()
-        ]
+        return self._thoughts.flush()
 
     # Response items ---------------------------------------------------------------------
 
@@ -111,7 +124,7 @@ class Words:
         if role == "user" and words.lstrip().startswith(_NOTIFICATION):
             kind = "agent.thread_message_received"
             return [context.event(kind, now, notification=True, content=said, source_detail=detail)]
-        if role != "user" or words.lstrip().startswith(_INJECTED):
+        if role != "user" or words.lstrip().startswith(_INJECTED) or self._is_viewed(said):
             return [
                 context.event(
                     "system.message", now, injected=True, role=role, content=said, source_detail=detail
@@ -119,10 +132,15 @@ class Words:
             ]
         if self._prompts_told:
             self._prompts_told -= 1
-            return context.merge(_PROMPT_TWICE)
+            context.merge(_PROMPT_TWICE)
+            return self._pictures_of_last(now, said)
         events = self.flush_prompt()
         self._prompt = (now, said)
         return events if "payload" in now.value else events + self.flush_prompt()
+
+    def _is_viewed(self, said: list[Event]) -> bool:
+        """Say whether this is a picture that a tool has opened, which some versions show as the user's."""
+        return self._context.has_viewed_image and bool(said) and all(map(is_picture, said))
 
     def _answered(self, now: Now, words: str, said: list[Event], detail: dict[str, Any]) -> list[Event]:
         context, early = self._context, self._early
@@ -141,23 +159,8 @@ class Words:
         return []
 
     def reasoning(self, now: Now) -> list[Event]:
-        """Take a reasoning item, which alone has the encrypted part."""
-        events, payload = self.flush_prompt(), now.payload
-        shown = content(payload.get("summary")) + content(payload.get("content"))
-        for block in shown:
-            if self._thoughts.pop(text(block.get("text")), None) is not None:
-                self._context.merge("reasoning as response item and as event")
-        return [
-            *events,
-            self._context.event(
-                "agent.thinking",
-                now,
-                content=[block for block in shown if text(block.get("text"))],
-                encrypted=True if payload.get("encrypted_content") else None,
-                data=payload.get("encrypted_content"),
-                source_detail=without(payload, "summary", "content", "encrypted_content"),
-            ),
-        ]
+        """Take a reasoning item."""
+        return self.flush_prompt() + self._thoughts.item(now)
 
     def from_agent(self, now: Now) -> list[Event]:
         """Take a message that one agent has sent to another."""
@@ -183,22 +186,42 @@ class Words:
             return self._context.merge("prompt as event and as turn item")
         payload = now.payload
         said = blocks(payload.get("message"))
-        said += [media_block(one) for one in items(payload.get("images")) if isinstance(one, str)]
+        said += [picture(one) for one in items(payload.get("images"))]
         local = [one for one in items(payload.get("local_images")) if isinstance(one, str)]
         detail = without(payload, "message", "images")
         return self._prompted_twice(now, said, local_images=local or None, source_detail=detail)
 
     def _prompted_twice(self, now: Now, said: list[Event], **more: Any) -> list[Event]:
         if self._prompt is not None:
+            _, item = self._prompt
+            said = _with_pictures(said, item)
             self._prompt = None
             self._context.merge(_PROMPT_TWICE)
         else:
             self._prompts_told += 1
-        return self._prompted(now, said, **more)
+        events = self._prompted(now, said, **more)
+        self._last_prompt = events[-1]
+        return events
+
+    def _pictures_of_last(self, now: Now, said: list[Event]) -> list[Event]:
+        """Return the pictures of a prompt that was told before, without them."""
+        shown = self._last_prompt.get("content", [])
+        pictures = [block for block in said if is_picture(block) and block not in shown]
+        if not pictures:
+            return []
+        self._context.tally.kept["picture of a prompt"] += 1
+        prompt = self._last_prompt.get("id")
+        return [
+            self._context.event(
+                "import.record", now, kind="picture", prompt_event_id=prompt, content=pictures
+            )
+        ]
 
     def _prompted(self, now: Now, said: list[Event], **more: Any) -> list[Event]:
         self._echoes.forget()
         events, context = self.flush_early() + self.flush_thoughts(), self._context
+        self._thoughts.forget()
+        context.has_viewed_image = False
         if context.thread is not None:
             return [*events, context.event("agent.thread_message_received", now, content=said, **more)]
         context.about.suggest(plain_text(said).rpartition(_IDE_REQUEST)[2])
@@ -223,13 +246,12 @@ class Words:
         return events
 
     def agent_reasoning(self, now: Now) -> list[Event]:
-        """Take reasoning as the event tells it, in case that no item does."""
-        return self._think(now, [now.payload.get("text")])
+        """Take a summary of reasoning as the event tells it."""
+        return self.flush_prompt() + self._thoughts.tell(now, [text(now.payload.get("text"))], [])
 
-    def _think(self, now: Now, several: list[Any]) -> list[Event]:
-        events = self.flush_prompt()
-        self._thoughts |= {words: now for words in several if isinstance(words, str) and words}
-        return events
+    def raw_reasoning(self, now: Now) -> list[Event]:
+        """Take raw reasoning as the event tells it."""
+        return self.flush_prompt() + self._thoughts.tell(now, [], [text(now.payload.get("text"))])
 
     def last_words(self, now: Now) -> list[Event]:
         """Return the last answer of a turn if nothing else has told it."""
@@ -246,17 +268,14 @@ class Words:
         if kind == "UserMessage":
             if not self._context.is_paginated:
                 return self._context.merge("prompt as event and as turn item")
-            said = [
-                media_block(text(block.get("url") or block.get("image_url")))
-                if block.get("type") == "image"
-                else block
-                for block in said
-            ]
             return self._prompted_twice(now, said, source_detail=without(now.payload, "item"))
         if kind == "AgentMessage":
             return self._agent_item(now, item, said)
         if kind == "Reasoning":
-            return self._think(now, items(item.get("summary_text")) or items(item.get("raw_content")))
+            summary, raw = (
+                [text(one) for one in items(item.get(n))] for n in ("summary_text", "raw_content")
+            )
+            return self.flush_prompt() + self._thoughts.tell(now, summary, raw)
         return None
 
     def _agent_item(self, now: Now, item: dict[str, Any], said: list[Event]) -> list[Event]:
@@ -272,3 +291,11 @@ class Words:
             *events,
             self._context.event("agent.message", now, content=said, phase=phase, source_detail=detail),
         ]
+
+
+def _with_pictures(said: list[Event], item: list[Event]) -> list[Event]:
+    """Return a prompt with the pictures that only its response item holds; the event may name but a path."""
+    pictures = [block for block in item if is_picture(block) and block not in said]
+    if not pictures:
+        return said
+    return [block for block in said if block.get("type") not in ("local_image", "localImage")] + pictures
