@@ -176,6 +176,10 @@ class Limits:
     sse_shared_bytes_max: int = 64 * MIB
     # How far the last recorded access to a stream with a TTL may lag behind the real one.
     touch_lag_seconds_max: float = 10.0
+    # How long a background task that failed pauses before it is restarted; each further time twice as long.
+    task_restart_seconds: float = 1.0
+    # The longest such pause. It is short again once the task has run for as long as it paused.
+    task_restart_seconds_max: float = 30.0
     # How often expired streams are looked for.
     expiry_sweep_seconds: float = 5.0
     # Streams not in memory that one such look removes; more wait for the next.

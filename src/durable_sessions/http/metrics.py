@@ -17,6 +17,7 @@ from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
+from durable_sessions.tasks import Supervisor
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -35,7 +36,9 @@ class Metrics(Collector):
         webhooks: WebhookSender,
         auth: Authenticator,
         search: Search,
+        supervisor: Supervisor,
     ) -> None:
+        self._supervisor = supervisor
         self._partition = partition
         self._log = log
         self._archive = archive
@@ -87,6 +90,12 @@ class Metrics(Collector):
             "partition_stopped",
             "1 after the log has failed and until a restart.",
             committer.failure is not None,
+        )
+        yield _labelled(
+            "task_restarts",
+            "Restarts of background tasks that had failed, by task.",
+            "task",
+            self._supervisor.restarts,
         )
         yield from self._bucket()
         yield from _searches(self._search)

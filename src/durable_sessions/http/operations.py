@@ -20,6 +20,7 @@ from durable_sessions.search.feed import Feed
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.partition import Partition
+from durable_sessions.tasks import Supervisor
 
 _JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _READING = (b"GET", b"HEAD")
@@ -38,7 +39,9 @@ class Operations:
         keys: Keys,
         audit: Audit,
         feed: Feed,
+        supervisor: Supervisor,
     ) -> None:
+        self._supervisor = supervisor
         self._auth = auth
         self._keys = keys
         self._audit = audit
@@ -85,6 +88,10 @@ class Operations:
 
     def _ready(self, *, detailed: bool) -> Response:
         said: dict[str, object] = {"status": "ready", "search": self._searchable(detailed=detailed)}
+        tasks = self._supervisor.failures()
+        if tasks:
+            said["status"] = "degraded"
+            said["tasks"] = [one._asdict() if detailed else {"task": one.task} for one in tasks]
         failure = self._flusher.failure
         if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}

@@ -40,6 +40,7 @@ from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.file import FileLog
+from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.service import Search
 from durable_sessions.sessions.event_ids import names_of
@@ -66,6 +67,7 @@ class Service:
         self._limits = limits
         self._clock = clock
         self._ids = ids
+        self.supervisor = Supervisor(clock, limits)
 
     @classmethod
     async def open(
@@ -123,6 +125,7 @@ class Service:
             self._webhooks,
             auth,
             search,
+            self.supervisor,
         )
         reads = Reads(self.partition, self._events, cursors, limits, pace, settings.long_poll_seconds)
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
@@ -131,7 +134,15 @@ class Service:
         self.app = Application(
             auth,
             Operations(
-                self.partition, self.archive, self.flusher, metrics, auth, self.keys, audit, self.feed
+                self.partition,
+                self.archive,
+                self.flusher,
+                metrics,
+                auth,
+                self.keys,
+                audit,
+                self.feed,
+                self.supervisor,
             ),
             Administration(self.keys, audit, limits),
             StreamsFace(
@@ -153,11 +164,11 @@ class Service:
             settings.public_url,
         )
         self.server = metrics.server = HttpServer(self.app, limits, body_limit=self.app.body_limit)
-        self._subscriptions.start()
-        self.feed.start()
-        self.flusher.start()
-        self.maintenance.start()
-        self._sweeper = asyncio.create_task(self._sweep(), name="expiry")
+        self._subscriptions.start(self.supervisor)
+        self.feed.start(self.supervisor)
+        self.flusher.start(self.supervisor)
+        self.maintenance.start(self.supervisor)
+        self._sweeper = self.supervisor.start("expiry", self._sweep)
 
     def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
         settings, limits = self._settings, self._limits
@@ -203,7 +214,7 @@ class Service:
         self.app.operations.draining = self._events.draining = self._tails.draining = True
         self.partition.published.wake_all()
         await self.server.shutdown(self._limits.shutdown_seconds_max)
-        self._sweeper.cancel()
+        await self._sweeper.stop()
         await self._subscriptions.close()
         await self._webhooks.close()
         await self.feed.close()
@@ -212,6 +223,7 @@ class Service:
         await self.flusher.close()
         await self.archive.close()
         await self.log.close()
+        await self.supervisor.close()
         logger.info("stopped")
 
     async def _sweep(self) -> None:

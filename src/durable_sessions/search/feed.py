@@ -23,6 +23,7 @@ from durable_sessions.search.messages import Add, Remove
 from durable_sessions.sessions.record import FOLDER
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.stream import Stream
+from durable_sessions.tasks import Supervisor, Task
 
 CHUNK_BYTES = 512 * 1024
 """What is read and sent of a stream at a time."""
@@ -84,7 +85,7 @@ class Feed:
         self._waiters: list[_Waiter] = []
         self._work = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: Task | None = None
         self._link: Link | None = None
         self.forks = Forks()
         self._is_spoilt = False
@@ -95,18 +96,17 @@ class Feed:
         self.events_sent = 0
         self.events_lacking = 0
 
-    def start(self) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """Begin to follow the partition; what it holds already is looked at soon."""
         self._partition.listen(self)
         if self._directory.exists() or self._partition.published.count:
             self._work.set()
-        self._task = asyncio.create_task(self._guarded_run(), name="search feed")
+        self._task = supervisor.start("search feed", self._guarded_run)
 
     async def close(self) -> None:
         """Stop; the worker keeps what it was sent."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await self._task.stop()
         link, self._link = self._link, None
         if link is not None:
             await link.close()
@@ -253,9 +253,12 @@ class Feed:
             await self._pause(QUIET_SECONDS)
             await self._run()
         except Exception as error:
-            # A fault of ours. Nothing is lost, and everything but search goes on.
-            logger.exception("search_stopped")
+            # A fault of ours. Nothing is lost: what the index lacks is found out anew.
             self.failure = repr(error)
+            if self._link is not None:
+                self._link.drop()
+            self._work.set()
+            raise
 
     async def _run(self) -> None:
         while True:

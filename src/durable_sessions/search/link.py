@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from durable_sessions.errors import SearchUnavailableError
 from durable_sessions.search.messages import (
@@ -32,6 +33,8 @@ UNDER_WAY_BYTES_MAX = 4 * 1024 * 1024
 ASKS_BYTES_MAX = 1024 * 1024
 """Searches that the worker has not begun to read yet; more are refused."""
 STOP_SECONDS_MAX = 30.0
+
+logger = structlog.get_logger(__name__)
 
 _REPLIES = msgspec.msgpack.Decoder(Reply)
 
@@ -153,6 +156,10 @@ class Link:
             while True:
                 self._take(await self._receive())
         except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        except Exception:  # whatever it says cannot be understood; another worker is started
+            logger.exception("search_replies_failed")
+        finally:
             self._lose()
 
     async def _receive(self) -> Reply:

@@ -11,6 +11,7 @@ from durable_sessions.errors import DurableSessionsError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.release import release_memory
+from durable_sessions.tasks import Supervisor, Task
 
 logger = structlog.get_logger(__name__)
 
@@ -34,19 +35,18 @@ class Flusher:
         self._flush_ms = int(flush_seconds * 1000)
         self._era_ms = int(limits.era_seconds * 1000)
         self._turn = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._task: Task | None = None
         self.failure: Failure | None = None
         self.flushes = 0
 
-    def start(self) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """Begin to look after the partition."""
-        self._task = asyncio.create_task(self._guarded_run(), name="flusher")
+        self._task = supervisor.start("flusher", self._run)
 
     async def close(self) -> None:
         """Flush everything if the bucket lets us; what is left stays in the log and is flushed next time."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await self._task.stop()
         try:
             async with asyncio.timeout(self._limits.last_flush_seconds_max):
                 await self.flush_all()
@@ -63,11 +63,11 @@ class Flusher:
         async with self._turn:
             try:
                 self.flushes += await self._partition.flush()
-            except (DurableSessionsError, sqlite3.Error) as error:
+            except Exception as error:
                 since_ms = self._clock.now_ms() if self.failure is None else self.failure.since_ms
                 if self.failure is None:
-                    logger.error("flush_failed", reason=str(error))
-                self.failure = Failure(str(error), since_ms)
+                    logger.error("flush_failed", reason=str(error) or repr(error))
+                self.failure = Failure(str(error) or repr(error), since_ms)
                 raise
             if self.failure is not None:
                 logger.info("flush_works_again", failed_since_ms=self.failure.since_ms)
@@ -84,14 +84,6 @@ class Flusher:
         # A clock that was set back does not tell how long it has been: then it is time, too.
         in_time = 0 <= waited_ms < longest_ms
         return not in_time or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
-
-    async def _guarded_run(self) -> None:
-        try:
-            await self._run()
-        except Exception as error:
-            # A fault of ours. Nothing is lost, but going on could make it worse.
-            logger.exception("flusher_stopped")
-            self.failure = Failure(repr(error), self._clock.now_ms())
 
     async def _run(self) -> None:
         pause = _LOOK_SECONDS

@@ -13,6 +13,7 @@ from durable_sessions.storage.compaction import Compactor
 from durable_sessions.storage.flush import Failure
 from durable_sessions.storage.release import release_memory
 from durable_sessions.storage.sweep import Sweeper
+from durable_sessions.tasks import Supervisor, Task
 
 logger = structlog.get_logger(__name__)
 
@@ -23,21 +24,20 @@ class Maintenance:
     def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
         self._clock = clock
         self._limits = limits
-        self._task: asyncio.Task[None] | None = None
+        self._task: Task | None = None
         self._swept_at_ms: int | None = None
         self.compactor = Compactor(archive, clock, limits)
         self.sweeper = Sweeper(archive, clock, limits)
         self.failure: Failure | None = None
 
-    def start(self) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """Begin to look after the bucket."""
-        self._task = asyncio.create_task(self._run(), name="maintenance")
+        self._task = supervisor.start("maintenance", self._run)
 
     async def close(self) -> None:
         """Stop; what was begun is finished or removed after the next start."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await self._task.stop()
 
     async def step(self) -> bool:
         """Do the next thing and return True, or False if there is nothing to do now."""
@@ -63,10 +63,9 @@ class Maintenance:
             except (DurableSessionsError, sqlite3.Error) as error:
                 self._failed(error)
             except Exception as error:
-                # A fault of ours. Nothing is lost, but going on could make it worse.
-                logger.exception("maintenance_stopped")
+                # A fault of ours. Nothing is lost: what was being made is not referred to.
                 self._failed(error)
-                return
+                raise
 
     def _failed(self, error: Exception) -> None:
         if self.failure is None:

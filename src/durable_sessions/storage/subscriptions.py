@@ -17,6 +17,7 @@ from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config, Kind, Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Claim, Hold
 from durable_sessions.streams.watched import StreamInfo, stream_infos
+from durable_sessions.tasks import Supervisor
 
 __all__ = ["Delivery", "DeliveryResult", "Partition", "SubscriptionManager", "SubscriptionView"]
 
@@ -52,9 +53,9 @@ class SubscriptionManager:
         self._limits = limits
         self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
 
-    def start(self) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """Take up leases, retries and undelivered wakes where the last process left them."""
-        self._wakeups.start()
+        self._wakeups.start(supervisor)
 
     async def close(self) -> None:
         """Stop all work that nobody asked for."""

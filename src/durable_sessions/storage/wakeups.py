@@ -7,6 +7,7 @@ its wake is durable; after a crash it may be sent again.
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -22,6 +23,7 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscribe import is_unsettled
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Now
+from durable_sessions.tasks import Supervisor, Task
 
 logger = structlog.get_logger(__name__)
 
@@ -34,7 +36,7 @@ class _Runner:
 
     found: set[str] = field(default_factory=set)
     again: bool = False
-    task: "asyncio.Task[None] | None" = None
+    task: Task | None = None
     timer: Timer | None = None
 
 
@@ -59,13 +61,15 @@ class Wakeups:
         self._runners: dict[SubscriptionKey, _Runner] = {}
         # Streams whose links are known to be right, so that an append need not match patterns.
         self._settled: set[Key] = set()
-        self._reconciler: asyncio.Task[None] | None = None
+        self._supervisor: Supervisor | None = None
+        self._reconciler: Task | None = None
         self._closed = False
 
-    def start(self) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """Take up leases, retries and undelivered wakes where the last process left them."""
+        self._supervisor = supervisor
         self._partition.listen(self)
-        self._reconciler = asyncio.create_task(self._reconcile(), name="subscriptions")
+        self._reconciler = supervisor.start("subscriptions", self._reconcile)
 
     async def close(self) -> None:
         """Stop; requests to receivers that are under way are given up and sent again after a restart."""
@@ -77,7 +81,8 @@ class Wakeups:
                 runner.timer.cancel()
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        for task in running:
+            await task.stop()
         self._runners.clear()
 
     def now(self, now_ms: int) -> Now:
@@ -156,7 +161,8 @@ class Wakeups:
         if runner.timer is not None:
             runner.timer.cancel()
             runner.timer = None
-        runner.task = asyncio.create_task(self._run(key, runner), name=f"subscription {key.id}")
+        assert self._supervisor is not None, "it was started"
+        runner.task = self._supervisor.start("subscription", partial(self._run, key, runner))
 
     def drop(self, key: SubscriptionKey) -> None:
         """Stop all work on a subscription that was deleted."""
@@ -167,6 +173,7 @@ class Wakeups:
             runner.task.cancel()
 
     async def _run(self, key: SubscriptionKey, runner: _Runner) -> None:
+        """Work until there is nothing to do; after any other failure the supervisor begins it again."""
         try:
             while True:
                 runner.again = False
@@ -174,11 +181,11 @@ class Wakeups:
                 if not await self._deliver_due(key) and not runner.again:
                     break
         except DurableSessionsError as error:
-            # The partition takes nothing more; the next process goes on from what is durable.
+            # The partition takes nothing more; whoever opens it next goes on from what is durable.
             logger.info("subscription_stopped", subscription=key.id, reason=str(error))
-            return
-        finally:
             runner.task = None
+            return
+        runner.task = None
         self._rest(key, runner)
 
     def _rest(self, key: SubscriptionKey, runner: _Runner) -> None:
@@ -203,7 +210,11 @@ class Wakeups:
                     self._settled.difference_update(Key(key.workspace, path) for path in effect.paths)
             return effects, left
 
-        left = await self._partition.commit(decide)
+        try:
+            left = await self._partition.commit(decide)
+        except Exception:
+            runner.found |= found  # they have still to be looked at
+            raise
         runner.found.update(left)
 
     async def _deliver_due(self, key: SubscriptionKey) -> bool:

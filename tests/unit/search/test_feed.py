@@ -4,17 +4,20 @@ import asyncio
 import os
 import random
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from durable_sessions.errors import SearchUnavailableError
+from durable_sessions.limits import Limits
+from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.search import feed as feed_module
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.messages import Add, Remove
 from durable_sessions.streams import messages
 from durable_sessions.streams.create import Create, Fork
+from tests.support.trial import until
 from tests.unit.storage.world import World, key
 
 pytestmark = pytest.mark.anyio
@@ -137,7 +140,7 @@ class Driver:
     def new_feed(self) -> Feed:
         world = self.world
         made = Feed(world.partition, world.clock, world.catalog_path.with_name("search"), "lineage")
-        made.start()
+        made.start(Supervisor(world.clock, Limits()))
         return made
 
     def alive(self) -> list[str]:
@@ -256,7 +259,7 @@ async def test_the_worker_has_all_that_can_be_read_and_nothing_else(
 async def test_only_sessions_are_sent(tmp_path: Path, index: FakeIndex) -> None:
     world = await World(tmp_path).open()
     made = Feed(world.partition, world.clock, tmp_path / "search", "lineage")
-    made.start()
+    made.start(Supervisor(world.clock, Limits()))
     await world.create("plain", b'[{"type":"note"}]')
     await world.create("sessions/s", b'[{"type":"note"}]')
     reach = await made.caught_up(WORKSPACE, None, 30)
@@ -266,7 +269,7 @@ async def test_only_sessions_are_sent(tmp_path: Path, index: FakeIndex) -> None:
     await world.close()
 
 
-async def test_a_fault_of_the_feed_is_said_and_stops_nothing_else(
+async def test_a_fault_of_the_feed_is_said_stops_nothing_else_and_heals(
     tmp_path: Path, index: FakeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await World(tmp_path).open()
@@ -275,16 +278,19 @@ async def test_a_fault_of_the_feed_is_said_and_stops_nothing_else(
     async def fault(stream: int) -> bool:
         raise ZeroDivisionError
 
+    send_some = made._send_some
     monkeypatch.setattr(made, "_send_some", fault)
-    made.start()
+    made.start(Supervisor(world.clock, replace(Limits(), task_restart_seconds=0.01)))
     await world.create("sessions/s", b'[{"type":"note"}]')
     with suppress(SearchUnavailableError):
         await made.caught_up(WORKSPACE, None, 0.2)
     assert made.failure is not None
     assert "ZeroDivisionError" in made.failure
     await world.append("sessions/s", b'[{"type":"note"}]')
-    reach = await made.caught_up(WORKSPACE, None, 0.05)
-    assert not reach.is_complete
-    assert list(reach.unsent.values()) == [0]
+    monkeypatch.setattr(made, "_send_some", send_some)
+    reach = await made.caught_up(WORKSPACE, None, 60)
+    assert reach.is_complete
+    assert index.contents() == {1: {0, 1}}
+    await until(lambda: made.failure is None)
     await made.close()
     await world.close()

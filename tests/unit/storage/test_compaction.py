@@ -10,6 +10,7 @@ import pytest
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifests
 from durable_sessions.errors import BucketError, ObjectExistsError
 from durable_sessions.ids import RandomIds
+from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.unpacking import Runs, WholeSegment
@@ -513,7 +514,7 @@ async def test_in_the_background_it_goes_on_when_the_bucket_works_again(tmp_path
     world = await World(tmp_path, replace(LIMITS, maintenance_seconds=0.001)).open()
     await fill(world, 4)
     world.faults.order("fail", times=1_000_000)
-    world.maintenance.start()
+    world.maintenance.start(Supervisor(world.clock, world.limits))
     assert "ordered to fail" in await failure(world)
     world.faults.heal()
     async with asyncio.timeout(10):
@@ -533,7 +534,7 @@ async def test_a_fault_of_ours_stops_it_and_is_told(tmp_path: Path, monkeypatch:
 
     whole = WholeSegment.appends
     monkeypatch.setattr(WholeSegment, "appends", drop_something)
-    world.maintenance.start()
+    world.maintenance.start(Supervisor(world.clock, world.limits))
     assert "loses and adds nothing" in await failure(world)
     assert len(world.segments()) == 4
     assert await world.read("a") == before

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage.flush import Flusher
 from tests.unit.storage.world import World
 
@@ -16,7 +17,7 @@ DAY_SECONDS = 24 * 3600
 async def test_a_clock_that_was_set_back_does_not_keep_data_from_the_bucket(tmp_path: Path) -> None:
     world = await World(tmp_path).open()
     flusher = Flusher(world.partition, world.clock, world.limits, flush_seconds=60)
-    flusher.start()
+    flusher.start(Supervisor(world.clock, world.limits))
     await world.create("s", b"[1]")
     world.clock.advance(-DAY_SECONDS)
     async with asyncio.timeout(30):
@@ -52,7 +53,7 @@ async def test_a_fault_of_ours_stops_the_flusher_and_is_told(
 
     await world.create("s", b"[1]")
     monkeypatch.setattr(world.partition, "flush", flush)
-    flusher.start()
+    flusher.start(Supervisor(world.clock, world.limits))
     async with asyncio.timeout(30):
         while flusher.failure is None:
             await asyncio.sleep(0.05)

@@ -20,6 +20,7 @@ from durable_sessions.errors import (
     SubscriptionNotFoundError,
 )
 from durable_sessions.limits import Limits
+from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage.published import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
 from durable_sessions.streams import append, create, effects, lifetime, offsets
@@ -178,7 +179,7 @@ class World:
         manager = SubscriptionManager(
             self.partition, self.clock, self.ids, self.limits, self.receiver.deliver, self._call_later
         )
-        manager.start()
+        manager.start(Supervisor(self.clock, self.limits))
         return manager
 
     def _call_later(self, seconds: float, callback: Callable[[], None]) -> FakeTimer:

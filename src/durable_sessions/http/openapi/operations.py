@@ -2,7 +2,7 @@
 
 from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, in_path, json_answer
 from durable_sessions.http.openapi.refusals import WRITING
-from durable_sessions.http.openapi.schemas import choice, constant, free, record, text, whole
+from durable_sessions.http.openapi.schemas import choice, constant, free, many, record, text, whole
 from durable_sessions.limits import Limits
 
 _WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
@@ -31,9 +31,20 @@ def _health() -> tuple[Operation, ...]:
         },
     )
     ready = record(
-        {"status": choice("ready", "not ready"), "search": search},
+        {"status": choice("ready", "degraded", "not ready"), "search": search},
         {
             "reason": text("Why it is not ready; for callers of the home workspace."),
+            "tasks": many(
+                record(
+                    {"task": text("The name of a background task that failed.")},
+                    {
+                        "error": text("What it failed of; for callers of the home workspace."),
+                        "since_ms": whole("Since when it fails."),
+                        "failures": whole("How often it has failed since."),
+                    },
+                ),
+                "What works again after a pause, or does not yet; then the status is degraded.",
+            ),
             "bucket": free(
                 "Since when and why the bucket takes no flush; for callers of the home workspace."
             ),

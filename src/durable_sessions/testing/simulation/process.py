@@ -10,6 +10,7 @@ from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
+from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.maintenance import Maintenance
@@ -90,9 +91,10 @@ class Process:
         self.partition = await Partition.open(self.log, machine.clock, machine.limits, self.archive)
         self.flusher = Flusher(self.partition, machine.clock, machine.limits, machine.flush_seconds)
         self.maintenance = Maintenance(self.archive, machine.clock, machine.limits)
-        self.flusher.start()
-        self.maintenance.start()
-        self._sweeper = asyncio.create_task(self._expire(), name="expiry")
+        supervisor = Supervisor(machine.clock, machine.limits)
+        self.flusher.start(supervisor)
+        self.maintenance.start(supervisor)
+        self._sweeper = supervisor.start("expiry", self._expire)
         self.serving = True
 
     @property
@@ -105,7 +107,7 @@ class Process:
     async def close(self) -> None:
         """Stop in good order, as the server does."""
         assert self.archive is not None
-        self._sweeper.cancel()
+        await self._sweeper.stop()
         await self.partition.close()
         await self.maintenance.close()
         await self.flusher.close()

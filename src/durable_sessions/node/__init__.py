@@ -1,0 +1,1 @@
+"""One process: what keeps its parts running."""

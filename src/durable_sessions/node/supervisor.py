@@ -1,0 +1,121 @@
+"""The supervisor: every background task has a name, is restarted when it fails, and its failure is told."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+import structlog
+
+from durable_sessions.clock import Clock
+from durable_sessions.limits import Limits
+from durable_sessions.tasks import Run, TaskFailure
+
+logger = structlog.get_logger(__name__)
+
+
+class SupervisedTask:
+    """One task; it runs until it returns or is stopped, however often it fails."""
+
+    def __init__(self, name: str, run: Run, supervisor: "Supervisor") -> None:
+        self._run = run
+        self._supervisor = supervisor
+        self._loop = asyncio.get_running_loop()
+        self._pause_seconds = 0.0
+        self._started_at = 0.0
+        self._waiting = False
+        self._failure: TaskFailure | None = None
+        self.name = name
+        self._task = self._loop.create_task(self._keep_running(), name=name)
+        self._task.add_done_callback(lambda _: supervisor.ended(self))
+
+    def cancel(self) -> None:
+        """Let it end soon; it is not restarted."""
+        self._task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel it and wait until it has ended."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def failure(self) -> TaskFailure | None:
+        """Its failure, until it has run again for as long as it had to pause."""
+        if self._failure is not None and self._is_steady():
+            self._failure = None
+        return self._failure
+
+    def _is_steady(self) -> bool:
+        return not self._waiting and self._loop.time() - self._started_at >= self._pause_seconds
+
+    async def _keep_running(self) -> None:
+        while True:
+            self._started_at = self._loop.time()
+            try:
+                return await self._run()
+            except Exception as error:
+                self._note(error)
+            self._waiting = True
+            await asyncio.sleep(self._pause_seconds)
+            self._waiting = False
+            self._supervisor.restarted(self)
+
+    def _note(self, error: Exception) -> None:
+        """Log a failure and choose the pause: it doubles until the task has run for longer than it paused."""
+        before, limits = self.failure, self._supervisor.limits
+        self._pause_seconds = (
+            limits.task_restart_seconds
+            if before is None
+            else min(2 * self._pause_seconds, limits.task_restart_seconds_max)
+        )
+        now_ms = self._supervisor.clock.now_ms()
+        since_ms, failures = (now_ms, 1) if before is None else (before.since_ms, before.failures + 1)
+        self._failure = TaskFailure(self.name, str(error) or repr(error), since_ms, failures)
+        logger.error(
+            "task_failed",
+            task=self.name,
+            failures=failures,
+            restart_in_seconds=self._pause_seconds,
+            exc_info=error,
+        )
+
+
+class Supervisor:
+    """Keeps background tasks running; ``restarts`` counts by name how often one had to be begun again."""
+
+    def __init__(self, clock: Clock, limits: Limits) -> None:
+        self.clock = clock
+        self.limits = limits
+        self._counts: Counter[str] = Counter()
+        self.restarts: Mapping[str, int] = self._counts
+        self._tasks: dict[SupervisedTask, None] = {}
+
+    def start(self, name: str, run: Run) -> SupervisedTask:
+        """Run a task until it returns or is stopped; if it raises, run it again after a pause.
+
+        Tasks of one kind share a name: it is a label in metrics.
+        """
+        self._counts[name] += 0  # known from the start on, so that a rate can be told
+        task = SupervisedTask(name, run, self)
+        self._tasks[task] = None
+        return task
+
+    def restarted(self, task: SupervisedTask) -> None:
+        """Count a task that is begun again."""
+        self._counts[task.name] += 1
+
+    def ended(self, task: SupervisedTask) -> None:
+        """Forget a task that has ended."""
+        self._tasks.pop(task, None)
+
+    def failures(self) -> list[TaskFailure]:
+        """Return the tasks that do not work now, one of each name."""
+        found = {failure.task: failure for task in self._tasks if (failure := task.failure) is not None}
+        return list(found.values())
+
+    async def close(self) -> None:
+        """Stop every task that still runs."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await task.stop()
