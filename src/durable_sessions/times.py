@@ -16,7 +16,7 @@ def rfc3339(at_ms: int) -> str:
 
 @lru_cache(maxsize=64)
 def _second(at: int) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"
+    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat()
 
 
 def parse_rfc3339(text: str) -> int | None:

@@ -1,10 +1,11 @@
 """The few members of an event that get columns of their own."""
 
-import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
+
+from durable_sessions import lenient
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -17,12 +18,12 @@ class _Envelope(msgspec.Struct, gc=False):
 
 
 class _OddEnvelope(msgspec.Struct):
-    """The same members, of any type."""
+    """The same members, of any type, not looked into."""
 
-    id: object = None
-    type: object = None
-    name: object = None
-    actor: object = None
+    id: msgspec.Raw = lenient.NULL
+    type: msgspec.Raw = lenient.NULL
+    name: msgspec.Raw = lenient.NULL
+    actor: msgspec.Raw = lenient.NULL
 
 
 class EnvelopeColumns(NamedTuple):
@@ -65,18 +66,18 @@ def _envelope(message: bytes) -> _Envelope:
     except (msgspec.ValidationError, RecursionError):
         return _Envelope()
     except msgspec.DecodeError:
-        odd = _decode_slowly(message)
-    return _Envelope(*map(_text, (odd.id, odd.type, odd.name, odd.actor)))
+        return _decode_slowly(message)
+    return _Envelope(*map(lenient.text, (odd.id, odd.type, odd.name, odd.actor)))
 
 
-def _decode_slowly(message: bytes) -> _OddEnvelope:
+def _decode_slowly(message: bytes) -> _Envelope:
     try:
-        found = json.loads(message)
+        found = lenient.loads(message)
     except (ValueError, RecursionError):
-        return _OddEnvelope()
+        return _Envelope()
     if not isinstance(found, dict):
-        return _OddEnvelope()
-    return _OddEnvelope(found.get("id"), found.get("type"), found.get("name"), found.get("actor"))
+        return _Envelope()
+    return _Envelope(*(_text(found.get(name)) for name in ("id", "type", "name", "actor")))
 
 
 def _text(value: object) -> str | None:

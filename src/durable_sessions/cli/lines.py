@@ -13,7 +13,7 @@ from durable_sessions.client.errors import UnexpectedAnswerError
 from durable_sessions.client.transport import Transport
 
 EVENTS_PER_PAGE = 1_000
-_SCANNER = json.JSONDecoder()
+_SCANNER = json.JSONDecoder(parse_int=str)
 
 
 class _Page(msgspec.Struct):

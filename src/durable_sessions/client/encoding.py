@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+DIGITS_MAX = 4_300
 _DECODER = msgspec.json.Decoder()
 
 
@@ -22,7 +23,12 @@ def decode(data: bytes) -> Any:
     try:
         return _DECODER.decode(data)
     except msgspec.DecodeError:  # lone surrogates and numbers without bounds are JSON, too
-        return json.loads(data)
+        return json.loads(data, parse_int=_whole)
+
+
+def _whole(digits: str) -> float:
+    """Return a whole number; one of more digits than Python reads is infinite, like any other so large."""
+    return int(digits) if len(digits) <= DIGITS_MAX else float(digits)
 
 
 def _plain(value: object) -> object:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import (
     InvalidRequestError,
@@ -40,8 +41,15 @@ _PREFLIGHT: list[Header] = [
 _SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
 
 
+class _Source(msgspec.Struct):
+    digest: msgspec.Raw = lenient.NULL
+
+
 class _Last(msgspec.Struct):
-    source: Any = None
+    source: _Source | None = None
+
+
+_LAST = msgspec.json.Decoder(_Last)
 
 
 class IngestFace:
@@ -94,10 +102,10 @@ class IngestFace:
             return False
         stored = await self._sessions.events.one(durable, durable.tail - 1)
         try:
-            last = msgspec.json.decode(stored, type=_Last)
+            last = lenient.decode(_LAST, stored)
         except msgspec.MsgspecError:
             return False
-        return isinstance(last.source, dict) and last.source.get("digest") == hook.digest
+        return last.source is not None and lenient.text(last.source.digest) == hook.digest
 
     async def _store(self, key: Key, hook: Hook, durable: DurableStream, caller: Caller, size: int) -> None:
         made = [await self._fitting(event, caller) for event in hook.events(durable.tail)]
@@ -117,10 +125,17 @@ class IngestFace:
         return msgspec.json.encode(slim)
 
 
+def _payload(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.ValidationError:
+        return lenient.loads(body)  # a number out of range, which goes on as it came
+
+
 def _hook(body: bytes) -> Hook:
     try:
-        payload = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        payload = _payload(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
         raise InvalidRequestError(problem="Send what Claude Code gives its hooks: one JSON object.")

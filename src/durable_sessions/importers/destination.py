@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 
-import msgspec
-
+from durable_sessions import lenient
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ApiError, NotFoundError
 from durable_sessions.client.offsets import position
@@ -147,7 +146,7 @@ class MemoryDestination:
         stored = self.sessions[session].events
         before = len(stored)
         for data in events:
-            event: dict[str, Any] = msgspec.json.decode(data)
+            event: dict[str, Any] = lenient.loads(data)
             stored.setdefault(event["id"], event)
         return len(stored) - before
 

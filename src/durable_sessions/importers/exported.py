@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
-from json import JSONDecoder
 from pathlib import Path
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.importers.documents import files, relative
 from durable_sessions.importers.events import SESSION_ID_MAX, About, Event, Maker, Verbatim, text
 from durable_sessions.importers.lines import Record
@@ -18,7 +18,7 @@ TOOL = "jsonl"
 _SESSION_ID = re.compile(rf"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{{0,{SESSION_ID_MAX - 1}}}")
 _SET_ANEW = ("offset", "processed_at")
 _SET_ONCE = ("created_at", "actor")
-_DECODER = JSONDecoder()
+_DECODER = lenient.scanner()
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 

@@ -1,14 +1,15 @@
 """JSON lines as they are found: cut off, padded, doubled or damaged; read on behind the last whole line."""
 
 import base64
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import msgspec
+
+from durable_sessions import lenient
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 NESTING_MAX = 100
@@ -19,11 +20,7 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_PYTHON = json.JSONDecoder(parse_constant=_refuse)
+_PYTHON = lenient.scanner()
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.rendering.moments import moment
 from durable_sessions.rendering.text import whole
 
@@ -34,9 +35,9 @@ def decode(line: bytes) -> Event:
     """Return the event that a stored line holds; what is no object becomes an event that holds it."""
     try:
         value = _DECODER.decode(line)
-    except msgspec.DecodeError:  # halves of surrogate pairs, which the log keeps as they came
+    except msgspec.DecodeError:  # halves of surrogate pairs and numbers out of range, kept as they came
         try:
-            value = json.loads(line)
+            value = _plain(lenient.loads(line))
         except ValueError:
             value = line.decode(errors="replace")
     return value if isinstance(value, dict) else {"type": "unknown", "value": value}
@@ -88,4 +89,15 @@ def call_of(event: Event) -> str | None:
 
 def number(value: object) -> int:
     """Return a count that an event states; zero if it states none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= lenient.COUNT_MAX:
+        return 0
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in which a number out of range is the text of it, for people to read."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return bytes(value).decode() if isinstance(value, msgspec.Raw) else value

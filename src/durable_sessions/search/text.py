@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from durable_sessions.sessions import lone_surrogates
+from durable_sessions import lenient
 
 TEXT_CHARACTERS_MAX = 256 * 1024
 """Text of one event that is searchable; what comes after it is stored but not found."""
@@ -84,7 +84,7 @@ _WHOLE_NUMBERS = range(-(2**63), 2**64)
 def searchable(event: bytes) -> Searchable:
     """Return what of a stored event can be searched. What is no event has no text."""
     try:
-        members = lone_surrogates.decode(_EVENT, event)
+        members = lenient.decode(_EVENT, event)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Searchable("")
     kind = members.get("type")

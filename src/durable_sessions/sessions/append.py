@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.errors import (
     IdempotencyMismatchError,
     InvalidEventError,
@@ -15,7 +16,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import event_ids, lone_surrogates, record, summary, threads
+from durable_sessions.sessions import event_ids, record, summary, threads
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.finding import session_of, usable
 from durable_sessions.streams import append, offsets
@@ -29,7 +30,7 @@ _DEFINES = "user.define_outcome"
 
 
 class _Outcome(msgspec.Struct):
-    outcome_id: object = None
+    outcome_id: msgspec.Raw = lenient.NULL
     max_iterations: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -209,10 +210,10 @@ def _members(now_ms: int, actor: str) -> str:
 
 def _outcome(draft: Draft, ids: Ids) -> tuple[str, str]:
     """Return the id of the outcome that an event defines, and the members that the event lacks."""
-    given = lone_surrogates.decode(_OUTCOME, draft.body)
+    given = lenient.decode(_OUTCOME, draft.body)
     members = '"max_iterations":null,' if given.max_iterations is msgspec.UNSET else ""
-    if isinstance(given.outcome_id, str) and given.outcome_id:
-        return given.outcome_id, members
+    if named := lenient.text(given.outcome_id):
+        return named, members
     outcome = ids.token("outc_")
     return outcome, f'"outcome_id":"{outcome}",{members}'
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.errors import SessionExistsError, SessionTooLargeError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
@@ -111,7 +112,7 @@ def _require_same(existing: Stream, request: NewSession) -> None:
 
 def _plain(name: str, said: Record) -> object:
     """Return a field that can be compared, whatever spelling its JSON has, without what the server adds."""
-    value = msgspec.json.decode(msgspec.json.encode(getattr(said, name)))
+    value = lenient.loads(msgspec.json.encode(getattr(said, name)))
     if name != "resources":
         return value
     return [{key: one[key] for key in one if key not in _MADE_FOR_RESOURCES} for one in value]

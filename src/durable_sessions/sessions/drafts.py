@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.errors import EventTooLargeError, InvalidEventError
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import lone_surrogates
 from durable_sessions.sessions.members import members
 from durable_sessions.streams import messages
 
@@ -22,7 +22,7 @@ class _Envelope(msgspec.Struct):
 
     type: str | msgspec.UnsetType = msgspec.UNSET
     id: str | msgspec.UnsetType | None = msgspec.UNSET
-    session_thread_id: object = None
+    session_thread_id: msgspec.Raw = lenient.NULL
     offset: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     created_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     processed_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -122,7 +122,7 @@ def _draft(value: bytes, index: int | None, limits: Limits) -> Draft:
             problem=where + 'an event is an object such as {"type":"user.message"}.', index=index
         )
     try:
-        envelope = lone_surrogates.decode(_ENVELOPE, value)
+        envelope = lenient.decode(_ENVELOPE, value)
     except msgspec.ValidationError as error:
         raise InvalidEventError(problem=f"{where}{error}.", index=index) from None
     return _drafted(envelope, value, where, index, limits)
@@ -142,8 +142,9 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
     return draft
 
 
-def _thread(value: object) -> str | None:
-    return value if isinstance(value, str) and value and "\0" not in value else None
+def _thread(raw: msgspec.Raw) -> str | None:
+    value = lenient.text(raw)
+    return value if value and "\0" not in value else None
 
 
 def _client_id(

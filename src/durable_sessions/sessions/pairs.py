@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.errors import EventNotFoundError
-from durable_sessions.sessions import lone_surrogates
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.durable import DurableStream
 
@@ -19,18 +19,18 @@ class _Event(msgspec.Struct):
 
     id: str = ""
     type: str = ""
-    tool_use_id: object = None
-    mcp_tool_use_id: object = None
-    custom_tool_use_id: object = None
+    tool_use_id: msgspec.Raw = lenient.NULL
+    mcp_tool_use_id: msgspec.Raw = lenient.NULL
+    custom_tool_use_id: msgspec.Raw = lenient.NULL
 
     @property
     def call(self) -> str | None:
         """The id of the call that this is the result of."""
         if self.type == "user.tool_confirmation":
             return None
-        for one in (self.tool_use_id, self.mcp_tool_use_id, self.custom_tool_use_id):
-            if isinstance(one, str):
-                return one
+        for raw in (self.tool_use_id, self.mcp_tool_use_id, self.custom_tool_use_id):
+            if (call := lenient.text(raw)) is not None:
+                return call
         return None
 
 
@@ -89,6 +89,6 @@ def _ends(events: dict[int, bytes]) -> tuple[dict[str, int], dict[str, int]]:
 
 def _parsed(event: bytes) -> _Event:
     try:
-        return lone_surrogates.decode(_EVENT, event)
+        return lenient.decode(_EVENT, event)
     except msgspec.MsgspecError:
         return _Event()

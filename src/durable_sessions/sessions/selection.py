@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from durable_sessions.sessions import lone_surrogates
+from durable_sessions import lenient
 from durable_sessions.times import parse_rfc3339
 
 
@@ -14,7 +14,7 @@ class _Event(msgspec.Struct):
 
     type: str = ""
     created_at: str = ""
-    session_thread_id: object = None
+    session_thread_id: msgspec.Raw = lenient.NULL
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -48,7 +48,7 @@ class Selection:
 
         def matches(stored: bytes) -> bool:
             try:
-                event = lone_surrogates.decode(_EVENT, stored)
+                event = lenient.decode(_EVENT, stored)
             except msgspec.MsgspecError:
                 return self.everything
             if self.types and event.type not in exact and not event.type.startswith(prefixes or ("\0",)):
@@ -69,9 +69,10 @@ class Selection:
             and (self.through_ms is None or at_ms <= self.through_ms)
         )
 
-    def _in_thread(self, thread: object) -> bool:
+    def _in_thread(self, raw: msgspec.Raw) -> bool:
         if self.thread is None:
             return True
+        thread = lenient.text(raw)
         return thread == self.thread or (self.primary and not thread)
 
 

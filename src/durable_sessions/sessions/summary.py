@@ -1,14 +1,17 @@
 """What follows from a session's events without reading them all: status, usage, times, outcomes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
+from durable_sessions import lenient
+from durable_sessions.lenient import COUNT_MAX, count
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import lone_surrogates
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.times import parse_rfc3339, rfc3339
+
+T = TypeVar("T")
 
 SUMMARY = "summary"
 
@@ -73,19 +76,39 @@ _decode = msgspec.json.Decoder(Summary).decode
 
 
 class _Event(msgspec.Struct):
-    """The members of relevant events, of any type: clients may send anything."""
+    """The members of relevant events, not looked into yet: clients may send anything."""
 
-    created_at: Any = None
-    stop_reason: Any = None
-    model_usage: Any = None
-    outcome_id: Any = None
-    description: Any = None
-    iteration: Any = None
-    result: Any = None
-    explanation: Any = None
+    created_at: msgspec.Raw = lenient.NULL
+    stop_reason: msgspec.Raw = lenient.NULL
+    model_usage: msgspec.Raw = lenient.NULL
+    outcome_id: msgspec.Raw = lenient.NULL
+    description: msgspec.Raw = lenient.NULL
+    iteration: msgspec.Raw = lenient.NULL
+    result: msgspec.Raw = lenient.NULL
+    explanation: msgspec.Raw = lenient.NULL
+
+
+class _Reason(msgspec.Struct):
+    type: msgspec.Raw = lenient.NULL
+
+
+class _Created(msgspec.Struct):
+    ephemeral_5m_input_tokens: msgspec.Raw = lenient.NULL
+    ephemeral_1h_input_tokens: msgspec.Raw = lenient.NULL
+
+
+class _Used(msgspec.Struct):
+    input_tokens: msgspec.Raw = lenient.NULL
+    output_tokens: msgspec.Raw = lenient.NULL
+    cache_read_input_tokens: msgspec.Raw = lenient.NULL
+    cache_creation: msgspec.Raw = lenient.NULL
+    cache_creation_input_tokens: msgspec.Raw = lenient.NULL
 
 
 _EVENT = msgspec.json.Decoder(_Event)
+_REASON = msgspec.json.Decoder(_Reason)
+_CREATED = msgspec.json.Decoder(_Created)
+_USED = msgspec.json.Decoder(_Used)
 
 
 def of(attributes: dict[str, bytes]) -> Summary:
@@ -101,10 +124,10 @@ def fold(
     summary = of(attributes)
     for draft, outcome in events:
         try:
-            event = lone_surrogates.decode(_EVENT, draft.body)
+            event = lenient.decode(_EVENT, draft.body)
         except msgspec.MsgspecError:
             event = _Event()
-        at_ms = (parse_rfc3339(event.created_at) if isinstance(event.created_at, str) else None) or now_ms
+        at_ms = parse_rfc3339(_text(event.created_at)) or now_ms
         if draft.type in STATUS_BY_TYPE:
             _status(summary, STATUS_BY_TYPE[draft.type], event, at_ms)
         elif draft.type == "span.model_request_end":
@@ -129,41 +152,50 @@ def _status(summary: Summary, status: str, event: _Event, at_ms: int) -> None:
         if summary.running_since_ms is None:
             summary.running_since_ms = at_ms
     elif summary.running_since_ms is not None:
-        summary.active_ms += max(0, at_ms - summary.running_since_ms)
+        summary.active_ms = _sum(summary.active_ms, max(0, at_ms - summary.running_since_ms))
         summary.running_since_ms = None
     summary.status = status
-    reason = event.stop_reason
-    summary.stop_reason = _text(reason.get("type")) or None if isinstance(reason, dict) else None
+    reason = _object(_REASON, event.stop_reason)
+    summary.stop_reason = None if reason is None else _text(reason.type) or None
     summary.ended_ms = at_ms if status == "terminated" else None
 
 
-def _add_usage(usage: Usage, used: object) -> None:
-    if not isinstance(used, dict):
+def _add_usage(usage: Usage, raw: msgspec.Raw) -> None:
+    used = _object(_USED, raw)
+    if used is None:
         return
-    usage.input_tokens += _count(used.get("input_tokens"))
-    usage.output_tokens += _count(used.get("output_tokens"))
-    usage.cache_read_input_tokens += _count(used.get("cache_read_input_tokens"))
-    created = used.get("cache_creation")
-    if isinstance(created, dict):
-        usage.cache_5m_tokens += _count(created.get("ephemeral_5m_input_tokens"))
-        usage.cache_1h_tokens += _count(created.get("ephemeral_1h_input_tokens"))
+    usage.input_tokens = _sum(usage.input_tokens, count(used.input_tokens))
+    usage.output_tokens = _sum(usage.output_tokens, count(used.output_tokens))
+    read = _sum(usage.cache_read_input_tokens, count(used.cache_read_input_tokens))
+    usage.cache_read_input_tokens = read
+    created = _object(_CREATED, used.cache_creation)
+    if created is None:
+        usage.cache_5m_tokens = _sum(usage.cache_5m_tokens, count(used.cache_creation_input_tokens))
     else:
-        usage.cache_5m_tokens += _count(used.get("cache_creation_input_tokens"))
+        usage.cache_5m_tokens = _sum(usage.cache_5m_tokens, count(created.ephemeral_5m_input_tokens))
+        usage.cache_1h_tokens = _sum(usage.cache_1h_tokens, count(created.ephemeral_1h_input_tokens))
 
 
 def _evaluate(summary: Summary, kind: str, event: _Event, at_ms: int) -> None:
+    named = lenient.text(event.outcome_id)
     for outcome in summary.outcomes:
-        if outcome.id == event.outcome_id:
-            outcome.iteration = max(outcome.iteration, _count(event.iteration))
+        if outcome.id == named:
+            outcome.iteration = max(outcome.iteration, count(event.iteration))
             outcome.result = _OUTCOME_RESULTS.get(kind) or _text(event.result) or outcome.result
             if kind == "span.outcome_evaluation_end":
                 outcome.explanation = _text(event.explanation) or None
                 outcome.completed_at = rfc3339(at_ms)
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+def _object(decoder: "msgspec.json.Decoder[T]", raw: msgspec.Raw) -> T | None:
+    """Return a member that should be an object; None if it is something else."""
+    data = bytes(raw)
+    return lenient.decode(decoder, data) if data[:1] == b"{" else None
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _sum(left: int, right: int) -> int:
+    return min(left + right, COUNT_MAX)
+
+
+def _text(raw: msgspec.Raw) -> str:
+    return lenient.text(raw) or ""

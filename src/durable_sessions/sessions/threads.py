@@ -5,8 +5,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import lone_surrogates
 from durable_sessions.sessions.drafts import Draft
 
 PREFIX = "thread:"
@@ -37,8 +37,8 @@ class Thread(msgspec.Struct, omit_defaults=True):
 class _Event(msgspec.Struct):
     """The members of an event that say something of its thread."""
 
-    agent_name: object = None
-    parent_thread_id: object = None
+    agent_name: msgspec.Raw = lenient.NULL
+    parent_thread_id: msgspec.Raw = lenient.NULL
 
 
 _decode = msgspec.json.Decoder(Thread).decode
@@ -90,12 +90,12 @@ def archive(thread: Thread, now_ms: int) -> Thread:
 
 def _follow(thread: Thread, draft: Draft, now_ms: int) -> None:
     try:
-        event = lone_surrogates.decode(_EVENT, draft.body)
+        event = lenient.decode(_EVENT, draft.body)
     except msgspec.MsgspecError:
         event = _Event()
-    if isinstance(event.agent_name, str):
-        thread.agent_name = event.agent_name[:200]
-    if isinstance(event.parent_thread_id, str):
-        thread.parent = event.parent_thread_id[:200]
+    if (name := lenient.text(event.agent_name)) is not None:
+        thread.agent_name = name[:200]
+    if (parent := lenient.text(event.parent_thread_id)) is not None:
+        thread.parent = parent[:200]
     thread.status = _STATUS_BY_TYPE.get(draft.type, thread.status)
     thread.updated_at_ms = now_ms

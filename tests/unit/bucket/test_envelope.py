@@ -28,7 +28,7 @@ def columns(*messages: bytes) -> list[tuple[str | None, ...]]:
         (b'{"id":"\\ud800","type":"b"}', (None, "b", None, None)),
         (b'{"id":"\\\\ud800","type":"\\ud83d\\ude00"}', ("\\ud800", "😀", None, None)),
         (b'{"x":1e400,"type":"b"}', (None, "b", None, None)),
-        (b'{"id":1e400,"type":"b"}', (None,) * 4),
+        (b'{"id":1e400,"type":"b"}', (None, "b", None, None)),
         (b"[]", (None,) * 4),
         (b'["id"]', (None,) * 4),
         (b'"id"', (None,) * 4),

@@ -1,10 +1,11 @@
 """Bodies of requests that create or change a session."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.errors import InvalidSessionError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
@@ -33,7 +34,7 @@ class SessionBody(msgspec.Struct):
     metadata: dict[str, msgspec.Raw] | None = None
     initial_events: msgspec.Raw = NULL
     budget: msgspec.Raw = NULL
-    resources: list[dict[str, Any]] | None = None
+    resources: list[dict[str, msgspec.Raw]] | None = None
     vault_ids: list[_Id] | None = None
 
 
@@ -121,25 +122,26 @@ def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Reco
     return revise
 
 
-def new_resource(given: dict[str, Any], now_ms: int, ids: Ids) -> msgspec.Raw:
+def new_resource(given: dict[str, msgspec.Raw], now_ms: int, ids: Ids) -> msgspec.Raw:
     """Return a resource as it is kept: with an id and its times, and never with a secret."""
-    kind = given.get("type")
-    if not isinstance(kind, str):
+    kind = lenient.text(given.get("type"))
+    if kind is None:
         raise InvalidSessionError(problem='A resource has a "type", such as file or github_repository.')
     named = _NAMED_BY.get(kind)
-    if named is not None and not isinstance(given.get(named), str):
+    name = None if named is None else lenient.text(given.get(named))
+    if named is not None and name is None:
         raise InvalidSessionError(problem=f'A resource of type {kind} needs a "{named}".')
-    kept = {
-        name: value for name, value in given.items() if name != "authorization_token" and value is not None
+    kept: dict[str, object] = {
+        member: raw for member, raw in given.items() if member != "authorization_token" and raw != NULL
     }
     if kind != "memory_store":
         at = rfc3339(now_ms)
         kept = {**kept, "id": ids.token("sesrsc_"), "created_at": at, "updated_at": at}
     if kind == "file" and "mount_path" not in kept:
-        kept["mount_path"] = f"/mnt/session/uploads/{kept['file_id']}"
+        kept["mount_path"] = f"/mnt/session/uploads/{name}"
     if kind == "github_repository" and "mount_path" not in kept:
-        name = kept["url"].rstrip("/").rpartition("/")[2].removesuffix(".git")
-        kept["mount_path"] = f"/workspace/{name}"
+        repository = str(name).rstrip("/").rpartition("/")[2].removesuffix(".git")
+        kept["mount_path"] = f"/workspace/{repository}"
     return msgspec.Raw(msgspec.json.encode(kept))
 
 
@@ -148,8 +150,8 @@ def check_metadata(metadata: dict[str, msgspec.Raw]) -> None:
     if len(metadata) > _PAIRS_MAX:
         raise InvalidSessionError(problem=f"metadata may have at most {_PAIRS_MAX} pairs.")
     for key, raw in metadata.items():
-        value = msgspec.json.decode(raw)
-        if len(key) > _KEY_MAX or not isinstance(value, str) or len(value) > _VALUE_MAX:
+        value = lenient.text(raw)
+        if len(key) > _KEY_MAX or value is None or len(value) > _VALUE_MAX:
             raise InvalidSessionError(
                 problem=f"metadata[{key[:_KEY_MAX]}]: keys have at most {_KEY_MAX} characters, values are "
                 f"texts of at most {_VALUE_MAX}."
@@ -171,7 +173,7 @@ def _agent(old: msgspec.Raw, given: dict[str, msgspec.Raw]) -> msgspec.Raw:
     if old == NULL:
         raise InvalidSessionError(problem="The session has no agent whose tools could be changed.")
     snapshot = msgspec.json.decode(old)
-    parts = {name: agents.long_form(name, msgspec.json.decode(raw)) for name, raw in given.items()}
+    parts = {name: agents.long_form(name, decode(bytes(raw), object)) for name, raw in given.items()}
     return msgspec.Raw(msgspec.json.encode({**snapshot, **parts}))
 
 

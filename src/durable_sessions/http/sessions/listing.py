@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.message import Request
 from durable_sessions.http.sessions.parameters import Parameters
@@ -145,8 +146,8 @@ def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:
         raw = metadata.get(key)
         if raw is None:
             return False
-        found = msgspec.json.decode(raw)
-        if (found if isinstance(found, str) else bytes(raw).decode()) != value:
+        text = lenient.text(raw)
+        if (bytes(raw).decode() if text is None else text) != value:
             return False
     return True
 

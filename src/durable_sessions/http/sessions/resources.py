@@ -1,10 +1,10 @@
 """The resources of a session: files, repositories and memory stores that a harness mounts."""
 
 from collections.abc import Awaitable
-from typing import Any
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidSessionError, MethodNotAllowedError, RegisteredObjectNotFoundError
 from durable_sessions.http.message import Answer, Request, Response
@@ -49,8 +49,8 @@ class Resources:
         raise MethodNotAllowedError(allow="GET, POST, DELETE")
 
     async def _add(self, request: Request, caller: Caller, key: Key) -> Answer:
-        given: dict[str, Any] = decode(request.body, dict)
-        if given.get("type") == "memory_store":
+        given = decode(request.body, dict[str, msgspec.Raw])
+        if lenient.text(given.get("type")) == "memory_store":
             raise InvalidSessionError(problem="A memory store is attached when the session is created.")
         added = new_resource(given, self._sessions.now_ms(), self._ids)
 
@@ -85,8 +85,12 @@ class Resources:
         return _json({"id": name, "type": "session_resource_deleted"})
 
 
-def _name(raw: msgspec.Raw) -> object:
-    return msgspec.json.decode(raw).get("id")
+def _name(raw: msgspec.Raw) -> str | None:
+    return lenient.text(_members(raw).get("id"))
+
+
+def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
 
 
 def _find(said: Record, name: str) -> msgspec.Raw:
@@ -97,7 +101,7 @@ def _find(said: Record, name: str) -> msgspec.Raw:
 
 
 def _touched(raw: msgspec.Raw, at: str) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode({**msgspec.json.decode(raw), "updated_at": at}))
+    return msgspec.Raw(msgspec.json.encode({**_members(raw), "updated_at": at}))
 
 
 def _json(value: object) -> Response:

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.clock import Clock
 from durable_sessions.errors import OverloadedError
 from durable_sessions.http.pace import Pace
 from durable_sessions.http.shelf import Shelf
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import event_ids, lone_surrogates
+from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import Selection
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
@@ -31,7 +32,7 @@ _NAMED = msgspec.json.Decoder(_Named)
 def frame(event: bytes) -> bytes:
     """Return a stored event as a frame; JSON of ours never has a line break outside of text."""
     try:
-        named = lone_surrogates.decode(_NAMED, event)
+        named = lenient.decode(_NAMED, event)
     except msgspec.MsgspecError:
         named = _Named()
     lines = b"\ndata: ".join(event.splitlines()) if b"\n" in event or b"\r" in event else event
