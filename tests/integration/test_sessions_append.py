@@ -114,6 +114,22 @@ async def test_an_exported_event_can_be_appended_again_anywhere(api: httpx2.Asyn
     assert (await api.get(f"/sessions/b/events/{exported[1]['id']}")).json() == copied[1]
 
 
+async def test_a_copy_of_a_copy_tells_when_it_first_happened(api: httpx2.AsyncClient) -> None:
+    first = "2025-03-01T12:00:00.000Z"
+    await append(api, "a", {"type": "note", "id": "n", "created_at": first, "actor": "ann"})
+    for source, target in (("a", "b"), ("b", "c")):
+        lines = (
+            await api.get(f"/sessions/{source}/events", headers={"Accept": "application/x-ndjson"})
+        ).content
+        answer = await api.post(f"/sessions/{target}/events", content=lines)
+        assert answer.status_code == 204
+        stored = (await api.get(f"/sessions/{target}/events")).content
+        for name in (b"created_at", b"actor", b"offset", b"processed_at"):
+            assert stored.count(b'"original_%b"' % name) == 1
+        (event,) = await read(api, target)
+        assert (event["original_created_at"], event["original_actor"]) == (first, "ann")
+
+
 async def test_a_fork_knows_the_ids_that_it_inherits(api: httpx2.AsyncClient) -> None:
     await append(api, "a", {"type": "x", "id": "mine"}, {"type": "y"}, {"type": "z", "id": "later"})
     first, second, third = await read(api, "a")

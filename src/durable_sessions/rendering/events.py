@@ -76,8 +76,11 @@ def happened_ms(event: Event) -> int | None:
 
     An imported event happened before it was stored; without a time of its own nobody knows when.
     """
+    for name in ("original_created_at", "original_processed_at"):
+        if (at_ms := moment(event.get(name))) is not None:
+            return at_ms
     if "original_created_at" in event or isinstance(event.get("source"), dict):
-        return moment(event.get("original_created_at"))
+        return None
     return moment(event.get("created_at"))
 
 

@@ -17,7 +17,7 @@ from durable_sessions.errors import (
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids, record, summary, threads
-from durable_sessions.sessions.drafts import Draft
+from durable_sessions.sessions.drafts import DEFINES, Draft
 from durable_sessions.sessions.finding import session_of, usable
 from durable_sessions.streams import append, offsets
 from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
@@ -26,7 +26,6 @@ from durable_sessions.streams.stream import Key, Producer, Stream
 from durable_sessions.times import rfc3339
 
 JSON = "application/json"
-_DEFINES = "user.define_outcome"
 
 
 class _Outcome(msgspec.Struct):
@@ -122,7 +121,7 @@ def place(
 def _is_plain(draft: Draft) -> bool:
     """Say whether an event has no name and changes nothing but the log, as most do not."""
     kind = draft.type
-    return draft.id is None and draft.thread is None and kind not in summary.RELEVANT and kind != _DEFINES
+    return draft.id is None and draft.thread is None and kind not in summary.RELEVANT and kind != DEFINES
 
 
 def _place_plain(stream: Stream, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
@@ -187,7 +186,7 @@ def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) ->
         front = f'"id":"{event}",{mark}"offset":"{offsets.encode(position)}",{back}'
         mark = ""
         outcome = None
-        if draft.type == _DEFINES:
+        if draft.type == DEFINES:
             outcome, members = _outcome(draft, ids)
             front += members
         piece = draft.stored(front) + b","

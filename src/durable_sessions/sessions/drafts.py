@@ -8,12 +8,13 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.errors import EventTooLargeError, InvalidEventError
 from durable_sessions.limits import Limits
-from durable_sessions.sessions.members import members
+from durable_sessions.sessions import originals
+from durable_sessions.sessions.members import Member, members
+from durable_sessions.sessions.originals import RESERVED
 from durable_sessions.streams import messages
 
-RESERVED = ("offset", "created_at", "processed_at", "actor")
-"""Members that the server sets; what a client says is kept as ``original_<name>``."""
-
+DEFINES = "user.define_outcome"
+_REQUEST_KEY = re.compile(rb'"_[\w-]{22}[0-9a-f]{8}"', re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -59,6 +60,8 @@ class Draft:
     rest: bytes
     id: str | None = None
     thread: str | None = None
+    happened_ms: int | None = None
+    """When it happened, if whoever sent it says so."""
 
     def stored(self, front: str) -> bytes:
         """Return the event as it is stored; ``front`` are the server's members, each with a comma."""
@@ -138,7 +141,13 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
     draft = Draft(kind, value, value[1:], thread=_thread(envelope.session_thread_id))
     if envelope.reserved:
         draft.id = _client_id(envelope.id, where, index, limits)
-        draft.rest = _without_reserved(value, where, index)
+        kept = _without_reserved(value, where, index)
+        draft.rest = b",".join(member.raw_key + b":" + member.value for member in kept) + b"}"
+        draft.happened_ms = originals.happened_ms(kept)
+    elif b'"original_' in value:
+        draft.happened_ms = originals.happened_ms(members(value))
+    if kind == DEFINES:
+        draft.rest = _without_unusable_outcome(draft.rest)
     return draft
 
 
@@ -162,16 +171,41 @@ def _client_id(
     return value
 
 
-def _without_reserved(value: bytes, where: str, index: int | None) -> bytes:
-    kept: list[bytes] = []
+def _without_reserved(value: bytes, where: str, index: int | None) -> list[Member]:
+    """Return the members to store: what the server sets itself is renamed or left out."""
+    sent = list(members(value))
+    _require_once(sent, where, index)
+    kept: list[Member] = []
+    for member in originals.once(sent):
+        if member.key in RESERVED:
+            name = f"original_{member.key}"
+            kept.append(Member(name, f'"{name}"'.encode(), member.value))
+        elif member.key != "id" and not _is_request_key(member):
+            kept.append(member)
+    return kept
+
+
+def _is_request_key(member: Member) -> bool:
+    """Say whether this is the mark that a server put on the first event of a request."""
+    return member.key == "request_key" and _REQUEST_KEY.fullmatch(member.value) is not None
+
+
+def _without_unusable_outcome(rest: bytes) -> bytes:
+    """Return the members without an outcome's id that is none: the server puts its own in front."""
+    sent = list(members(b"{" + rest))
+    unusable = [
+        one for one in sent if one.key == "outcome_id" and (one.value[:1] != b'"' or one.value == b'""')
+    ]
+    if not unusable:
+        return rest
+    kept = [one.raw_key + b":" + one.value for one in sent if one.key != "outcome_id"]
+    return b",".join(kept) + b"}"
+
+
+def _require_once(sent: list[Member], where: str, index: int | None) -> None:
     seen: set[str] = set()
-    for member in members(value):
+    for member in sent:
         if member.key == "id" or member.key in RESERVED:
             if member.key in seen:
                 raise InvalidEventError(problem=f'{where}"{member.key}" is there twice.', index=index)
             seen.add(member.key)
-            if member.key != "id":
-                kept.append(f'"original_{member.key}":'.encode() + member.value)
-        else:
-            kept.append(member.raw_key + b":" + member.value)
-    return b",".join(kept) + b"}"

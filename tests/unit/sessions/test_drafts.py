@@ -14,7 +14,8 @@ from durable_sessions.errors import (
     InvalidJsonError,
 )
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.sessions.drafts import RESERVED, Draft, parse
+from durable_sessions.sessions.drafts import Draft, parse
+from durable_sessions.sessions.originals import RESERVED
 from tests.unit.sessions.json_texts import Text, objects, strings, values
 
 LIMITS = replace(DEFAULT_LIMITS, event_bytes_max=200, events_per_request_max=3, json_depth_max=5)
@@ -86,6 +87,59 @@ def test_spelling_is_kept_where_members_are_renamed() -> None:
     draft = one('{ "created_at" : 1.50 , "type":"a","id":"x", "n":1E+2,"n" : [ 1 ] }')
     assert draft.id == "x"
     assert draft.rest == b'"original_created_at":1.50,"type":"a","n":1E+2,"n":[ 1 ]}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        (
+            '"created_at":"2026-11-16T00:00:00Z","original_created_at":"2025-01-01T00:00:00Z"',
+            '"original_created_at":"2025-01-01T00:00:00Z"',
+        ),
+        (
+            '"original_actor":"ann","actor":"ds","original_offset":"5","offset":"7","x":1',
+            '"original_actor":"ann","original_offset":"5","x":1',
+        ),
+        (  # as servers wrote it before: the copy's time in front, the original behind
+            '"created_at":"2026-11-17T00:00:00Z","original_created_at":"2026-11-16T00:00:00Z",'
+            '"original_actor":"ds","original_actor":"ann","original_created_at":"2025-01-01T00:00:00Z"',
+            '"original_actor":"ann","original_created_at":"2025-01-01T00:00:00Z"',
+        ),
+        (
+            '"original_created_at":"2025-01-01T00:00:00Z","created\\u005fat":null,"original_created_at":"?"',
+            '"original_created_at":"2025-01-01T00:00:00Z"',
+        ),
+        ('"id":"e","request_key":"_' + "k" * 22 + "0" * 8 + '","x":1', '"x":1'),
+        ('"id":"e","request_key":"mine"', '"request_key":"mine"'),
+    ],
+)
+def test_a_copy_of_a_copy_keeps_each_original_once(sent: str, stored: str) -> None:
+    assert one('{"type":"a",' + sent + "}").rest == b'"type":"a",' + stored.encode() + b"}"
+
+
+@pytest.mark.parametrize(
+    ("sent", "happened"),
+    [
+        ("", None),
+        (',"created_at":"1970-01-01T00:00:01Z"', 1_000),
+        (',"created_at":"1970-01-01T00:00:09Z","original_created_at":"1970-01-01T00:00:01Z"', 1_000),
+        (',"original_created_at":"1970-01-01T00:00:01.5Z"', 1_500),
+        (',"processed_at":"1970-01-01T00:00:02Z"', 2_000),
+        (',"processed_at":"1970-01-01T00:00:02Z","created_at":"1970-01-01T00:00:01Z"', 1_000),
+        (',"created_at":7', None),
+        (',"id":"x","x":{"original_created_at":"1970-01-01T00:00:01Z"}', None),
+    ],
+)
+def test_an_event_says_when_it_happened(sent: str, happened: int | None) -> None:
+    assert one('{"type":"a"' + sent + "}").happened_ms == happened
+
+
+@pytest.mark.parametrize("unusable", ["null", '""', "5", '{"a":1}'])
+def test_an_outcome_has_one_id(unusable: str) -> None:
+    draft = one('{"type":"user.define_outcome","outcome_id":' + unusable + ',"description":"done"}')
+    assert draft.rest == b'"type":"user.define_outcome","description":"done"}'
+    kept = '{"type":"user.define_outcome","outcome_id":"o"}'
+    assert one(kept).rest == kept[1:].encode()
 
 
 def test_lone_surrogates_are_kept_and_do_not_hide_the_rest() -> None:

@@ -1,0 +1,67 @@
+"""What an event was before it came here: members that the server sets, kept as ``original_<name>``.
+
+An event that was copied once brings both, ``created_at`` and ``original_created_at``. Then the original stays,
+and what the last server said of its copy is dropped, so no member stands twice.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from durable_sessions.sessions.members import Member
+from durable_sessions.times import parse_rfc3339
+
+RESERVED = ("offset", "created_at", "processed_at", "actor")
+"""Members that the server sets."""
+ORIGINALS = tuple(f"original_{name}" for name in RESERVED)
+_TIMES = ("original_created_at", "original_processed_at")
+
+
+def once(sent: Sequence[Member]) -> list[Member]:
+    """Return an event's members without those of which it brings the original, each original once.
+
+    Servers before this rule wrote an original twice, the copy in front. Of times the earliest is the
+    original, of all else the one that stands last.
+    """
+    found: dict[str, list[Member]] = {}
+    for member in sent:
+        if member.key in ORIGINALS:
+            found.setdefault(member.key, []).append(member)
+    if not found:
+        return list(sent)
+    chosen = {key: _first(several) if key in _TIMES else several[-1] for key, several in found.items()}
+    copies = {key.removeprefix("original_") for key in found}
+    return [
+        member
+        for member in sent
+        if member.key not in copies and (member.key not in chosen or member is chosen[member.key])
+    ]
+
+
+def _first(times: Sequence[Member]) -> Member:
+    """Return the earliest of several times; the last one if none of them can be read."""
+    known = [(at_ms, member) for member in times if (at_ms := instant_ms(member.value)) is not None]
+    return min(known, key=lambda pair: pair[0])[1] if known else times[-1]
+
+
+def instant_ms(raw: bytes | msgspec.Raw) -> int | None:
+    """Return the milliseconds of a time in JSON, None if it is not one."""
+    text = bytes(raw)
+    if text[:1] != b'"':
+        return None
+    try:
+        return parse_rfc3339(msgspec.json.decode(text, type=str))
+    except msgspec.MsgspecError:
+        return None
+
+
+def happened_ms(stored: Iterable[Member]) -> int | None:
+    """Return when an event happened as its originals tell, None if they do not.
+
+    Managed Agents' events have no ``created_at``, only a ``processed_at``.
+    """
+    found: dict[str, int] = {}
+    for member in stored:
+        if member.key in _TIMES and (at_ms := instant_ms(member.value)) is not None:
+            found[member.key] = min(at_ms, found.get(member.key, at_ms))
+    return next((found[name] for name in _TIMES if name in found), None)
