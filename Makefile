@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 SOAK_MINUTES ?= 30
 
@@ -12,17 +12,20 @@ SOAK_MINUTES ?= 30
 setup: $(VENV)/.dev
 
 $(VENV)/.created:
-	$(PYTHON) -m venv $(VENV)
-	touch $@
+	@echo "Making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
 
 $(VENV)/.runtime: $(VENV)/.created requirements.lock pyproject.toml
-	$(PIP) install --require-hashes --requirement requirements.lock
-	$(PIP) install --no-deps --editable .
-	touch $@
+	@echo "Installing what the server needs into $(VENV): once, about half a minute"
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --quiet --no-deps --editable .
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
-	$(PIP) install --require-hashes --requirement requirements-dev.lock
-	touch $@
+	@echo "Installing what the tests need into $(VENV): once, a minute or two"
+	@$(PIP) install --quiet --require-hashes --requirement requirements-dev.lock
+	@touch $@
 
 serve: $(VENV)/.runtime
 	$(BIN)/durable-sessions serve

@@ -35,6 +35,12 @@ class InvalidRequestError(DurableSessionsError):
     code = "invalid_request"
 
 
+class UnknownParameterError(DurableSessionsError):
+    """There is no query parameter {name} here. {advice}"""
+
+    code = "unknown_parameter"
+
+
 class InvalidPathError(DurableSessionsError):
     """The stream path is not usable: {problem}. Send 1 to {path_bytes_max} bytes of UTF-8 in segments separated by single slashes, without control characters and without . or .. segments."""  # noqa: E501
 

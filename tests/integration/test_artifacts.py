@@ -16,6 +16,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
+from tests.support.refusals import error_code
 from tests.unit.http.raw import HOST, Peer
 
 pytestmark = pytest.mark.anyio
@@ -72,12 +73,12 @@ async def test_what_does_not_have_its_digest_is_not_stored(
     server: LocalServer, client: httpx2.AsyncClient
 ) -> None:
     refused = await client.put(PATH, content=DATA + b"!")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "artifact_mismatch")
+    assert (refused.status_code, error_code(refused)) == (400, "artifact_mismatch")
     assert hashlib.sha256(DATA + b"!").hexdigest() in refused.json()["error"]["message"]
     assert objects(server) == []
     for name in ("abc", DIGEST.upper(), DIGEST + "0", "..%2f" + DIGEST, DIGEST + "/x", ""):
         answer = await client.put(f"/v1/artifacts/{name}", content=DATA)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request"), name
+        assert (answer.status_code, error_code(answer)) == (400, "invalid_request"), name
     assert (await client.post(PATH)).status_code == 405
     assert (await client.delete(PATH)).status_code == 405
     assert (await client.put(PATH, content=DATA, headers={"Content-Type": "x" * 257})).status_code == 400
@@ -143,7 +144,7 @@ async def test_bytes_that_have_changed_are_never_served(
     file.write_bytes(DATA.replace(b"all", b"ill", 1))
     for headers in ({}, {"Range": "bytes=2000-2001"}):
         refused = await client.get(PATH, headers=headers)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (500, "object_damaged")
+        assert (refused.status_code, error_code(refused)) == (500, "object_damaged")
     file.unlink()
     assert (await client.get(PATH)).status_code == 500
 
@@ -199,14 +200,14 @@ async def test_artifacts_have_a_limit_of_their_own(tmp_path: Path) -> None:
             assert (await client.get(named(most))).content == most
             for body in (more, pieces(more)):
                 refused = await client.put(named(more), content=body)
-                assert (refused.status_code, refused.json()["error"]["code"]) == (413, "artifact_too_large")
+                assert (refused.status_code, error_code(refused)) == (413, "artifact_too_large")
             chunked = b"c" * (2 * MIB)
             assert (await client.put(named(chunked), content=pieces(chunked))).status_code == 201
             await client.put("/v1/stream/s", headers={"Content-Type": "text/plain"})
             for body in (chunked, pieces(chunked)):
                 for method, path in (("POST", "/v1/stream/s"), ("PUT", "/v1/stream/t"), ("POST", PATH)):
                     refused = await client.request(method, path, content=body)
-                    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "body_too_large")
+                    assert (refused.status_code, error_code(refused)) == (413, "body_too_large")
                     body = pieces(chunked) if not isinstance(body, bytes) else body
         assert server.service.server.request_bytes == 0
 
@@ -264,7 +265,7 @@ async def test_what_is_held_in_memory_is_bounded_and_given_back(tmp_path: Path) 
             await slow.send(b"GET %b HTTP/1.1\r\n%b\r\n" % (named(data).encode(), HOST))
             assert (await slow.head()).status == 200
             refused = await client.get(named(data))
-            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+            assert (refused.status_code, error_code(refused)) == (503, "overloaded")
             assert (await client.head(named(data))).status_code == 200
         while (answer := await client.get(named(data))).status_code == 503:
             await asyncio.sleep(0.02)

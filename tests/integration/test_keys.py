@@ -19,6 +19,7 @@ from durable_sessions.settings import RetentionPolicy
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key, make_secret
 from tests.support.process import ServerProcess
+from tests.support.refusals import error_code
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ async def test_the_first_key_closes_the_door_at_once(server: LocalServer) -> Non
         assert (made.json()["created_by"], made.json()["workspace"]) == ("local", "default")
         shut = await client.get("/v1/stream/s")
         assert (shut.status_code, shut.headers["www-authenticate"]) == (401, "Bearer")
-        assert shut.json()["error"]["code"] == "authentication_error"
+        assert error_code(shut) == "authentication_error"
         assert "none was sent" in shut.json()["error"]["message"]
     async with ask(server, made.json()["secret"]) as ann:
         assert (await ann.get("/v1/stream/s")).text == "mine"
@@ -93,7 +94,7 @@ async def test_anything_else_is_not_a_key(guarded: LocalServer, headers: dict[st
     async with ask(guarded) as client:
         for path in ("/v1/stream/s", "/v1/keys", "/v1/audit", "/v1/nothing", "/v1/artifacts/" + "0" * 64):
             answer = await client.get(path, headers=headers)
-            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "authentication_error"), path
+            assert (answer.status_code, error_code(answer)) == (401, "authentication_error"), path
 
 
 async def test_health_keys_for_signatures_and_preflights_are_public(guarded: LocalServer) -> None:
@@ -205,7 +206,7 @@ async def test_what_each_role_may_do(guarded: LocalServer) -> None:
                 assert (answer.status_code == 403) == (role != "admin"), (role, method, path)
                 if answer.status_code == 403:
                     error = answer.json()["error"]
-                    assert error["code"] == "permission_error"
+                    assert error["details"]["error_code"] == "permission_error"
                     assert f"the role {role}" in error["message"]
 
 
@@ -344,7 +345,7 @@ async def test_the_oldest_revoked_key_makes_room_and_a_full_house_says_so(tmp_pa
         first, second = [await make_key(server.url, "reader") for _ in range(2)]
         async with ask(server, BOOTSTRAP) as admin:
             full = await admin.post("/v1/keys", json={"principal": "p", "role": "reader"})
-            assert (full.status_code, full.json()["error"]["code"]) == (409, "too_many_keys")
+            assert (full.status_code, error_code(full)) == (409, "too_many_keys")
             await admin.delete("/v1/keys/" + first["id"])
             third = await make_key(server.url, "reader")
             await server.restart()
@@ -382,7 +383,7 @@ async def test_a_key_has_its_rate_and_no_other_key_feels_it(tmp_path: Path) -> N
             statuses = [(await client.get("/v1/stream/s")).status_code for _ in range(3)]
             assert statuses == [404, 404, 429]
             refused = await client.get("/v1/stream/s")
-            assert (refused.headers["retry-after"], refused.json()["error"]["code"]) == ("1", "rate_limited")
+            assert (refused.headers["retry-after"], error_code(refused)) == ("1", "rate_limited")
             assert "2 requests per second" in refused.json()["error"]["message"]
             assert (await other.get("/v1/stream/s")).status_code == 404
             assert (await other.get("/v1/stream/s")).headers["retry-after"] == "10"

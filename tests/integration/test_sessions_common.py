@@ -110,8 +110,12 @@ async def test_nesting_is_allowed_up_to_128_levels_in_any_body(api: httpx2.Async
 
 async def test_what_the_sdks_send_along_is_tolerated(api: httpx2.AsyncClient) -> None:
     headers = {"x-stainless-lang": "python", "x-stainless-retry-count": "1", "anthropic-beta": "x-2025-01-01"}
-    answer = await api.post(EVENTS + "?beta=true&what=ever&what=else", headers=headers, json={"type": "a"})
+    answer = await api.post(EVENTS + "?beta=true", headers=headers, json={"type": "a"})
     assert answer.status_code == 204
+    headers["anthropic-version"] = "2023-06-01"
+    sent = {"events": [{"type": "agent.note"}]}
+    answer = await api.post(EVENTS + "?beta=true&what=ever&what=else", headers=headers, json=sent)
+    assert answer.status_code == 200
     for path in (EVENTS, "/sessions", "/sessions/s"):
         assert (await api.get(path + "?beta=true&foo[bar]=1&%20=", headers=headers)).status_code == 200
 

@@ -12,9 +12,11 @@ from durable_sessions.http.errors import error_response
 from durable_sessions.http.headers import base_url
 from durable_sessions.http.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.ingest import IngestFace
+from durable_sessions.http.known_parameters import KnownParameters
 from durable_sessions.http.message import Answer, Request
 from durable_sessions.http.operations import Operations
-from durable_sessions.http.paths import STREAM_ROOT
+from durable_sessions.http.paths import API_ROOT, STREAM_ROOT
+from durable_sessions.http.refusing import refusal_at
 from durable_sessions.http.sessions.events import is_strict
 from durable_sessions.http.sessions.face import SessionsFace
 from durable_sessions.http.sessions.refusals import refusal
@@ -39,6 +41,7 @@ class Application:
         ingest: IngestFace,
         documentation: Documentation,
         public_url: str,
+        known_parameters: KnownParameters,
     ) -> None:
         self._auth = auth
         self._administration = administration
@@ -49,6 +52,7 @@ class Application:
         self._subscriptions = subscriptions
         self._sessions = sessions
         self._public_url = public_url
+        self._known_parameters = known_parameters
         self.operations = operations
         self.body_limit = artifacts.body_limit
 
@@ -64,21 +68,25 @@ class Application:
             return self._other(request)
         except DurableSessionsError as error:
             # Anthropic's SDKs ask for more than we serve, and should understand that.
-            return refusal(error, request) if is_strict(request) else error_response(error)
+            return (
+                refusal(error, request) if is_strict(request) else refusal_at(request.path, error, request.id)
+            )
 
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
+        if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
+            self._known_parameters.check(request)
         if self._sessions.serves(request.path):
             return self._sessions.handle(request)
         if request.path.startswith(ARTIFACT_ROOT):
             if request.method == b"OPTIONS":
                 return self._artifacts.preflight()
-            return _answered(self._artifacts.handle(request, self._auth.caller(request)))
+            return _answered(self._artifacts.handle(request, self._auth.caller(request)), request)
         if request.path.startswith(INGEST_ROOT):
             if request.method == b"OPTIONS":
                 return self._ingest.preflight()
-            return _answered(self._ingest.handle(request, self._auth.caller(request)))
+            return _answered(self._ingest.handle(request, self._auth.caller(request)), request)
         if self._administration.serves(request.path):
-            return _answered(self._administration.handle(request, self._auth.caller(request)))
+            return _answered(self._administration.handle(request, self._auth.caller(request)), request)
         if self._documentation.serves(request.path):
             return self._documentation.handle(request)
         return self.operations.handle(request)
@@ -91,9 +99,9 @@ class Application:
             return error_response(error, control=True)
 
 
-async def _answered(answer: Awaitable[Answer]) -> Answer:
+async def _answered(answer: Awaitable[Answer], request: Request) -> Answer:
     """Return an answer, or what a refusal looks like."""
     try:
         return await answer
     except DurableSessionsError as error:
-        return error_response(error)
+        return refusal_at(request.path, error, request.id)

@@ -13,9 +13,9 @@ from durable_sessions.errors import (
     RouteNotFoundError,
 )
 from durable_sessions.http.auth import Authenticator, Caller, Role
-from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Request, Response
 from durable_sessions.http.metrics import CONTENT_TYPE, Metrics
+from durable_sessions.http.refusing import refusal_at
 from durable_sessions.search.feed import Feed
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
@@ -128,7 +128,7 @@ class Operations:
         try:
             await self._admit(request, caller, "reindex")
         except DurableSessionsError as error:
-            return error_response(error)
+            return refusal_at(request.path, error, request.id)
         self._feed.rebuild()
         return Response(202, _JSON, b'{"status":"building"}')
 
@@ -137,7 +137,7 @@ class Operations:
             await self._admit(request, caller, "flush")
             await self._flusher.flush_all()
         except DurableSessionsError as error:
-            return error_response(error)
+            return refusal_at(request.path, error, request.id)
         manifest = self._archive.manifest
         said = {"manifest": manifest.number, "flushed_through": manifest.flushed_through}
         return Response(200, _JSON, msgspec.json.encode(said))

@@ -7,6 +7,7 @@ from durable_sessions.errors import InvalidPathError
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.streams.stream import Key
 
+API_ROOT = b"/v1/"
 STREAM_ROOT = b"/v1/stream/"
 _SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments", b"/v1/search")
 _SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
@@ -42,6 +43,11 @@ def stream_path(encoded: bytes) -> str:
 
 def _invalid(problem: str) -> InvalidPathError:
     return InvalidPathError(problem=problem, path_bytes_max=_PATH_BYTES_MAX)
+
+
+def is_of_protocol(path: bytes) -> bool:
+    """Say whether a path lies on the strict protocol face, or is no part of the API at all."""
+    return path.startswith(STREAM_ROOT) or not path.startswith(API_ROOT)
 
 
 def is_of_sessions(path: bytes) -> bool:

@@ -19,6 +19,7 @@ from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.documentation import Documentation
 from durable_sessions.http.exposure import require_guarded
 from durable_sessions.http.ingest import IngestFace
+from durable_sessions.http.known_parameters import KnownParameters
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.pace import Pace
@@ -162,6 +163,7 @@ class Service:
             IngestFace(sessions, artifacts, limits),
             Documentation(limits, settings.public_url),
             settings.public_url,
+            KnownParameters(limits),
         )
         self.server = metrics.server = HttpServer(self.app, limits, body_limit=self.app.body_limit)
         self._subscriptions.start(self.supervisor)

@@ -90,7 +90,6 @@ def noun(limits: Limits) -> Noun:
                 head=True,
             ),
         ),
-        face="native",
     )
 
 

@@ -210,7 +210,7 @@ def _operation(noun: Noun, operation: Operation) -> Document:
             **{str(status): _answer(answer) for status, answer in sorted(operation.answers.items())},
             **{
                 status: found
-                for status, found in refusals.responses(noun, operation).items()
+                for status, found in refusals.responses(operation).items()
                 if int(status) not in operation.answers
             },
         },
@@ -295,7 +295,7 @@ def _preflight(noun: Noun, operation: Operation) -> Document:
         {},
         ("Allow", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers"),
     )
-    refused = ("invalid_request", "route_not_found") if noun.face == "control" else ()
+    refused = ("invalid_request", "route_not_found") if refusals.face(operation) == "control" else ()
     preflight = Operation(
         "options",
         operation.path,
@@ -321,11 +321,12 @@ def _introduction(limits: Limits) -> str:
         "403.",
         "**Two dialects.** A request with `anthropic-version` is checked, and answered, as Managed "
         "Agents would. Every other request is native and permissive. What is stored is the same. "
-        "Unknown query parameters are ignored.",
+        "An unknown query parameter is 400 and names the nearest one, except in Anthropic's dialect and on "
+        "`/v1/stream`, where it is ignored.",
         "**Errors** are JSON with a stable code and a message that says what to send instead. Below "
-        "`/v1/sessions`, `/v1/agents` and `/v1/environments` they have Anthropic's shape, elsewhere "
-        '`{"error":{"code","message"}}`. Bad input is 400. 503 has `Retry-After`. Every answer has '
-        "`request-id`.",
+        "`/v1` they have Anthropic's shape, with the code in `details.error_code`; on `/v1/stream` and "
+        'outside of `/v1` they are `{"error":{"code","message"}}`. Bad input is 400. 503 has '
+        "`Retry-After`. Every answer has `request-id`.",
         f"**Limits.** A body has at most {limits.append_body_bytes_max:,} bytes (413), an event "
         f"{limits.event_bytes_max:,} (413), a request {limits.events_per_request_max:,} events (400), "
         f"a target {limits.target_bytes_max:,} bytes (414), all headers {limits.header_bytes_max:,} "

@@ -66,5 +66,4 @@ def noun(limits: Limits) -> Noun:
                 (Call("A prompt", body=_EXAMPLE),),
             ),
         ),
-        face="native",
     )

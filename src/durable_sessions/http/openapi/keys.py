@@ -90,7 +90,6 @@ def noun(limits: Limits) -> Noun:
                 additionalProperties=True,
             ),
         },
-        face="native",
         preflight=False,
     )
 

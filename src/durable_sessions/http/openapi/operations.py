@@ -16,7 +16,6 @@ def noun(_: Limits) -> Noun:
         "Operations",
         "For those who run the server. Health, this description and its page need no key.",
         (*_pages(), *_health(), _flush(), _reindex()),
-        face="native",
         preflight=False,
     )
 

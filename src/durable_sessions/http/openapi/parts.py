@@ -116,13 +116,11 @@ class Operation:
 class Noun:
     """What is served of one kind of thing, in the order in which to read it.
 
-    ``face`` says how its refusals look: ``sessions`` (Anthropic's shape), ``native``, or ``control`` (codes
-    in upper case). With ``preflight`` browsers of other origins are answered, on all of its paths.
+    With ``preflight`` browsers of other origins are answered, on all of its paths.
     """
 
     name: str
     text: str
     operations: tuple[Operation, ...]
     schemas: Mapping[str, Schema] = field(default_factory=dict)
-    face: str = "sessions"
     preflight: bool = True

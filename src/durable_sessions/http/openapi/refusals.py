@@ -7,8 +7,9 @@ from typing import Any
 
 from durable_sessions import errors
 from durable_sessions.http.errors import STATUS_BY_CODE, error_code_under_control
-from durable_sessions.http.openapi.parts import JSON, Noun, Operation
+from durable_sessions.http.openapi.parts import JSON, Operation
 from durable_sessions.http.openapi.schemas import Schema, constant, ref, text
+from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
 
 READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged", "object_not_found")
 """What a read of old records can meet."""
@@ -47,21 +48,34 @@ def codes(operation: Operation) -> list[str]:
         found += ["authentication_error", "rate_limited"]
         if operation.role != "reader":
             found.append("permission_error")
+    if face(operation) == "sessions":
+        found.append("unknown_parameter")
     return [*dict.fromkeys([*found, *_ALWAYS])]
 
 
-def responses(noun: Noun, operation: Operation) -> dict[str, Any]:
+def face(operation: Operation) -> str:
+    """Return how its refusals look: ``sessions`` (Anthropic's shape), ``native``, or ``control``.
+
+    On the last, codes are in upper case, as the protocol spells them there.
+    """
+    path = operation.path.encode()
+    if path.startswith(STREAM_ROOT + b"__ds"):
+        return "control"
+    return "native" if is_of_protocol(path) else "sessions"
+
+
+def responses(operation: Operation) -> dict[str, Any]:
     """Return the refusals of an operation by status; what the codes mean is said once, elsewhere."""
-    carrier = _by_status(CARRIER)
+    carrier, looks = _by_status(CARRIER), face(operation)
     found: dict[str, Any] = {}
     for status, said in sorted(_by_status([*codes(operation), *CARRIER]).items()):
-        shapes = [_shape(noun.face, said)]
-        if status in carrier and noun.face != "native":
+        shapes = [_shape(looks, said)]
+        if status in carrier and looks != "native":
             shapes.append(_shape("native", carrier[status]))  # before it is known what it is about
         headers = [name for code in said for name in _HEADERS.get(code, ())]
         if status == 503:
             headers.append("Retry-After")
-        if status in (409, 412) and noun.face == "sessions":
+        if status in (409, 412) and looks == "sessions":
             headers.append("x-should-retry")
         found[str(status)] = {
             "description": ", ".join(f"`{code}`" for code in said),
@@ -98,7 +112,7 @@ _PROBLEMS = {
 SCHEMAS: dict[str, Schema] = {
     "SessionsError": {
         "type": "object",
-        "description": "A refusal of sessions, agents and environments, in Anthropic's shape.",
+        "description": "A refusal in Anthropic's shape: on all of `/v1` but `/v1/stream`.",
         "required": ["type", "error", "request_id"],
         "properties": {
             "type": constant("error"),
@@ -151,12 +165,12 @@ def _by_status(found: Iterable[str]) -> dict[int, list[str]]:
     return grouped
 
 
-def _shape(face: str, found: list[str]) -> Schema:
+def _shape(looks: str, found: list[str]) -> Schema:
     """Return the schema of a body with one of these codes."""
-    if face == "sessions":
+    if looks == "sessions":
         details = {"properties": {"error_code": {"enum": found}}}
         special: Schema = {"properties": {"error": {"properties": {"details": details}}}}
         return {"allOf": [ref("SessionsError"), special]}
-    if face == "control":
+    if looks == "control":
         found = [error_code_under_control(code) for code in found]
     return {"allOf": [ref("Error"), {"properties": {"error": {"properties": {"code": {"enum": found}}}}}]}

@@ -6,6 +6,7 @@ from durable_sessions.http.openapi.refusals import READING
 from durable_sessions.http.openapi.schemas import (
     choice,
     flag,
+    free,
     many,
     nullable,
     record,
@@ -111,7 +112,13 @@ def _search() -> Operation:
             PAGE,
             in_query("session", text(), "Only in this session, what it inherits included. May be repeated."),
             in_query("agent", text(), "Only in sessions of the agent with this id."),
-            in_query("metadata[team]", text(), "Only in sessions with this in their metadata; any key goes."),
+            in_query(
+                "metadata",
+                free(),
+                "Only in sessions with these pairs in their metadata, as `metadata[team]=infra`.",
+                style="deepObject",
+            ),
+            in_query("order", choice("score"), "By score, the only order of hits in several sessions."),
             in_query(
                 "type",
                 text(),

@@ -61,7 +61,6 @@ def noun(limits: Limits) -> Noun:
             _head(path),
             _delete(path),
         ),
-        face="native",
     )
 
 

@@ -48,7 +48,6 @@ def noun(limits: Limits) -> Noun:
         "here.",
         (*_one(limits), *_wakes(limits), _jwks()),
         _schemas(limits),
-        face="control",
     )
 
 

@@ -1,0 +1,101 @@
+"""Query parameters: a typo is told, not taken for "no filter"; and the one shape of refusals below /v1."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.openapi.parts import Operation
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.testing import server
+from tests.support.refusals import error_code
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    with (
+        server(tmp_path_factory.mktemp("data")) as one,
+        httpx2.Client(base_url=one.url, timeout=60) as client,
+    ):
+        client.post("/v1/sessions/s/events", json=[{"type": "note", "n": n} for n in range(5)])
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/v1/sessions/s/events?limt=3", "Did you mean limit?"),
+        ("/v1/sessions?lifecyle=open", "Did you mean lifecycle?"),
+        ("/v1/sessions?metdata[team]=a", "no query parameter metdata[team] here"),
+        ("/v1/search?q=x&sesion=s", "Did you mean session?"),
+        ("/v1/agents?limits=3", "Did you mean limit?"),
+        ("/v1/keys?lmit=1", "Did you mean limit?"),
+        ("/v1/sessions/s?xyzzy=1", "This takes none."),
+        ("/v1/sessions/s/events?l%69mt=3", "no query parameter limt here"),
+    ],
+)
+def test_an_unknown_parameter_is_refused(api: httpx2.Client, target: str, said: str) -> None:
+    answer = api.get(target)
+    assert (answer.status_code, error_code(answer)) == (400, "unknown_parameter")
+    assert said in answer.json()["error"]["message"]
+
+
+def test_nothing_is_stored_by_a_request_with_an_unknown_parameter(api: httpx2.Client) -> None:
+    assert api.post("/v1/sessions/new/events?x=1", json={"type": "note"}).status_code == 400
+    assert api.get("/v1/sessions/new").status_code == 404
+
+
+def test_the_other_dialects_stay_tolerant(api: httpx2.Client) -> None:
+    dialect = {"anthropic-version": "2023-06-01"}
+    assert api.get("/v1/sessions/s/events?limt=3", headers=dialect).status_code == 200
+    assert api.get("/v1/stream/sessions/s?limt=3").status_code == 200
+    assert api.get("/v1/sessions/s/events?beta=true&limit=3&").status_code == 200
+    assert api.get("/v1/sessions?metadata[any thing]=x").status_code == 200
+
+
+def _described() -> Iterator[Operation]:
+    for noun in nouns(DEFAULT_LIMITS):
+        for operation in noun.operations:
+            is_strict = operation.path.startswith("/v1/stream")
+            if operation.path.startswith("/v1/") and not is_strict and operation.method != "head":
+                yield operation
+
+
+@pytest.mark.parametrize("operation", [*_described()], ids=lambda operation: operation.id)
+def test_every_route_refuses_it_in_one_shape(api: httpx2.Client, operation: Operation) -> None:
+    path = operation.path
+    for parameter in operation.parameters:
+        if parameter.place == "path":
+            path = path.replace("{" + parameter.name + "}", "x")
+    answer = api.request(operation.method, path, params={"no_such_thing": "1"})
+    assert (answer.status_code, error_code(answer)) == (400, "unknown_parameter")
+    said = answer.json()
+    assert list(said) == ["type", "error", "request_id"]
+    assert said["request_id"] == answer.headers["request-id"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/artifacts/" + "0" * 64, 404),
+        ("GET", "/v1/artifacts/no", 400),
+        ("DELETE", "/v1/keys/none", 404),
+        ("PUT", "/v1/keys", 405),
+        ("POST", "/v1/audit", 405),
+        ("GET", "/v1/admin/flush", 405),
+        ("GET", "/v1/nothing/here", 404),
+        ("GET", "/v1/ingest/claude-code", 405),
+        ("GET", "/v1/sessions/none", 404),
+    ],
+)
+def test_refusals_have_one_shape(api: httpx2.Client, method: str, path: str, status: int) -> None:
+    answer = api.request(method, path)
+    said = answer.json()
+    assert answer.status_code == status, answer.text
+    assert (list(said), said["type"]) == (["type", "error", "request_id"], "error")
+    assert said["error"]["details"]["error_code"]
+
+
+def test_the_strict_face_keeps_the_shape_of_its_protocol(api: httpx2.Client) -> None:
+    assert list(api.get("/v1/stream/none").json()["error"]) == ["code", "message"]
