@@ -223,14 +223,21 @@ async def test_what_is_malformed_is_searched_as_words(talk: httpx2.AsyncClient, 
     assert (await found_everywhere(talk, q))["total_hits"] >= 4
 
 
-@pytest.mark.parametrize(
-    "q", ["", " ", '""', "+", "-", "*", '"', "-timeout -login", "- - -", "\U0001f98a", "type:"]
-)
+@pytest.mark.parametrize("q", ['""', "+", "-", "*", '"', "-timeout -login", "- - -", "\U0001f98a", "type:"])
 async def test_a_query_of_nothing_is_no_error(talk: httpx2.AsyncClient, q: str) -> None:
     answer = await found(talk, "talk", q)
     assert answer["total_hits"] == len(answer["data"])
     assert answer["up_to_date"] is True
     await found_everywhere(talk, q)
+
+
+@pytest.mark.parametrize("q", ["", " ", "\t"])
+async def test_an_empty_query_says_so(talk: httpx2.AsyncClient, q: str) -> None:
+    for path in ("/search", "/sessions/talk/events"):
+        refused = await talk.get(path, params={"q": q})
+        assert refused.status_code == 400
+        assert "q is empty" in refused.json()["error"]["message"]
+    assert (await talk.get("/search")).status_code == 400
 
 
 async def test_a_huge_query_is_cut_or_refused_but_hurts_nobody(talk: httpx2.AsyncClient) -> None:

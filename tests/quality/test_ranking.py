@@ -15,6 +15,7 @@ from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
 from tests.quality.measure import Corpus, questions
 from tests.support.samples import FOLDER, missing
+from tests.support.searching import apart
 
 TOLERANCE = 0.12
 
@@ -36,7 +37,7 @@ def test_the_ranking_of_samples_is_that_of_another_implementation(tmp_path: Path
         if not known:
             continue
         expected = numpy.asarray(other.get_scores(known)) * 2.2
-        hits = view.search(parse(" ".join(known)), Scope(), 10).hits
+        hits = view.search(parse(apart(known)), Scope(), 10).hits
         assert [hit.score for hit in hits] == pytest.approx(
             [expected[hit.position] for hit in hits], rel=TOLERANCE
         )

@@ -73,3 +73,8 @@ async def picture(api: httpx2.AsyncClient, queries: Iterable[str], sessions: Ite
             hits = [(hit["id"], hit["search"]) for hit in answer["data"]]
             seen.append((q, session, answer["total_hits"], hits))
     return seen
+
+
+def apart(q: list[str]) -> str:
+    """Return a query whose words are no neighbours, so that none is rewarded for standing beside another."""
+    return " ".join(f"{word} absent{number}" for number, word in enumerate(q))

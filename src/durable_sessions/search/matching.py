@@ -1,17 +1,24 @@
 """What was asked for, in the terms of Tantivy."""
 
+import math
 from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 
 import tantivy
 from tantivy import Occur
 from tantivy import Query as Sought
 
+from durable_sessions.search import words
 from durable_sessions.search.query import Clause, Filter, Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 
 EXPANSIONS_MAX = 128
 """Words that a prefix stands for, the most frequent ones; of many prefixes each stands for fewer."""
 _ALL_EXPANSIONS_MAX = 1_024
+PAIRS_MAX = 8
+"""Neighbours in a query that are looked for side by side; those after them count as words only."""
+BM25_MAX = 2.2
+"""What BM25 makes of a word at most, in units of its rarity: 1 + k1."""
 NAMES_MAX = 1_024
 """Types or tools that a prefix such as ``agent.*`` stands for, the most frequent ones."""
 
@@ -35,6 +42,7 @@ class Matching:
         excluded = [(Occur.MustNot, each) for occur, each in ranking if occur == "not"]
         if may and not must:
             may = [(Occur.Must, may[0][1] if len(may) == 1 else Sought.boolean_query(may))]
+        may += [(Occur.Should, each) for each in self._together(query)]
         filters, excluded_filters = self._filters(query.filters)
         narrowing = [(Occur.Must, _unscored(each)) for each in (*self._scope(scope), *filters)]
         if not must and not may and not narrowing:
@@ -58,6 +66,34 @@ class Matching:
         if not expanded:
             return Sought.empty_query()
         return Sought.disjunction_max_query([self._term("text", term, "freq") for term, _ in expanded])
+
+    def _together(self, query: Query) -> Iterator[Sought]:
+        """Reward events in which words that stand side by side in the query do so in the text as well.
+
+        BM25 counts words wherever they are, so a short text with one of two words can beat a long one
+        that has both.
+        The reward does not depend on how long the text is: it is the most that a word of their mean rarity
+        can score. So ``permission denied`` finds what was denied before what only mentions permissions.
+        """
+        for one, other in islice(pairwise(query.words), PAIRS_MAX):
+            rarity = math.sqrt(self._rarity(one) * self._rarity(other))
+            if rarity:
+                both = Clause("may", one.parts + other.parts, one.wholes + other.wholes)
+                yield Sought.const_score_query(self._clause(both, 0), BM25_MAX * rarity)
+
+    def _rarity(self, clause: Clause) -> float:
+        """Return how rare a word is, as BM25 has it; of several parts, the rarest.
+
+        Zero for a word that nobody wrote, and for what is no whole word: a prefix, or a character of a
+        text without spaces.
+        """
+        if clause.is_prefix or any(map(words.is_single, clause.parts)):
+            return 0.0
+        documents = self._searcher.num_docs
+        counts = [self._searcher.doc_freq("text", part) for part in clause.parts]
+        if not all(counts):
+            return 0.0
+        return math.log(1 + (documents - min(counts) + 0.5) / (min(counts) + 0.5))
 
     def _filters(self, filters: Iterable[Filter]) -> tuple[list[Sought], list[Sought]]:
         """Return what must hold, one for each field, and what must not."""

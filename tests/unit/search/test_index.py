@@ -24,9 +24,11 @@ from durable_sessions.search.index import (
     Order,
     View,
 )
+from durable_sessions.search.matching import PAIRS_MAX
 from durable_sessions.search.query import CLAUSES_MAX, parse
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.text import Searchable
+from tests.support.searching import apart
 
 ALL = Scope()
 
@@ -415,7 +417,7 @@ def test_scores_are_those_of_bm25(
 ) -> None:
     index = Index.open(tmp_path_factory.mktemp("bm25") / "index", HEAP_BYTES_MIN)
     try:
-        hits = added(index, *texts).search(parse(" ".join(q)), ALL, 100).hits
+        hits = added(index, *texts).search(parse(apart(q)), ALL, 100).hits
     finally:
         index.close()
     expected = {at: score for at, score in enumerate(bm25(texts, q)) if score}
@@ -442,7 +444,7 @@ def test_the_order_is_that_of_another_implementation(index: Index) -> None:
     for _ in range(20):
         q = chance.choices(vocabulary, frequencies, k=4)
         expected = numpy.asarray(other.get_scores(sorted(set(q)))) * 2.2
-        found = view.search(parse(" ".join(q)), ALL, 50)
+        found = view.search(parse(apart(q)), ALL, 50)
         assert found.total == int((expected > 0).sum())
         assert [hit.score for hit in found.hits] == pytest.approx(
             sorted(expected, reverse=True)[: len(found.hits)], rel=1e-4
@@ -450,6 +452,50 @@ def test_the_order_is_that_of_another_implementation(index: Index) -> None:
         assert [hit.score for hit in found.hits] == pytest.approx(
             [expected[hit.position] for hit in found.hits], rel=1e-4
         )
+
+
+def ranked(index: Index, q: str, *texts: str) -> list[int]:
+    return [hit.position for hit in added(index, *texts).search(parse(q), ALL, 100).hits]
+
+
+LONG = " ".join(f"line{number} of a long build log" for number in range(400))
+
+
+def test_words_side_by_side_count_more_than_short_texts(index: Index) -> None:
+    bookkeeping = [f"permission mode {mode}" for mode in ("default", "plan", "accept", "bypass")] * 3
+    elsewhere = f"denied {LONG} permission"
+    failure = f"{LONG} open /etc/shadow: Permission denied {LONG}"
+    assert ranked(index, "permission denied", *bookkeeping, elsewhere, failure)[0] == len(bookkeeping) + 1
+
+
+def test_the_reward_follows_the_rarity_of_both_words(index: Index) -> None:
+    common = ["the test passed", "the test was run", "the test is over", "the zebra"]
+    assert ranked(index, "the zebra", *common, "a zebra")[:2] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("q", "is_rewarded"),
+    [
+        ("permission denied", True),
+        ("+permission denied", True),
+        ("permission* denied", False),
+        ("permission absent denied", False),
+        ("denied permission x", False),
+    ],
+)
+def test_only_whole_words_in_their_order_are_rewarded(index: Index, q: str, is_rewarded: bool) -> None:
+    view = added(index, "permission denied", "denied x permission", *["other"] * 5)
+    scores = {hit.position: hit.score for hit in view.search(parse(q), Scope(), 10).hits}
+    assert (scores[0] > scores[1] * 1.5) == is_rewarded
+
+
+def test_only_so_many_neighbours_are_looked_for(index: Index) -> None:
+    q = [f"w{number}" for number in range(PAIRS_MAX + 3)]
+    a, b, c = q[PAIRS_MAX:]
+    view = added(index, f"{a} {b} {c} x x", f"{a} x {b} x {c}", *["other words"] * 9, *q)
+    last, before = (view.search(parse(text), ALL, 2).hits for text in (" ".join(q), f"{a} {b} {c}"))
+    assert last[0].score == pytest.approx(last[1].score, rel=1e-4)
+    assert before[0].score > before[1].score * 1.5
 
 
 STEPS = st.one_of(

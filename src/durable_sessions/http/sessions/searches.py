@@ -58,7 +58,7 @@ class Searches:
         self, durable: DurableStream, start: int, stop: int, selection: Selection, parameters: Parameters
     ) -> Response:
         """Answer a search in the events of one session between two positions."""
-        query = parse(parameters.text("q") or "")
+        query = _query(parameters.text("q"))
         page = _page(parameters)
         if page.stop is not None:
             start, stop = page.start, min(page.stop, durable.tail)
@@ -85,10 +85,7 @@ class Searches:
         """Answer a search in all sessions of a workspace, grouped by session."""
         caller.require(Role.READER)
         parameters = Parameters(request)
-        text = parameters.text("q")
-        if text is None:
-            raise InvalidRequestError(problem="Send what to search for as q, such as q=timeout.")
-        query = parse(text)
+        query = _query(parameters.text("q"))
         page = _page(parameters)
         limit = parameters.number("limit", _SESSIONS, _SESSIONS_MAX, 1)
         hits = parameters.number("hits", _HITS_PER_SESSION, _HITS_PER_SESSION_MAX, 1)
@@ -200,6 +197,13 @@ def _with_snippet(event: bytes, hit: Hit, query: Query) -> msgspec.Raw:
     piece = snippet(searchable(event).text, query)
     said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
     return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
+
+
+def _query(text: str | None) -> Query:
+    """Return what is asked for; whatever is written there is searched for, but something must be."""
+    if text is None or not text.strip():
+        raise InvalidRequestError(problem="q is empty: send words to look for, such as q=timeout.")
+    return parse(text)
 
 
 def _page(parameters: Parameters) -> _Page:
