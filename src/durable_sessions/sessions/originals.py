@@ -1,7 +1,7 @@
 """What an event was before it came here: members that the server sets, kept as ``original_<name>``.
 
-An event that was copied once brings both, ``created_at`` and ``original_created_at``. Then the original stays,
-and what the last server said of its copy is dropped, so no member stands twice.
+An event that was copied once brings both, ``created_at`` and ``original_created_at``. Then the original
+stays, and what the last server said of its copy is dropped, so no member stands twice.
 """
 
 from collections.abc import Iterable, Sequence
