@@ -60,7 +60,7 @@ def ds(running: BackgroundServer) -> Commands:
 
 def test_sessions_are_listed_in_a_table(ds: Commands, build: str) -> None:
     head, *rows = ds.run("sessions").stdout.splitlines()
-    assert head.split() == ["ID", "TITLE", "STATUS", "EVENTS", "SIZE", "UPDATED"]
+    assert head.split() == ["ID", "TITLE", "STATUS", "EVENTS", "STARTED", "ACTIVE"]
     row = next(row for row in rows if row.startswith(build))
     assert "Make it green" in row
     assert " 28 " in row
@@ -76,6 +76,29 @@ def test_sessions_can_be_chosen(ds: Commands, client: Client, build: str) -> Non
     limited = ds.run("sessions", "--limit", "1")
     assert "more than these 1" in limited.stderr
     assert "No session matches" in ds.run("sessions", "-q", "nothing-like-it").stderr
+
+
+def test_imported_sessions_are_shown_and_chosen_by_when_they_happened(ds: Commands, client: Client) -> None:
+    note = {"type": "user.message", "content": "okapi crossing", "created_at": "2019-05-01T10:00:00Z"}
+    client.session("of-2019").append(note)
+    (row,) = [line for line in ds.run("sessions").stdout.splitlines() if line.startswith("of-2019")]
+    assert row.split()[-2:] == ["2019-05-01", "2019-05-01"]
+    assert "imported" in row
+    for bounds in (("--before", "2019-06-01"), ("--after", "2019-04-01", "--before", "2019-06-01")):
+        assert [one["id"] for one in ds.lines("sessions", "--json", *bounds)] == ["of-2019"]
+        assert "okapi" in ds.run("events", "of-2019", *bounds).stdout
+    later = [one["id"] for one in ds.lines("sessions", "--json", "--after", "2019-06-01", "--all")]
+    assert "of-2019" not in later
+    assert "okapi" not in ds.run("events", "of-2019", "--after", "2019-06-01").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--before", "2018-01-01"), ("--agent", "nobody"), ("--after", "2200-01-01")]
+)
+def test_a_filter_that_fits_none_is_not_called_an_empty_server(
+    ds: Commands, arguments: tuple[str, ...]
+) -> None:
+    assert "No session matches." in ds.run("sessions", *arguments).stderr
 
 
 @pytest.mark.parametrize("arguments", [("--metadata", "x"), ("--after", "soon"), ("--lifecycle", "dead")])

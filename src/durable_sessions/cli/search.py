@@ -34,8 +34,8 @@ _HIGHLIGHT = "bold yellow"
 @click.option(
     "--metadata", type=Pair(), multiple=True, help="Only in sessions with this metadata; repeatable."
 )
-@click.option("--after", type=Time(), help="Only what was stored after this time, such as 2026-11-15 or 2h.")
-@click.option("--before", type=Time(), help="Only what was stored before this time.")
+@click.option("--after", type=Time(), help="Only what happened after this time, such as 2026-11-15 or 2h.")
+@click.option("--before", type=Time(), help="Only what happened before this time.")
 @click.option(
     "--order", type=click.Choice(["asc", "desc"]), help="With --session: by time instead of by score."
 )

@@ -76,8 +76,10 @@ _OPTIONS = (
     click.option(
         "--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable."
     ),
-    click.option("--after", type=Time(), help="Only stored after this time, such as 2026-11-15 or 2h."),
-    click.option("--before", type=Time(), help="Only stored before this time."),
+    click.option(
+        "--after", type=Time(), help="Only what happened after this time, such as 2026-11-15 or 2h."
+    ),
+    click.option("--before", type=Time(), help="Only what happened before this time."),
     click.option(
         "--order", type=click.Choice(["asc", "desc"]), default="asc", show_default=True, help="Which first."
     ),

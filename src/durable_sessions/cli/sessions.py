@@ -12,10 +12,10 @@ from durable_sessions.cli.parameters import Pair, Time
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.rendering.moments import ago
-from durable_sessions.rendering.text import one_line, size
+from durable_sessions.rendering.text import one_line
 
-_HEADS = ("ID", "TITLE", "STATUS", "EVENTS", "SIZE", "UPDATED")
-_RIGHT = frozenset({3, 4})
+_HEADS = ("ID", "TITLE", "STATUS", "EVENTS", "STARTED", "ACTIVE")
+_RIGHT = frozenset({3})
 _STATUS_COLOURS = {"running": "green", "rescheduling": "yellow", "terminated": "dim"}
 _LIFECYCLES = ("open", "active", "paused", "closed", "archived")
 
@@ -31,8 +31,8 @@ _LIFECYCLES = ("open", "active", "paused", "closed", "archived")
 )
 @click.option("--metadata", type=Pair(), multiple=True, help="Only with this metadata; repeatable.")
 @click.option("--agent", metavar="ID", help="Only of this agent.")
-@click.option("--after", type=Time(), help="Only created after this time.")
-@click.option("--before", type=Time(), help="Only created before this time.")
+@click.option("--after", type=Time(), help="Only started after this time; imported ones: when they happened.")
+@click.option("--before", type=Time(), help="Only started before this time.")
 @click.option("--archived", is_flag=True, help="Also archived ones.")
 @click.option(
     "--order", type=click.Choice(["asc", "desc"]), default="desc", show_default=True, help="By creation."
@@ -75,23 +75,32 @@ def sessions(
     now_ms = time.time_ns() // 1_000_000
     rows = [_row(info, now_ms) for info in shown]
     if not rows:
-        output.note(
-            "No session matches." if query or statuses or lifecycle or metadata else "No sessions yet."
-        )
+        is_filtered = any((query, statuses, lifecycle, metadata, agent, after, before))
+        output.note("No session matches." if is_filtered or _has_any(connection) else "No sessions yet.")
         return
     output.table(_HEADS, rows, _RIGHT, gives_way=1)
     if next(found, None) is not None:
         output.note(f"There are more than these {limit}; see them with --all or --limit.")
 
 
+def _has_any(connection: Connection) -> bool:
+    """Say whether there are sessions at all, archived ones included."""
+    return next(connection.client.sessions.list(limit=1, include_archived=True), None) is not None
+
+
 def _row(info: SessionInfo, now_ms: int) -> tuple[Text, ...]:
     status = info.lifecycle if info.lifecycle in ("closed", "archived", "paused") else info.status
-    updated_ms = int(info.updated_at.timestamp() * 1000)
+    if info.imported and status == "idle":
+        status = "imported"
+    started_ms, active_ms = (
+        int(at.timestamp() * 1000)
+        for at in (info.started_at or info.created_at, info.last_activity_at or info.updated_at)
+    )
     return (
         Text(one_line(info.id, 200), style="bold"),
         Text(one_line(info.title or "", 60)),
         Text(one_line(status, 20), style=_STATUS_COLOURS.get(status, "")),
         Text(f"{info.event_count:,}"),
-        Text(size(info.bytes)),
-        Text(ago(updated_ms, now_ms), style="dim"),
+        Text(ago(started_ms, now_ms), style="dim"),
+        Text(ago(active_ms, now_ms), style="dim"),
     )

@@ -23,7 +23,11 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """A session as it is at the moment of asking; ``raw`` has everything that the server said."""
+    """A session as it is at the moment of asking; ``raw`` has everything that the server said.
+
+    Of one that was ``imported``, ``created_at`` is when it came; it went from ``started_at`` to
+    ``last_activity_at``.
+    """
 
     id: str
     created_at: datetime
@@ -40,6 +44,9 @@ class SessionInfo(msgspec.Struct, frozen=True):
     agent: dict[str, Any] | None = None
     environment_id: str | None = None
     archived_at: datetime | None = None
+    imported: bool = False
+    started_at: datetime | None = None
+    last_activity_at: datetime | None = None
     forked_from: dict[str, Any] | None = None
     raw: dict[str, Any] = {}
 

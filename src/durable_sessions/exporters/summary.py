@@ -23,13 +23,14 @@ def facts(session: Session) -> tuple[str, Rows]:
     agent = agent if isinstance(agent, dict) else {}
     model = agent.get("model")
     model = model.get("id") if isinstance(model, dict) else model
-    created = moments.moment(session.get("created_at"))
+    imported = session.get("imported") is True
+    created = moments.moment(session.get("started_at" if imported else "created_at"))
     rows = [
         ("Session", name if title else ""),
         ("Agent", "" if agent.get("name") in (None, "unknown") else str(agent["name"])),
         ("Model", str(model) if isinstance(model, str) and model != "unknown" else ""),
         ("Status", str(session.get("status") or "")),
-        ("Created", "" if created is None else f"{moments.minute(created)} UTC"),
+        ("Started" if imported else "Created", "" if created is None else f"{moments.minute(created)} UTC"),
     ]
     return title or name, [(label, one_line(value, 200)) for label, value in rows if value]
 

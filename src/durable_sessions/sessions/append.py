@@ -16,7 +16,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import event_ids, record, summary, threads
+from durable_sessions.sessions import event_ids, original_times, record, summary, threads
 from durable_sessions.sessions.drafts import DEFINES, Draft
 from durable_sessions.sessions.finding import session_of, usable
 from durable_sessions.streams import append, offsets
@@ -92,7 +92,7 @@ def place(
     state: State, stream: Stream, batch: Batch, now_ms: int, limits: Limits, ids: Ids
 ) -> tuple[list[Effect], Stored]:
     """Return the effects and the answer of an append that has been admitted."""
-    if len(batch.drafts) == 1 and batch.key is None and _is_plain(batch.drafts[0]):
+    if len(batch.drafts) == 1 and batch.key is None and _is_plain(stream, batch.drafts[0]):
         return _place_plain(stream, batch, now_ms)
     effects: list[Effect] = []
     added = _place(state, stream, batch, now_ms, ids)
@@ -118,10 +118,13 @@ def place(
     )
 
 
-def _is_plain(draft: Draft) -> bool:
+def _is_plain(stream: Stream, draft: Draft) -> bool:
     """Say whether an event has no name and changes nothing but the log, as most do not."""
+    if draft.id is not None or draft.thread is not None or draft.happened_ms is not None:
+        return False
     kind = draft.type
-    return draft.id is None and draft.thread is None and kind not in summary.RELEVANT and kind != DEFINES
+    is_told = kind in summary.RELEVANT or kind == DEFINES
+    return not is_told and original_times.TIMES not in stream.attributes
 
 
 def _place_plain(stream: Stream, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
@@ -257,4 +260,7 @@ def _follow(
     threaded = [draft for draft, _ in new if draft.thread is not None]
     if threaded:
         changed |= threads.fold(stream.attributes, threaded, now_ms, limits)
+    times = original_times.fold(stream.attributes, (draft for draft, _ in new), now_ms)
+    if times is not None:
+        changed[original_times.TIMES] = times
     return changed

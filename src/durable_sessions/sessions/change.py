@@ -106,5 +106,6 @@ def _tell(
 ) -> list[Effect]:
     """Return the effects of an event that the server itself appends."""
     body = msgspec.json.encode({"type": kind, **members})
-    batch = append.Batch([Draft(kind, body, body[1:])], by.actor, Append(b"", append.JSON))
+    draft = Draft(kind, body, body[1:], is_live=False)
+    batch = append.Batch([draft], by.actor, Append(b"", append.JSON))
     return append.place(state, stream, batch, now_ms, limits, ids)[0]

@@ -9,7 +9,7 @@ from durable_sessions import lenient
 from durable_sessions.errors import SessionExistsError, SessionTooLargeError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, record
+from durable_sessions.sessions import append, original_times, record
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.finding import session_of, usable
 from durable_sessions.sessions.record import ForkedFrom, Record
@@ -54,12 +54,20 @@ def decide(
         document = encode(said, limits)
         stream.attributes = {record.SESSION: document}
         effects.append(StreamDescribed(created.stream, now_ms, {record.SESSION: document}))
+    if (times := _inherited_times(state, created)) is not None:
+        stream.attributes = {**stream.attributes, original_times.TIMES: times}
+        effects.append(StreamDescribed(created.stream, now_ms, {original_times.TIMES: times}))
     if request.drafts or request.closed:
         terms = Append(b"", append.JSON, close=request.closed)
         batch = append.Batch(request.drafts, request.actor, terms)
         placed, _ = append.place(state, stream, batch, now_ms, limits, ids)
         effects += placed
     return effects, True
+
+
+def _inherited_times(state: State, created: StreamCreated) -> bytes | None:
+    source = None if created.parent is None else state.get_id(created.parent)
+    return None if source is None else original_times.inherited(source.attributes)
 
 
 def encode(said: Record, limits: Limits) -> bytes:

@@ -28,6 +28,7 @@ class _Envelope(msgspec.Struct):
     created_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     processed_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     actor: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    source: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def reserved(self) -> bool:
@@ -62,6 +63,8 @@ class Draft:
     thread: str | None = None
     happened_ms: int | None = None
     """When it happened, if whoever sent it says so."""
+    is_live: bool = True
+    """Whether it happens as it is sent, if it does not say when; what names another source does not."""
 
     def stored(self, front: str) -> bytes:
         """Return the event as it is stored; ``front`` are the server's members, each with a comma."""
@@ -146,6 +149,8 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
         draft.happened_ms = originals.happened_ms(kept)
     elif b'"original_' in value:
         draft.happened_ms = originals.happened_ms(members(value))
+    if isinstance(envelope.source, msgspec.Raw):
+        draft.is_live = bytes(envelope.source)[:1] != b"{"
     if kind == DEFINES:
         draft.rest = _without_unusable_outcome(draft.rest)
     return draft

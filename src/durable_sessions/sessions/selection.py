@@ -6,14 +6,17 @@ from dataclasses import dataclass
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.sessions import originals
 from durable_sessions.times import parse_rfc3339
 
 
 class _Event(msgspec.Struct):
-    """The members that a selection looks at; the server has set the time."""
+    """The members that a selection looks at; the server has set the time at which it was appended."""
 
     type: str = ""
     created_at: str = ""
+    original_created_at: msgspec.Raw = lenient.NULL
+    original_processed_at: msgspec.Raw = lenient.NULL
     session_thread_id: msgspec.Raw = lenient.NULL
 
 
@@ -24,7 +27,8 @@ _EVENT = msgspec.json.Decoder(_Event)
 class Selection:
     """Conditions that all must hold; an empty one selects everything.
 
-    ``types`` are exact, or end in ``.*`` and mean all that begin so. Times are in milliseconds.
+    ``types`` are exact, or end in ``.*`` and mean all that begin so. Times are in milliseconds, and those at
+    which events happened: their original time if they bring one.
     With ``thread`` only its events are wanted; ``primary`` says that events without a thread are its.
     """
 
@@ -53,15 +57,19 @@ class Selection:
                 return self.everything
             if self.types and event.type not in exact and not event.type.startswith(prefixes or ("\0",)):
                 return False
-            return self._in_time(event.created_at) and self._in_thread(event.session_thread_id)
+            return self._in_time(event) and self._in_thread(event.session_thread_id)
 
         return matches
 
-    def _in_time(self, created_at: str) -> bool:
+    def _in_time(self, event: _Event) -> bool:
         bounds = (self.after_ms, self.from_ms, self.before_ms, self.through_ms)
         if bounds == (None, None, None, None):
             return True
-        at_ms = parse_rfc3339(created_at) or 0
+        at_ms = originals.instant_ms(event.original_created_at)
+        if at_ms is None:
+            at_ms = originals.instant_ms(event.original_processed_at)
+        if at_ms is None:
+            at_ms = parse_rfc3339(event.created_at) or 0
         return (
             (self.after_ms is None or at_ms > self.after_ms)
             and (self.from_ms is None or at_ms >= self.from_ms)

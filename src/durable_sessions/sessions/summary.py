@@ -9,7 +9,7 @@ from durable_sessions import lenient
 from durable_sessions.lenient import COUNT_MAX, count
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.drafts import Draft
-from durable_sessions.times import parse_rfc3339, rfc3339
+from durable_sessions.times import rfc3339
 
 T = TypeVar("T")
 
@@ -78,7 +78,6 @@ _decode = msgspec.json.Decoder(Summary).decode
 class _Event(msgspec.Struct):
     """The members of relevant events, not looked into yet: clients may send anything."""
 
-    created_at: msgspec.Raw = lenient.NULL
     stop_reason: msgspec.Raw = lenient.NULL
     model_usage: msgspec.Raw = lenient.NULL
     outcome_id: msgspec.Raw = lenient.NULL
@@ -127,7 +126,7 @@ def fold(
             event = lenient.decode(_EVENT, draft.body)
         except msgspec.MsgspecError:
             event = _Event()
-        at_ms = parse_rfc3339(_text(event.created_at)) or now_ms
+        at_ms = now_ms if draft.happened_ms is None else draft.happened_ms
         if draft.type in STATUS_BY_TYPE:
             _status(summary, STATUS_BY_TYPE[draft.type], event, at_ms)
         elif draft.type == "span.model_request_end":

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.sessions import record, rosters, summary, threads
+from durable_sessions.sessions import original_times, record, rosters, summary, threads
 from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.summary import Outcome, Summary
@@ -47,12 +47,15 @@ def session_object(durable: DurableStream, now_ms: int) -> dict[str, object]:
         "metadata": said.metadata,
         "created_at": rfc3339(created_ms),
         "updated_at": rfc3339(max(durable.changed_ms, created_ms)),
+        "imported": original_times.of(attributes).first_ms is not None,
+        "started_at": rfc3339(began_ms(durable)),
+        "last_activity_at": rfc3339(last_active_ms(durable)),
         "archived_at": None if archived is None else rfc3339(archived),
         "budget": said.budget,
         "resources": said.resources,
         "vault_ids": said.vault_ids,
         "outcome_evaluations": [_outcome(outcome) for outcome in folded.outcomes],
-        "stats": _stats(folded, created_ms, now_ms),
+        "stats": _stats(folded, durable, now_ms),
         "usage": _usage(folded),
         "next_offset": offsets.encode(durable.tail),
         "event_count": durable.tail,
@@ -62,6 +65,18 @@ def session_object(durable: DurableStream, now_ms: int) -> dict[str, object]:
     if said.forked_from is not None:
         shown["forked_from"] = said.forked_from
     return shown
+
+
+def began_ms(durable: DurableStream) -> int:
+    """Return when a session began: when its first event happened if it was imported, else its creation."""
+    first = original_times.of(durable.attributes).first_ms
+    return durable.stream.created_at_ms if first is None else first
+
+
+def last_active_ms(durable: DurableStream) -> int:
+    """Return when something happened last in a session; if it was not imported, its last change."""
+    last = original_times.of(durable.attributes).last_ms
+    return max(durable.changed_ms, durable.stream.created_at_ms) if last is None else last
 
 
 def lifecycle(durable: DurableStream, folded: Summary) -> str:
@@ -129,12 +144,15 @@ def _called(agent: dict[str, Any], name: str) -> dict[str, Any]:
     return agent if agent["name"] == name else known.get(name, {**UNKNOWN_AGENT, "name": name})
 
 
-def _stats(folded: Summary, created_ms: int, now_ms: int) -> dict[str, float]:
+def _stats(folded: Summary, durable: DurableStream, now_ms: int) -> dict[str, float]:
+    """Return how long a session was at work and there; what is known of an imported one ends with it."""
+    last_ms = original_times.of(durable.attributes).last_ms
+    until_ms = now_ms if last_ms is None else last_ms
     active = folded.active_ms
     if folded.running_since_ms is not None:
-        active += max(0, now_ms - folded.running_since_ms)
-    ended = now_ms if folded.ended_ms is None else folded.ended_ms
-    return {"active_seconds": active / 1000, "duration_seconds": max(0, ended - created_ms) / 1000}
+        active += max(0, until_ms - folded.running_since_ms)
+    ended = until_ms if folded.ended_ms is None else folded.ended_ms
+    return {"active_seconds": active / 1000, "duration_seconds": max(0, ended - began_ms(durable)) / 1000}
 
 
 def _usage(folded: Summary) -> dict[str, object]:

@@ -126,7 +126,7 @@ def _search() -> Operation:
                 "agent.*",
             ),
             *SCOPES,
-            *created_at("gt", "gte", "lt", "lte"),
+            *created_at("gt", "gte", "lt", "lte", original=True),
         ),
         refusals=(
             "invalid_request",

@@ -96,6 +96,11 @@ _SESSION = record(
         "metadata": free("Your own pairs."),
         "created_at": time(),
         "updated_at": time(),
+        "imported": flag(
+            "Whether its events brought times of their own: they happened elsewhere, or earlier."
+        ),
+        "started_at": time("When its first event happened if it was imported, else `created_at`."),
+        "last_activity_at": time("When its last event happened if it was imported, else `updated_at`."),
         "archived_at": nullable(time()),
         "budget": anything("As it was given, or null."),
         "resources": many(ref("Resource")),
@@ -269,7 +274,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 in_query("deployment_id", text(), "Only those that refer to it."),
                 in_query("memory_store_id", text(), "Only those that refer to it."),
-                *created_at("gt", "gte", "lt", "lte"),
+                *created_at("gt", "gte", "lt", "lte", original=True),
             ),
             refusals=("invalid_request",),
             calls=(

@@ -102,15 +102,16 @@ def _wanted(parameters: Parameters) -> Wanted:
 
 
 def _time_tests(parameters: Parameters) -> list[Wanted]:
+    """Return the tests by time: when a session began, which for an imported one is not its creation."""
     tests: list[Wanted] = []
     if (gt := parameters.time_ms("created_at[gt]")) is not None:
-        tests.append(lambda one: one.stream.created_at_ms > gt)
+        tests.append(lambda one: view.began_ms(one) > gt)
     if (gte := parameters.time_ms("created_at[gte]")) is not None:
-        tests.append(lambda one: one.stream.created_at_ms >= gte)
+        tests.append(lambda one: view.began_ms(one) >= gte)
     if (lt := parameters.time_ms("created_at[lt]")) is not None:
-        tests.append(lambda one: one.stream.created_at_ms < lt)
+        tests.append(lambda one: view.began_ms(one) < lt)
     if (lte := parameters.time_ms("created_at[lte]")) is not None:
-        tests.append(lambda one: one.stream.created_at_ms <= lte)
+        tests.append(lambda one: view.began_ms(one) <= lte)
     return tests
 
 

@@ -1,0 +1,61 @@
+"""When the events of a session happened, where they bring times of their own: the attribute ``times``.
+
+A session whose events were made here has none: they happened when they were appended.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from durable_sessions.sessions.drafts import Draft
+
+TIMES = "times"
+
+
+class Times(msgspec.Struct, omit_defaults=True, frozen=True):
+    """The first and the last time, in milliseconds; without a last one it is the stream's own.
+
+    Empty times say that all events were looked at, and none had a time of its own.
+    """
+
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+    def encode(self) -> bytes:
+        """Return the value of the attribute."""
+        return msgspec.json.encode(self)
+
+
+NONE = Times()
+_decode = msgspec.json.Decoder(Times).decode
+
+
+def of(attributes: dict[str, bytes]) -> Times:
+    """Return the times of a session; none, if it was not imported."""
+    value = attributes.get(TIMES)
+    return NONE if value is None else _decode(value)
+
+
+def fold(attributes: dict[str, bytes], drafts: Iterable[Draft], now_ms: int) -> bytes | None:
+    """Return the attribute after these events, None if it stays.
+
+    What is appended to an imported session without a time of its own happens now, unless it is imported, too,
+    or only says what the server has done.
+    """
+    before = of(attributes)
+    first, last = before.first_ms, before.last_ms
+    for draft in drafts:
+        at_ms = draft.happened_ms
+        if at_ms is not None and at_ms >= 0:
+            first = at_ms if first is None else min(first, at_ms)
+            last = at_ms if last is None else max(last, at_ms)
+        elif first is not None and at_ms is None and draft.is_live:
+            last = now_ms if last is None else max(last, now_ms)
+    after = Times(first, last)
+    return None if after == before else after.encode()
+
+
+def inherited(attributes: dict[str, bytes]) -> bytes | None:
+    """Return the attribute of a fork: it began when its source did; None if that was not imported."""
+    first = of(attributes).first_ms
+    return None if first is None else Times(first).encode()

@@ -1,0 +1,102 @@
+"""An imported session says when it happened, however it came to be where it is."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durable_sessions.sessions import original_times, view
+from durable_sessions.sessions.change import By
+from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.record import Record
+from durable_sessions.streams.create import Fork
+from tests.unit.sessions.world import SessionWorld, key
+
+pytestmark = pytest.mark.anyio
+
+FIRST, MIDDLE, LAST = (f"2020-03-0{day}T12:00:00.000Z" for day in (1, 2, 3))
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
+    world = await SessionWorld(tmp_path).open()
+    yield world
+    await world.close()
+
+
+def shown(world: SessionWorld, session: str = "s") -> dict[str, Any]:
+    return view.session_object(world.find(session), world.clock.now_ms())
+
+
+def times(world: SessionWorld, session: str = "s") -> tuple[object, ...]:
+    one = shown(world, session)
+    return one["imported"], one["started_at"], one["last_activity_at"]
+
+
+def at(time: str, **more: Any) -> dict[str, Any]:
+    return {"type": "note", "created_at": time, **more}
+
+
+async def test_a_session_of_our_own_has_the_servers_times(world: SessionWorld) -> None:
+    await world.send("s", {"type": "a"})
+    one = shown(world)
+    assert times(world) == (False, one["created_at"], one["updated_at"])
+    assert original_times.TIMES not in world.find("s").attributes
+
+
+@pytest.mark.parametrize("what", ["nothing", "reopen", "flush", "flush and reopen", "forget the catalog"])
+async def test_the_first_and_the_last_original_time_are_told(world: SessionWorld, what: str) -> None:
+    await world.send("s", at(MIDDLE), at(FIRST))
+    await world.send("s", at(LAST), {"type": "import.record", "source": {"tool": "x"}})
+    await world.send("s", at(MIDDLE, id="e"))
+    if "flush" in what or "forget" in what:
+        await world.flush()
+    if "reopen" in what or "forget" in what:
+        await world.reopen(forget_catalog="forget" in what)
+    assert times(world) == (True, FIRST, LAST)
+    assert shown(world)["created_at"] > LAST
+    assert shown(world)["stats"]["duration_seconds"] == 2 * 86_400
+
+
+async def test_the_first_original_of_a_copy_counts(world: SessionWorld) -> None:
+    await world.send("s", at(LAST, original_created_at=FIRST, original_processed_at=LAST))
+    await world.send("p", {"type": "note", "processed_at": MIDDLE})
+    assert times(world) == (True, FIRST, FIRST)
+    assert times(world, "p") == (True, MIDDLE, MIDDLE)
+
+
+async def test_what_the_server_says_itself_is_no_activity(world: SessionWorld) -> None:
+    await world.send("s", at(FIRST))
+    await world.sessions.update(key("s"), lambda said: (Record(title="t"), {"title": "t"}), By("me"))
+    assert times(world) == (True, FIRST, FIRST)
+
+
+async def test_an_imported_session_that_goes_on_is_active_now(world: SessionWorld) -> None:
+    await world.send("s", at(FIRST))
+    world.clock.advance(60)
+    await world.send("s", {"type": "user.message"})
+    imported, started, active = times(world)
+    assert (imported, started) == (True, FIRST)
+    assert active == (await world.events("s"))[-1]["created_at"]
+
+
+async def test_a_fork_began_when_its_source_did(world: SessionWorld) -> None:
+    await world.send("s", at(FIRST), at(LAST))
+    for name in ("quiet", "loud"):
+        await world.sessions.create(key(name), NewSession(Record(), "me", fork=Fork("sessions/s", 1)), 0)
+    await world.send("loud", at(MIDDLE))
+    assert times(world, "loud") == (True, FIRST, MIDDLE)
+    assert times(world, "quiet") == (True, FIRST, shown(world, "quiet")["updated_at"])
+
+
+@pytest.mark.parametrize("odd", ["yesterday", 7, None, "1960-01-01T00:00:00Z", "0001-01-01T00:00:00Z"])
+async def test_a_time_that_is_none_changes_nothing(world: SessionWorld, odd: object) -> None:
+    await world.send("s", {"type": "note", "created_at": odd})
+    assert times(world)[0] is False
+
+
+async def test_how_long_an_imported_session_was_at_work_does_not_grow(world: SessionWorld) -> None:
+    await world.send("s", {"type": "session.status_running", "created_at": FIRST}, at(MIDDLE))
+    world.clock.advance(1_000)
+    assert shown(world)["stats"] == {"active_seconds": 86_400.0, "duration_seconds": 86_400.0}
