@@ -61,7 +61,8 @@ def _settings() -> str:
 
 def _limits() -> str:
     source = inspect.getsource(Limits)
-    comments = {name: text for text, name in re.findall(r"    # (.+)\n    (\w+):", source)}
+    found = re.findall(r"((?:    # .+\n)+)    (\w+):", source)
+    comments = {name: " ".join(line.strip(" #") for line in text.splitlines()) for text, name in found}
 
     def rows() -> Iterator[tuple[str, ...]]:
         for name in limits.names():

@@ -356,6 +356,12 @@ class OverloadedError(DurableSessionsError):
     code = "overloaded"
 
 
+class ShareExceededError(DurableSessionsError):
+    """This key has its whole share of {what} in use ({limit}). Finish or close some of it, then try again."""
+
+    code = "share_exceeded"
+
+
 class SearchUnavailableError(DurableSessionsError):
     """Search is not available now: {reason}. Events are safe and can be read; try again shortly."""
 

@@ -16,6 +16,8 @@ class Limits:
 
     # The largest request body, after chunked decoding. Beyond it: 413 (setting: body_bytes).
     append_body_bytes_max: int = 8 * MIB
+    # The largest body of a request that needs no key, on a server that has keys. Beyond it: 413.
+    keyless_body_bytes_max: int = 64 * KIB
     # The most JSON messages one request may carry. Beyond it: 400.
     append_messages_max: int = 10_000
     # The most events in one request to a session. Beyond it: 400 (setting: events_per_request).
@@ -126,9 +128,12 @@ class Limits:
     memory_bytes_max: int = 256 * MIB
     # A log segment file is closed and a new one begun at this size.
     log_segment_bytes_max: int = 16 * MIB
-    # Long-poll and SSE readers waiting at the same time. Beyond it: 503 with Retry-After.
+    # Long-poll and SSE readers at the same time. Beyond it: 503 with Retry-After; one key may have as many as
+    # it leaves free, so at most half. Beyond that: 429.
     waiters_max: int = 10_000
-    # Open connections. Beyond it: 503 and the connection is closed (setting: connections).
+    # Open connections. Beyond it, where keys are needed, the oldest that has shown none is closed; if there
+    # is none: 503 and the connection is closed. One key may have as many as it leaves free, so at most half.
+    # Beyond that: 429 (setting: connections).
     connections_max: int = 10_000
     # Connections beyond that limit that may wait until their 503 was read; more are cut at once.
     refused_connections_max: int = 256
@@ -146,19 +151,27 @@ class Limits:
     write_buffer_bytes_max: int = 64 * KIB
     # What is read for answers in one turn of the event loop; the next readers wait for the next turn.
     turn_bytes_max: int = 32 * MIB
-    # Answers that peers do not take, of all connections together. Beyond it those who wait longest are cut.
+    # Answers that peers do not take, of all connections together. Beyond it those are cut who wait longest
+    # of the key that holds most (without keys: of all).
     untaken_bytes_max: int = 256 * MIB
     # Requests that one connection has read ahead; beyond it reading pauses.
     read_ahead_bytes_max: int = 256 * KIB
-    # Requests, of all connections together, that are incomplete or wait for their turn. Beyond it: 503.
+    # Requests, of all connections together, that are incomplete or wait for their turn. Beyond it: 503; one
+    # key (without keys: one connection) may hold what it leaves free, so at most half. Beyond that: 429.
     request_bytes_max: int = 64 * MIB
+    # Of an incomplete head, this much is always kept; a head that is longer counts in full as follows.
+    short_head_bytes_max: int = 4 * KIB
+    # Incomplete heads longer than that, all connections together. Beyond it: 503.
+    incomplete_head_bytes_max: int = 16 * MIB
     # The largest artifact. Beyond it: 413 (setting: artifact_bytes).
     artifact_bytes_max: int = 64 * MIB
-    # Incomplete bodies larger than an append's, all connections together. Beyond it: 503 with Retry-After.
+    # Incomplete bodies larger than an append's, all connections together. Beyond it: 503 with Retry-After;
+    # one key (without keys: one connection) may hold what it leaves free, so at most half. Beyond that: 429.
     incomplete_artifact_bytes_max: int = 256 * MIB
     # From the end of the headers to the end of such a body. Beyond it: 408.
     artifact_body_seconds_max: float = 300.0
-    # Artifacts that are being stored or sent, all together. Beyond it: 503 with Retry-After.
+    # Artifacts that are being stored or sent, all together. Beyond it: 503 with Retry-After; one key may hold
+    # what it leaves free, so at most half. Beyond that: 429.
     artifact_memory_bytes_max: int = 256 * MIB
     # After a refusal, how long what the peer still sends is thrown away so that it can read the answer.
     linger_seconds_max: float = 2.0
@@ -210,7 +223,8 @@ class Limits:
     webhook_answer_bytes_max: int = 64 * KIB
     # The longest pause between two tries of a webhook.
     webhook_retry_seconds_max: float = 60.0
-    # Webhook requests under way at the same time.
+    # Webhook requests under way at the same time; the others wait. One workspace may have as many as it
+    # leaves free, so at most half.
     webhook_deliveries_max: int = 64
     # Threads that resolve the names of webhook receivers.
     resolver_threads_max: int = 8

@@ -102,11 +102,13 @@ class Crowd:
 
 
 @contextlib.asynccontextmanager
-async def crowd(url: str, count: int, names: str) -> AsyncIterator[Crowd]:
+async def crowd(
+    url: str, count: int, names: str, headers: dict[str, str] | None = None
+) -> AsyncIterator[Crowd]:
     """Let some bystanders work; at the end everyone must still get on, and nothing be lost."""
     pool = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx2.AsyncClient(
-        base_url=url + "/v1/stream", timeout=PATIENCE_SECONDS, limits=pool
+        base_url=url + "/v1/stream", timeout=PATIENCE_SECONDS, limits=pool, headers=headers
     ) as client:
         bystanders = [Bystander(client, f"{names}-{number}") for number in range(count)]
         for one in bystanders:

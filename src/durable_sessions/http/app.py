@@ -13,17 +13,15 @@ from durable_sessions.http.headers import base_url
 from durable_sessions.http.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.known_parameters import KnownParameters
-from durable_sessions.http.message import Answer, Request
+from durable_sessions.http.message import Admission, Answer, Request
 from durable_sessions.http.operations import Operations
-from durable_sessions.http.paths import API_ROOT, STREAM_ROOT
+from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, control_path
 from durable_sessions.http.refusing import refusal_at
 from durable_sessions.http.sessions.events import is_strict
 from durable_sessions.http.sessions.face import SessionsFace
 from durable_sessions.http.sessions.refusals import refusal
 from durable_sessions.http.streams import StreamsFace
 from durable_sessions.http.subscriptions import SubscriptionRoutes
-
-_CONTROL_ROOT = STREAM_ROOT + b"__ds"
 
 
 class Application:
@@ -40,6 +38,7 @@ class Application:
         artifacts: ArtifactsFace,
         ingest: IngestFace,
         documentation: Documentation,
+        admission: Admission,
         public_url: str,
         known_parameters: KnownParameters,
     ) -> None:
@@ -54,14 +53,19 @@ class Application:
         self._public_url = public_url
         self._known_parameters = known_parameters
         self.operations = operations
-        self.body_limit = artifacts.body_limit
+        self.admission = admission
+
+    def body_limit(self, request: Request) -> int:
+        """Return how large the body of a request may be of which only the head is known, or refuse it."""
+        return self.admission.admit(request).body_bytes_max
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request, at once where that is possible."""
         try:
             if request.path.startswith(STREAM_ROOT):
-                if request.path.startswith(_CONTROL_ROOT) and request.path[len(_CONTROL_ROOT) :][:1] in b"/":
-                    return self._control(request)
+                control = control_path(request.path)
+                if control is not None:
+                    return self._control(request, control)
                 if request.method == b"OPTIONS":
                     return self._streams.preflight()
                 return self._streams.handle(request, self._auth.caller(request))
@@ -91,8 +95,7 @@ class Application:
             return self._documentation.handle(request)
         return self.operations.handle(request)
 
-    async def _control(self, request: Request) -> Answer:
-        rest = request.path[len(_CONTROL_ROOT) + 1 :].decode("latin-1")
+    async def _control(self, request: Request, rest: str) -> Answer:
         try:
             return await self._subscriptions.handle(request, rest, base_url(request, self._public_url))
         except DurableSessionsError as error:

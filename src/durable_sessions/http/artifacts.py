@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -12,11 +13,13 @@ from durable_sessions.errors import (
     MethodNotAllowedError,
     OverloadedError,
     RangeNotSatisfiableError,
+    ShareExceededError,
 )
 from durable_sessions.http import headers
-from durable_sessions.http.auth import Authenticator, Caller, Role
+from durable_sessions.http.auth import Caller, Role
 from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
+from durable_sessions.shares import Shares
 from durable_sessions.storage.artifacts import ArtifactInfo, Artifacts
 
 ROOT = b"/v1/artifacts/"
@@ -36,24 +39,15 @@ _PREFLIGHT: list[Header] = [
 class ArtifactsFace:
     """Answers requests for artifacts; refusals are raised. What is held of them in memory is bounded."""
 
-    def __init__(self, artifacts: Artifacts, auth: Authenticator, limits: Limits) -> None:
+    def __init__(self, artifacts: Artifacts, limits: Limits) -> None:
         self._artifacts = artifacts
-        self._auth = auth
         self._limits = limits
-        self._held_bytes = 0
+        self._held = Shares(limits.artifact_memory_bytes_max)
 
     @staticmethod
     def preflight() -> Response:
         """Answer OPTIONS, which browsers send without a key."""
         return Response(204, _PREFLIGHT)
-
-    def body_limit(self, request: Request) -> int:
-        """Return how large a body may be: as large as an artifact only from a caller who may store one."""
-        limits = self._limits
-        if request.method != b"PUT" or not request.path.startswith(ROOT):
-            return limits.append_body_bytes_max
-        self._auth.recognised(request).require(Role.WRITER)
-        return max(limits.artifact_bytes_max, limits.append_body_bytes_max)
 
     async def handle(self, request: Request, caller: Caller) -> Answer:
         """Answer a request for one artifact of the caller's workspace."""
@@ -79,11 +73,11 @@ class ArtifactsFace:
         if len(request.body) > self._limits.artifact_bytes_max:
             raise ArtifactTooLargeError(artifact_bytes_max=self._limits.artifact_bytes_max)
         content_type = self._content_type(request)
-        self._hold(len(request.body))
+        self._hold(caller, len(request.body))
         try:
             info, new = await self._artifacts.store(caller.workspace, digest, request.body, content_type)
         finally:
-            self._release(len(request.body))
+            self._release(caller, len(request.body))
         said = {"sha256": digest, "bytes": info.bytes, "content_type": info.content_type}
         fields = [
             (b"Content-Type", b"application/json"),
@@ -103,25 +97,32 @@ class ArtifactsFace:
         self, request: Request, caller: Caller, digest: str, info: ArtifactInfo, fields: list[Header]
     ) -> Answer:
         first, end = _range(request, digest, info.bytes)
-        self._hold(info.bytes)
+        self._hold(caller, info.bytes)
         try:
             data = await self._artifacts.read(caller.workspace, digest, info)
         except BaseException:
-            self._release(info.bytes)
+            self._release(caller, info.bytes)
             raise
         fields.append((b"Content-Length", b"%d" % (end - first)))
         whole = (first, end) == (0, info.bytes)
         if not whole:
             fields.append((b"Content-Range", b"bytes %d-%d/%d" % (first, end - 1, info.bytes)))
-        return StreamingResponse(200 if whole else 206, fields, _Pieces(self._release, data, first, end))
+        pieces = _Pieces(partial(self._release, caller), data, first, end)
+        return StreamingResponse(200 if whole else 206, fields, pieces)
 
-    def _hold(self, size: int) -> None:
-        if self._held_bytes + size > self._limits.artifact_memory_bytes_max:
-            raise OverloadedError(what="artifact bytes in memory")
-        self._held_bytes += size
+    def _hold(self, caller: Caller, size: int) -> None:
+        """Count an artifact in memory for its caller, or refuse; the local caller may have all there is."""
+        held, holder = self._held, caller.key_id
+        held.take(holder, size)
+        if held.full() or (holder is not None and held.excess(holder)):
+            full = held.full()
+            self._release(caller, size)
+            if full or holder is None:
+                raise OverloadedError(what="artifact bytes in memory")
+            raise ShareExceededError(what="the memory for artifacts", limit="artifact_memory_bytes_max")
 
-    def _release(self, size: int) -> None:
-        self._held_bytes -= size
+    def _release(self, caller: Caller, size: int) -> None:
+        self._held.give(caller.key_id, size)
 
 
 class _Pieces:

@@ -42,7 +42,8 @@ def asgi_app(
 ) -> AsgiApp:
     """Return an ASGI application that answers with ``handler``.
 
-    The size of a body is limited here: to that of an append, unless ``body_limit`` allows more.
+    The size of a body is limited here: to that of an append, unless ``body_limit`` says otherwise; it is
+    asked before the body is read, and may refuse the request.
     Connections, time-outs, the size of a head and ``Date`` are the server's. ``startup`` and
     ``shutdown`` run in its lifespan.
     """
@@ -92,9 +93,7 @@ class _Carrier:
 
     async def _body(self, request: Request, receive: Receive) -> bytes:
         length = request.headers.get(b"content-length", b"")
-        bytes_max = self._append_body_bytes_max
-        if not length.isdigit() or int(length) > bytes_max:
-            bytes_max = self._body_limit(request)
+        bytes_max = self._append_body_bytes_max if length == b"0" else self._body_limit(request)
         if length.isdigit() and int(length) > bytes_max:
             raise self._too_large(bytes_max)
         body = await _read_body(bytes_max, receive)

@@ -57,6 +57,11 @@ class Authenticator:
             raise self._unknown(request)
         return key.caller
 
+    def key_id(self, request: Request) -> str | None:
+        """Return the id of the key that a request shows, None if none is known; nothing is counted."""
+        key = self._keys.find(_secret(request.headers))
+        return None if key is None else key.document.id
+
     def _unknown(self, request: Request) -> AuthenticationError:
         self.unknown += 1
         sent = _secret(request.headers)

@@ -1,13 +1,14 @@
 """One connection: its requests in their turn, and its life from accepting to losing it."""
 
 import asyncio
+from collections.abc import Hashable
 from typing import NamedTuple, cast
 
-from durable_sessions.errors import DurableSessionsError, OverloadedError
+from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
 from durable_sessions.http.answering import CLOSED, RUNNING, Answerer
 from durable_sessions.http.lingering import Lingering
-from durable_sessions.http.message import Request
-from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED
+from durable_sessions.http.message import STRANGERS, Request
+from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED, RefusedError
 from durable_sessions.http.refusing import refusal_at
 from durable_sessions.http.state import ServerState
 from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
@@ -30,6 +31,7 @@ class Connection(Answerer):
         "_drained_bytes",
         "_drained_since",
         "_idle_since",
+        "_introduced",
         "_queue",
         "_queue_bytes",
         "_seen_bytes",
@@ -41,6 +43,7 @@ class Connection(Answerer):
         self._queue: list[tuple[Request | Refused, int]] = []
         self._queue_bytes = 0
         self._continue_due = False
+        self._introduced = False  # whether it is known whose connection this is
         # What the last sweep saw; so no request has to look at the time.
         self._seen_bytes = -1
         self._idle_since = 0.0
@@ -51,20 +54,51 @@ class Connection(Answerer):
 
     def request_received(self, request: Request, flags: int) -> None:
         """Answer now, or in turn; stop reading while much is waiting."""
+        if not self._introduced:
+            self._introduce(request)
         if not self._blocked:
             self.answer(request, flags)
         elif not self._blocked & CLOSED:
             self._continue_due = False
             self._wait_in_turn(request, flags)
 
+    def _introduce(self, request: Request) -> None:
+        """Find out whose connection this is; once that is a key it stays so, until a body says otherwise."""
+        holder = self._state.admission.holder(request)
+        self._introduced = holder != STRANGERS
+        self.held_by(holder, request.path)
+
+    def held_by(self, holder: str | None, path: bytes | None = None) -> None:
+        """Count what the connection holds for a key from now on, or for itself; refuse one key too many."""
+        known: Hashable = self if holder is None else holder
+        if known == self._holder:
+            return
+        state = self._state
+        state.requests.move(self._holder, known, len(self.held) + self._queue_bytes)
+        self._leave_share()
+        self._holder = known
+        if self._has_key():
+            state.showed_key(self)
+            state.connections.take(known, 1)
+            if state.connections.excess(known):
+                self.refuse(ShareExceededError(what="connections", limit="connections_max"), path)
+                raise RefusedError
+
+    def _has_key(self) -> bool:
+        return self._holder is not self and self._holder != STRANGERS
+
+    def _leave_share(self) -> None:
+        if self._has_key():
+            self._state.connections.give(self._holder, 1)
+
     def _wait_in_turn(self, request: Request, flags: int) -> None:
         limits = self._limits
         size = request.size()
-        if self._state.requests.bytes_held + size > limits.request_bytes_max:
-            self._reject(self._too_many_bytes())
+        requests = self._state.requests
+        if not requests.try_take(self._holder, size):
+            self._reject(self._too_many_bytes(requests))
         self._queue.append((request, flags))
         self._queue_bytes += size
-        self._state.requests.bytes_held += size
         if (
             len(self._queue) >= limits.pipeline_requests_max
             or self._queue_bytes > limits.read_ahead_bytes_max
@@ -72,7 +106,7 @@ class Connection(Answerer):
             self.read_paused = True
             self._transport.pause_reading()
 
-    def refuse(self, error: DurableSessionsError) -> None:
+    def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
         """Answer ``error`` in turn, then close; nothing more is read."""
         self.phase = STOPPED
         if self._blocked & CLOSED:
@@ -80,7 +114,8 @@ class Connection(Answerer):
         flags = LAST_REQUEST
         if self._url and self._parser.get_method() == b"HEAD":
             flags |= HEAD_REQUEST
-        refused = Refused(error, self._url[:_PATH_BYTES_KEPT].partition(b"?")[0])
+        path = self._url.partition(b"?")[0] if path is None else path
+        refused = Refused(error, path[:_PATH_BYTES_KEPT])
         self.forget_input()
         if self._blocked:
             self._queue.append((refused, flags))
@@ -104,7 +139,7 @@ class Connection(Answerer):
                 else:
                     size = request.size()
                     self._queue_bytes -= size
-                    self._state.requests.bytes_held -= size
+                    self._state.requests.give(self._holder, size)
                     self.answer(request, flags)
             elif self.read_paused:
                 self.read_paused = False
@@ -131,7 +166,11 @@ class Connection(Answerer):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
         self._state.add(self)
-        excess = len(self._state.peers) - self._limits.connections_max
+        if self._state.admission.keys_required:
+            while self._state.too_many > 0 and self._state.make_room():
+                pass
+            self._state.came_without_key(self)
+        excess = self._state.too_many
         if self._state.draining:
             self._close()
         elif excess > self._limits.refused_connections_max:
@@ -151,7 +190,7 @@ class Connection(Answerer):
 
     def answer_waits(self, piece: bytes) -> None:
         """Note that the peer does not take the answer; whoever keeps others from theirs is cut."""
-        self._state.answer_waits(self, piece)
+        self._state.answer_waits(self, None if self._holder is self else self._holder, piece)
 
     def resume_writing(self) -> None:
         """Go on: the peer has taken what was sent."""
@@ -217,9 +256,11 @@ class Connection(Answerer):
         self._blocked |= CLOSED
         self.phase = STOPPED
         self._queue.clear()
-        self._state.requests.bytes_held -= self._queue_bytes
+        self._state.requests.give(self._holder, self._queue_bytes)
         self._queue_bytes = 0
         self.forget_input()
+        self._leave_share()
+        self._holder = self
         running, self._running = self._running, None
         if running is not None:
             # Not at once: a coroutine that has never run would not close what it was given.

@@ -15,6 +15,7 @@ from durable_sessions.errors import (
     QuotaExceededError,
     RangeNotSatisfiableError,
     RateLimitedError,
+    ShareExceededError,
     StaleEpochError,
     StreamClosedError,
 )
@@ -86,6 +87,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "target_too_long": 414,
     "range_not_satisfiable": 416,
     "rate_limited": 429,
+    "share_exceeded": 429,
     "quota_exceeded": 429,
     "headers_too_large": 431,
     "internal": 500,
@@ -122,6 +124,7 @@ _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, obj
     MethodNotAllowedError: lambda e: [(b"Allow", e.allow)],
     AuthenticationError: lambda e: [(b"WWW-Authenticate", "Bearer")],
     RateLimitedError: lambda e: [(b"Retry-After", e.retry_after_seconds)],
+    ShareExceededError: lambda e: [(b"Retry-After", 1)],
     QuotaExceededError: lambda e: [(b"Retry-After", _QUOTA_RETRY_SECONDS)],
     RangeNotSatisfiableError: lambda e: [(b"Content-Range", f"bytes */{e.size}")],
 }

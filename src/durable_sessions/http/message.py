@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 Header = tuple[bytes, bytes]
 
@@ -85,5 +85,55 @@ class Later(Generic[T]):
 Answer = Response | StreamingResponse
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 """Answers a request, at once where it can. It never raises: errors are answers too."""
+
+
+STRANGERS = "strangers"
+"""The holder of all requests that show no key where one is needed; no key has this id."""
+
+
+class Admitted(NamedTuple):
+    """What the head of a request says: who sends it, and how large its body may be.
+
+    ``holder`` is whose shares the request draws on: a key's, or those of all who show none. It is None where
+    keys are not needed: then every connection stands for itself.
+    """
+
+    holder: str | None
+    body_bytes_max: int
+
+
+class Admission(Protocol):
+    """Decides by the head of a request whether its body is wanted."""
+
+    def admit(self, request: Request) -> Admitted:
+        """Return who sends a request of which only the head has arrived, or raise the refusal."""
+        ...
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether a request needs a key."""
+        ...
+
+    def holder(self, request: Request) -> str | None:
+        """Return whose shares a request draws on; nothing is counted or refused."""
+        ...
+
+
 BodyLimit = Callable[[Request], int]
 """Tells from a request without its body how large that may be, or raises the refusal."""
+
+
+class AdmitAll:
+    """For an application without keys: everybody may send a body up to a fixed size."""
+
+    keys_required = False
+
+    def __init__(self, body_bytes_max: int) -> None:
+        self._admitted = Admitted(None, body_bytes_max)
+
+    def admit(self, request: Request) -> Admitted:
+        """Admit the request."""
+        return self._admitted
+
+    def holder(self, request: Request) -> str | None:
+        """Return None."""

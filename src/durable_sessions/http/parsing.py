@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import NoReturn
 
 import httptools
@@ -14,11 +15,12 @@ from durable_sessions.errors import (
     MalformedRequestError,
     MethodNotAllowedError,
     OverloadedError,
+    ShareExceededError,
     ShuttingDownError,
     TargetTooLongError,
 )
 from durable_sessions.http.message import Request
-from durable_sessions.http.state import ServerState
+from durable_sessions.http.state import Budget, ServerState
 from durable_sessions.http.wire import ALLOWED_METHODS, HEAD_REQUEST, HEADER_NAMES, HTTP_1_0, LAST_REQUEST
 
 # Where a connection is in its input.
@@ -52,12 +54,14 @@ class RequestParser(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_admitted",
         "_body",
         "_body_bytes_max",
         "_body_length",
         "_budget",
         "_head_bytes",
         "_headers",
+        "_holder",
         "_limits",
         "_measure",
         "_parser",
@@ -89,6 +93,8 @@ class RequestParser(asyncio.Protocol):
         self._body_length = 0  # -1: chunked
         self._body_bytes_max = state.limits.append_body_bytes_max
         self._budget = state.requests
+        self._holder: Hashable = self  # whose shares this connection draws on: a key's, or its own
+        self._admitted = False  # whether the request being read was admitted by its head
         self._body = bytearray()  # of a body that did not come in one piece
         self._parts: list[bytes] = []
         self.on_body = self._parts.append  # the parser then calls C, not Python
@@ -99,8 +105,12 @@ class RequestParser(asyncio.Protocol):
         """Answer ``request`` in its turn."""
 
     @abstractmethod
-    def refuse(self, error: DurableSessionsError) -> None:
+    def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
         """Answer ``error`` in its turn, then close; nothing more is read."""
+
+    @abstractmethod
+    def held_by(self, holder: str | None, path: bytes | None = None) -> None:
+        """Count what the connection holds for a key from now on, or for itself; refuse one key too many."""
 
     @abstractmethod
     def send_continue(self) -> None:
@@ -146,19 +156,21 @@ class RequestParser(asyncio.Protocol):
         path, _, query = url.partition(b"?")
         if self.draining:
             self._reject(ShuttingDownError())
+        self._request = Request(method, path, query, headers, b"")
+        self._admitted = False
         length = headers.get(b"content-length")
         if length is not None:
             self._body_length = int(length)
             if self._body_length > self._limits.append_body_bytes_max:
-                self._expect_large(Request(method, path, query, headers, b""))
+                self._admit()
         elif b"transfer-encoding" in headers:
             self._expect_chunks(flags)
-            self._expect_large(Request(method, path, query, headers, b""))
+            self._admit()
         else:
             self._body_length = 0
         if b"expect" in headers and self._body_length and not flags & HTTP_1_0:
+            self._admit()
             self._expect(headers[b"expect"])
-        self._request = Request(method, path, query, headers, b"")
         self.flags = flags
         self.phase = IN_BODY
         self.deadline = 0.0
@@ -183,7 +195,7 @@ class RequestParser(asyncio.Protocol):
         self.request_received(request, flags)
 
     def _take_body(self) -> bytes:
-        self._budget.bytes_held -= len(self._body)
+        self._budget.give(self._holder, len(self._body))
         self._budget = self._state.requests
         body = bytes(self._body) + b"".join(self._parts)
         self._body.clear()
@@ -193,7 +205,8 @@ class RequestParser(asyncio.Protocol):
         return body
 
     def _forget_head_bytes(self) -> None:
-        self._state.requests.bytes_held -= self._head_bytes
+        if self._head_bytes > self._limits.short_head_bytes_max:
+            self._state.heads_bytes -= self._head_bytes
         self._head_bytes = 0
 
     def _connection_flags(self) -> int:
@@ -210,15 +223,25 @@ class RequestParser(asyncio.Protocol):
         self._body_length = -1
         self._headers = _Discarded()  # whatever comes now is a trailer
 
-    def _expect_large(self, request: Request) -> None:
-        """Ask how large this body may be; whoever may send a large one is known by now."""
+    def _admit(self) -> None:
+        """Ask, once and by the head alone, who sends this request and how large its body may be.
+
+        Only of requests whose body is not there yet: of the others the handler finds out for itself.
+        """
+        if self._admitted:
+            return
+        request = self._request
+        assert request is not None, "there is a head"
         try:
-            self._body_bytes_max = self._state.body_limit(request)
+            holder, self._body_bytes_max = self._state.admission.admit(request)
         except DurableSessionsError as error:
             self._reject(error)
+        self._admitted = True
+        self.held_by(holder)
         if self._body_length > self._body_bytes_max:
             self._reject(self._body_too_large())
-        if self._body_bytes_max > self._limits.append_body_bytes_max:
+        large = max(self._body_length, 0) > self._limits.append_body_bytes_max
+        if large or (self._body_length < 0 and self._body_bytes_max > self._limits.append_body_bytes_max):
             self._budget = self._state.large_bodies
 
     def _expect(self, expectation: bytes) -> None:
@@ -257,10 +280,12 @@ class RequestParser(asyncio.Protocol):
     def _body_too_large(self) -> DurableSessionsError:
         if self._body_bytes_max > self._limits.append_body_bytes_max:
             return ArtifactTooLargeError(artifact_bytes_max=self._body_bytes_max)
-        return BodyTooLargeError(append_body_bytes_max=self._limits.append_body_bytes_max)
+        return BodyTooLargeError(append_body_bytes_max=self._body_bytes_max)
 
-    def _too_many_bytes(self) -> OverloadedError:
-        return OverloadedError(what="request bytes in memory")
+    def _too_many_bytes(self, budget: Budget) -> DurableSessionsError:
+        if budget.full() or self._holder is self:
+            return OverloadedError(what="request bytes in memory")
+        return ShareExceededError(what="the memory for requests", limit=budget.limit)
 
     def _reject(self, error: DurableSessionsError) -> NoReturn:
         self.refuse(error)

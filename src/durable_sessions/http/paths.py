@@ -9,6 +9,7 @@ from durable_sessions.streams.stream import Key
 
 API_ROOT = b"/v1/"
 STREAM_ROOT = b"/v1/stream/"
+_CONTROL_ROOT = STREAM_ROOT + b"__ds"
 _SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments", b"/v1/search")
 _SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
 _PATH_BYTES_MAX = DEFAULT_LIMITS.path_bytes_max
@@ -48,6 +49,13 @@ def _invalid(problem: str) -> InvalidPathError:
 def is_of_protocol(path: bytes) -> bool:
     """Say whether a path lies on the strict protocol face, or is no part of the API at all."""
     return path.startswith(STREAM_ROOT) or not path.startswith(API_ROOT)
+
+
+def control_path(path: bytes) -> str | None:
+    """Return what follows the control root in a path, None if the path does not lie below it."""
+    if not path.startswith(_CONTROL_ROOT) or path[len(_CONTROL_ROOT) :][:1] not in (b"", b"/"):
+        return None
+    return path[len(_CONTROL_ROOT) + 1 :].decode("latin-1")
 
 
 def is_of_sessions(path: bytes) -> bool:

@@ -9,11 +9,20 @@ from durable_sessions.errors import (
     InternalError,
     MalformedRequestError,
     MethodNotAllowedError,
+    OverloadedError,
     RequestTimeoutError,
     TargetTooLongError,
 )
-from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, SLICE_BYTES, STOPPED, RequestParser
-from durable_sessions.http.state import ServerState
+from durable_sessions.http.parsing import (
+    IDLE,
+    IN_BODY,
+    IN_HEAD,
+    SLICE_BYTES,
+    STOPPED,
+    RefusedError,
+    RequestParser,
+)
+from durable_sessions.http.state import Budget, ServerState
 from durable_sessions.http.wire import ALLOWED_METHODS
 
 # A token at the start of a request that is none of the methods the parser certainly knows.
@@ -64,7 +73,8 @@ class RequestReader(RequestParser):
     def take_held(self) -> bytes:
         """Return what was received but not parsed yet; it is held no longer."""
         held, self.held = self.held, b""
-        self._state.requests.bytes_held -= len(held)
+        if held:
+            self._state.requests.give(self._holder, len(held))
         return held
 
     def forget_input(self) -> None:
@@ -73,21 +83,21 @@ class RequestReader(RequestParser):
         self._forget_head_bytes()
         self._url = b""
         self._headers = {}
-        self._budget.bytes_held -= len(self._body)
+        if self._body:
+            self._budget.give(self._holder, len(self._body))
         self._budget = self._state.requests
         self._body.clear()
         self._parts.clear()
 
     def _hold(self, data: bytes) -> None:
         self.held += data
-        self._state.requests.bytes_held += len(data)
-        self._require_room()
+        self._state.requests.take(self._holder, len(data))
+        self._require_room(self._state.requests)
 
-    def _require_room(self) -> None:
-        """Refuse the request that is being read if all connections together keep too much."""
-        requests = self._state.requests
-        if requests.bytes_held > requests.bytes_max or self._budget.bytes_held > self._budget.bytes_max:
-            self.refuse(self._too_many_bytes())
+    def _require_room(self, budget: Budget) -> None:
+        """Refuse the request that is being read if its holder, or all together, keep too much."""
+        if budget.excess(self._holder):
+            self.refuse(self._too_many_bytes(budget))
 
     def time_out(self, now: float) -> None:
         """Refuse the request that is being read if its deadline, which must be set, is over."""
@@ -125,8 +135,7 @@ class RequestReader(RequestParser):
                 return
         if not self.deadline:
             self.deadline = self._state.loop.time() + limits.header_seconds_max
-        self._head_bytes += len(data)
-        self._state.requests.bytes_held += len(data)
+        self._count_head(len(data))
         # The parser keeps an unfinished header line to itself, so what went into it is bounded
         # here; finished lines are measured exactly at the end of the head.
         raw_bytes_max = limits.header_bytes_max + 4 * limits.header_count_max + 2 * SLICE_BYTES
@@ -134,11 +143,26 @@ class RequestReader(RequestParser):
             self.refuse(TargetTooLongError(target_bytes_max=limits.target_bytes_max))
         elif self._head_bytes - len(self._url) > raw_bytes_max:
             self.refuse(self._headers_too_large())
-        else:
-            self._require_room()
+        elif (
+            self._head_bytes > limits.short_head_bytes_max
+            and self._state.heads_bytes > limits.incomplete_head_bytes_max
+        ):
+            self.refuse(OverloadedError(what="request heads in memory"))
+
+    def _count_head(self, size: int) -> None:
+        """Count what has arrived of a head; a short one is never refused for the long ones of others."""
+        before, after = self._head_bytes, self._head_bytes + size
+        self._head_bytes = after
+        if after > self._limits.short_head_bytes_max:
+            self._state.heads_bytes += size if before > self._limits.short_head_bytes_max else after
 
     def _body_incomplete(self, size: int) -> None:
         limits = self._limits
+        if not self._admitted:
+            try:
+                self._admit()
+            except RefusedError:
+                return
         if not self.deadline:
             self.deadline = self._state.loop.time() + self._budget.seconds_max
             self._quiet_bytes = 0
@@ -152,11 +176,11 @@ class RequestReader(RequestParser):
         self._parts.clear()
         self._body += received
         self._quiet_bytes = 0
-        self._budget.bytes_held += len(received)
+        self._budget.take(self._holder, len(received))
         if self._body_length < 0 and len(self._body) > self._body_bytes_max:
             self.refuse(self._body_too_large())
         else:
-            self._require_room()
+            self._require_room(self._budget)
 
     def _parser_failed(self, error: httptools.HttpParserError, data: bytes) -> None:
         if self.phase == STOPPED:

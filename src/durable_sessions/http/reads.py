@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Awaitable
 
+from durable_sessions.access.caller import Caller
 from durable_sessions.errors import (
     InvalidRequestError,
     OffsetBeyondTailError,
-    OverloadedError,
     StreamNotFoundError,
 )
 from durable_sessions.http import headers, query, sse
 from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.http.pace import Pace
 from durable_sessions.limits import Limits
@@ -36,6 +37,7 @@ class Reads:
         cursors: Cursors,
         limits: Limits,
         pace: Pace,
+        readers: LiveReaders,
         long_poll_seconds: float,
     ) -> None:
         self._partition = partition
@@ -43,9 +45,10 @@ class Reads:
         self._cursors = cursors
         self._limits = limits
         self._pace = pace
+        self._readers = readers
         self._long_poll_seconds = long_poll_seconds
 
-    def answer(self, key: Key, request: Request) -> Answer | Awaitable[Answer]:
+    def answer(self, key: Key, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         """Answer a read at once if it neither waits nor needs the disk."""
         parameters = query.parse(request.query) if request.query else {}
         offset, live = parameters.get(b"offset"), parameters.get(b"live")
@@ -69,8 +72,8 @@ class Reads:
             return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, known)
         cursor = parameters.get(b"cursor")
         if live == "sse":
-            return self.follow(durable, position, cursor)
-        return self._long_poll(key, durable, position, cursor, known)
+            return self.follow(durable, position, cursor, caller)
+        return self._long_poll(key, durable, position, cursor, known, caller)
 
     def _at_tail(self, durable: DurableStream) -> Response:
         fields = [_content_type(durable), _next_offset(durable.tail), _UP_TO_DATE, _NO_STORE]
@@ -120,20 +123,27 @@ class Reads:
             return Response(304, fields)
         return Response(200, fields, json_array(pieces) if durable.stream.is_json else b"".join(pieces))
 
-    def follow(self, durable: DurableStream, position: int, cursor: str | None) -> StreamingResponse:
+    def follow(
+        self, durable: DurableStream, position: int, cursor: str | None, caller: Caller
+    ) -> StreamingResponse:
         """Answer with the protocol's event stream from a position on."""
-        if self._partition.published.waiting >= self._limits.waiters_max:
-            raise OverloadedError(what="waiting readers")
         fields = [*sse.FIELDS]
         if sse.is_base64(durable):
             fields.append((b"Stream-SSE-Data-Encoding", b"base64"))
-        return StreamingResponse(200, fields, self._events.follow(durable, position, cursor))
+        chunks = self._readers.following(caller, self._events.follow(durable, position, cursor))
+        return StreamingResponse(200, fields, chunks)
 
     async def _long_poll(
-        self, key: Key, durable: DurableStream, position: int, cursor: str | None, known: bytes | None
+        self,
+        key: Key,
+        durable: DurableStream,
+        position: int,
+        cursor: str | None,
+        known: bytes | None,
+        caller: Caller,
     ) -> Answer:
         """Answer when there is something; the request, whose headers may be large, is not kept meanwhile."""
-        await self.wait(key, durable, position)
+        await self.wait(key, durable, position, caller)
         stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
         if position < durable.tail:
             answer = await self._catch_up_later(durable, position, known)
@@ -142,12 +152,13 @@ class Reads:
         fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
         return Response(204, fields)
 
-    async def wait(self, key: Key, durable: DurableStream, position: int) -> None:
+    async def wait(self, key: Key, durable: DurableStream, position: int, caller: Caller) -> None:
         """Wait until there is something to read, nothing more can come, or a long poll has lasted enough."""
         deadline = asyncio.get_running_loop().time() + self._long_poll_seconds
         durable.pins += 1
         try:
-            await self._wait(key, durable, position, deadline)
+            with self._readers.waiting(caller):
+                await self._wait(key, durable, position, deadline)
         finally:
             durable.pins -= 1
 

@@ -3,10 +3,17 @@
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Response
-from durable_sessions.http.paths import is_of_protocol
+from durable_sessions.http.paths import control_path, is_of_protocol
 from durable_sessions.http.sessions.refusals import refusal_to
+
+_OF_FACES = frozenset(
+    {"authentication_error", "permission_error", "token_invalid", "token_expired", "share_exceeded"}
+)
+"""What a face says too, and then in the spelling of its path; all else is said by the carrier alone."""
 
 
 def refusal_at(path: bytes, error: DurableSessionsError, request_id: bytes) -> Response:
     """Return the answer for ``error`` to a request for this path."""
-    return error_response(error) if is_of_protocol(path) else refusal_to(error, request_id)
+    if not is_of_protocol(path):
+        return refusal_to(error, request_id)
+    return error_response(error, control=control_path(path) is not None and error.code in _OF_FACES)

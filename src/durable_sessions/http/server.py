@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.http.connection import Connection
-from durable_sessions.http.message import BodyLimit, Handler
+from durable_sessions.http.message import Admission, Handler
 from durable_sessions.http.state import ServerState
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
@@ -28,10 +28,10 @@ class HttpServer:
         handler: Handler,
         limits: Limits = DEFAULT_LIMITS,
         clock: Clock | None = None,
-        body_limit: BodyLimit | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.on_shutdown: list[Callable[[], None]] = []
-        self._state = ServerState(handler, limits, clock or SystemClock(), body_limit)
+        self._state = ServerState(handler, limits, clock or SystemClock(), admission)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self.port = 0
@@ -69,7 +69,7 @@ class HttpServer:
     @property
     def request_bytes(self) -> int:
         """Bytes held now of requests that are incomplete or wait for their turn."""
-        return self._state.requests.bytes_held + self._state.large_bodies.bytes_held
+        return self._state.heads_bytes + self._state.requests.held + self._state.large_bodies.held
 
     def requests_by_class(self) -> dict[str, int]:
         """Return the answers since the start by status class, such as ``2xx``."""

@@ -12,6 +12,7 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.errors import SettingsError
 from durable_sessions.http.administration import Administration
+from durable_sessions.http.admission import KeyAdmission
 from durable_sessions.http.app import Application
 from durable_sessions.http.artifacts import ArtifactsFace
 from durable_sessions.http.auth import Authenticator
@@ -20,6 +21,7 @@ from durable_sessions.http.documentation import Documentation
 from durable_sessions.http.exposure import require_guarded
 from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.known_parameters import KnownParameters
+from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.pace import Pace
@@ -128,10 +130,14 @@ class Service:
             search,
             self.supervisor,
         )
-        reads = Reads(self.partition, self._events, cursors, limits, pace, settings.long_poll_seconds)
+        readers = LiveReaders(limits)
+        reads = Reads(
+            self.partition, self._events, cursors, limits, pace, readers, settings.long_poll_seconds
+        )
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
+        subscriptions = SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits)
         self.app = Application(
             auth,
             Operations(
@@ -149,23 +155,24 @@ class Service:
             StreamsFace(
                 self.partition, SessionStreams(sessions, limits), reads, auth, limits, settings.public_url
             ),
-            SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits),
+            subscriptions,
             SessionsFace(
                 sessions,
-                Events(sessions, searches, reads, self._tails, auth, limits),
+                Events(sessions, searches, reads, self._tails, readers, auth, limits),
                 searches,
                 self._registries(),
                 auth,
                 self._ids,
                 limits,
             ),
-            ArtifactsFace(artifacts, auth, limits),
+            ArtifactsFace(artifacts, limits),
             IngestFace(sessions, artifacts, limits),
             Documentation(limits, settings.public_url),
+            KeyAdmission(auth, subscriptions, limits),
             settings.public_url,
             KnownParameters(limits),
         )
-        self.server = metrics.server = HttpServer(self.app, limits, body_limit=self.app.body_limit)
+        self.server = metrics.server = HttpServer(self.app, limits, admission=self.app.admission)
         self._subscriptions.start(self.supervisor)
         self.feed.start(self.supervisor)
         self.flusher.start(self.supervisor)

@@ -1,13 +1,16 @@
 """What all connections of one server share."""
 
 import asyncio
+from collections.abc import Hashable
 from typing import Protocol
 
 from durable_sessions.clock import Clock
-from durable_sessions.http.message import BodyLimit, Handler
+from durable_sessions.http.message import Admission, AdmitAll, Handler
 from durable_sessions.http.request_ids import RequestIds
+from durable_sessions.http.untaken import UntakenAnswers
 from durable_sessions.http.wire import Heads
 from durable_sessions.limits import Limits
+from durable_sessions.shares import Shares
 
 
 class Peer(Protocol):
@@ -33,33 +36,35 @@ class Peer(Protocol):
         ...
 
 
-class Budget:
+class Budget(Shares):
     """What requests that are incomplete or wait for their turn may take, all connections together.
 
     ``seconds_max`` is how long a body may take to arrive. Large bodies have a budget of their own.
     """
 
-    __slots__ = ("bytes_held", "bytes_max", "seconds_max")
+    __slots__ = ("limit", "seconds_max")
 
-    def __init__(self, bytes_max: int, seconds_max: float) -> None:
-        self.bytes_held = 0
-        self.bytes_max = bytes_max
+    def __init__(self, limit: str, bytes_max: int, seconds_max: float) -> None:
+        super().__init__(bytes_max)
+        self.limit = limit
         self.seconds_max = seconds_max
 
 
 class ServerState:
     """Handler, limits, counters and the set of open connections; counters are plain integers.
 
-    ``body_limit`` is asked for requests whose body may be larger than that of an append.
+    ``admission`` is asked about requests whose body has not arrived with the head.
     """
 
     loop: asyncio.AbstractEventLoop  # set when the server starts
 
-    def __init__(self, handler: Handler, limits: Limits, clock: Clock, body_limit: BodyLimit | None) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits, clock: Clock, admission: Admission | None = None
+    ) -> None:
         self.handler = handler
         self.limits = limits
         self.clock = clock
-        self.body_limit = body_limit or (lambda request: limits.append_body_bytes_max)
+        self.admission = admission or AdmitAll(limits.append_body_bytes_max)
         self.request_ids = RequestIds()
         self.heads = Heads()
         self.heads.tick(clock.now_ms())
@@ -69,11 +74,17 @@ class ServerState:
         self.nobody_left.set()
         self.peers_total = 0
         self.answers = [0] * 6  # by the first digit of the status
-        self.requests = Budget(limits.request_bytes_max, limits.body_seconds_max)
-        self.large_bodies = Budget(limits.incomplete_artifact_bytes_max, limits.artifact_body_seconds_max)
-        self._untaken: dict[Peer, bytes] = {}  # what peers do not take, the longest wait first
-        self._holders: dict[int, int] = {}  # of the same piece, by its identity
-        self._untaken_bytes = 0
+        self.heads_bytes = 0  # of incomplete heads that are not short
+        self.requests = Budget("request_bytes_max", limits.request_bytes_max, limits.body_seconds_max)
+        self.large_bodies = Budget(
+            "incomplete_artifact_bytes_max",
+            limits.incomplete_artifact_bytes_max,
+            limits.artifact_body_seconds_max,
+        )
+        self.connections = Shares(limits.connections_max)  # of keys; others have no share of their own
+        self._strangers: dict[Peer, None] = {}  # have shown no key where one is needed, or are ending
+        self._cut: set[Peer] = set()  # were closed to make room, and are not gone yet
+        self._untaken: UntakenAnswers[Peer] = UntakenAnswers(limits.untaken_bytes_max)
         self._bytes_in = 0
         self._bytes_out = 0
 
@@ -97,40 +108,50 @@ class ServerState:
         """Go on with the same connection under another protocol."""
         self.peers.discard(peer)
         self.peers.add(successor)
-        if peer in self._untaken:
-            self._untaken[successor] = self._untaken.pop(peer)
+        self._strangers.pop(peer, None)
+        if self.admission.keys_required:
+            self._strangers[successor] = None  # its last answer has been given
+        self._untaken.replace(peer, successor)
 
     def remove(self, peer: Peer) -> None:
         """Forget a connection that was lost."""
         self.answer_taken(peer)
+        self._strangers.pop(peer, None)
+        self._cut.discard(peer)
         self.peers.discard(peer)
         self._bytes_in += peer.bytes_in
         self._bytes_out += peer.bytes_out
         if not self.peers:
             self.nobody_left.set()
 
-    def answer_waits(self, peer: Peer, piece: bytes) -> None:
-        """Note that ``peer`` does not take ``piece``; if all that is too much, cut who has waited longest.
+    def came_without_key(self, peer: Peer) -> None:
+        """Note that a connection is one of those that make room first."""
+        self._strangers[peer] = None
 
-        Who reads does not stand here for long, so it is those who do not read that are cut. A
-        piece that many are being sent is counted once.
-        """
-        self._untaken[peer] = piece
-        holders = self._holders.get(id(piece), 0)
-        self._holders[id(piece)] = holders + 1
-        if not holders:
-            self._untaken_bytes += len(piece)
-        while self._untaken_bytes > self.limits.untaken_bytes_max and len(self._untaken) > 1:
-            longest = next(iter(self._untaken))
-            self.answer_taken(longest)
-            longest.abort()
+    def showed_key(self, peer: Peer) -> None:
+        """Note that a connection has shown a key."""
+        self._strangers.pop(peer, None)
+
+    @property
+    def too_many(self) -> int:
+        """How many connections there are beyond the limit."""
+        return len(self.peers) - len(self._cut) - self.limits.connections_max
+
+    def make_room(self) -> bool:
+        """Close the connection that has gone without a key for longest; say whether there was one."""
+        oldest = next(iter(self._strangers), None)
+        if oldest is None:
+            return False
+        del self._strangers[oldest]
+        self._cut.add(oldest)
+        oldest.abort()
+        return True
+
+    def answer_waits(self, peer: Peer, holder: Hashable, piece: bytes) -> None:
+        """Note that ``peer`` does not take ``piece``; if all that is too much, some who wait are cut."""
+        for one in self._untaken.add(peer, holder, piece):
+            one.abort()
 
     def answer_taken(self, peer: Peer) -> None:
         """Note that ``peer`` has taken its answer, or never will."""
-        piece = self._untaken.pop(peer, None)
-        if piece is None:
-            return
-        self._holders[id(piece)] -= 1
-        if not self._holders[id(piece)]:
-            del self._holders[id(piece)]
-            self._untaken_bytes -= len(piece)
+        self._untaken.remove(peer)

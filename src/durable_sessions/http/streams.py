@@ -98,7 +98,7 @@ class StreamsFace:
 
     def _read(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         try:
-            answer = self._reads.answer(stream_key(caller.workspace, request.path), request)
+            answer = self._reads.answer(stream_key(caller.workspace, request.path), request, caller)
         except (StreamNotFoundError, StreamGoneError) as error:
             return self._refuse(error)
         if isinstance(answer, StreamingResponse):

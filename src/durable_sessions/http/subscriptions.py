@@ -93,6 +93,14 @@ class SubscriptionRoutes:
             return _preflight("POST")
         return await act(request, key)
 
+    def token_workspace(self, request: Request, rest: str) -> str | None:
+        """Return the workspace of a wake's token, refuse a bad one; None where the request needs a key."""
+        below = rest.partition("/")[2]
+        name, _, action = below.partition("/")
+        if action in _HELD and b"x-api-key" not in request.headers:
+            return self._holder_workspace(request, name)
+        return None
+
     def _holder_workspace(self, request: Request, name: str) -> str:
         """Return the workspace of who works on a wake: the token that came with the wake is enough.
 

@@ -13,6 +13,7 @@ import msgspec
 from durable_sessions import __version__
 from durable_sessions.clock import Clock
 from durable_sessions.errors import WebhookUrlRejectedError
+from durable_sessions.fair_queue import FairQueue
 from durable_sessions.http.signing import Keyring
 from durable_sessions.http.webhook_urls import WebhookTarget, parse
 from durable_sessions.limits import Limits
@@ -64,7 +65,7 @@ class WebhookSender:
         self._keyring = keyring
         self._clock = clock
         self._limits = limits
-        self._slots = asyncio.Semaphore(limits.webhook_deliveries_max)
+        self._slots = FairQueue(limits.webhook_deliveries_max)
         # Threads of its own: a resolver that hangs must not hold up the log's.
         self._resolver = ThreadPoolExecutor(limits.resolver_threads_max, "webhook-resolver")
         self._resolve = resolve or self._resolve_by_system
@@ -78,7 +79,7 @@ class WebhookSender:
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
         """Send one webhook and say how it went; it never raises, an outcome is all there is to say."""
-        async with self._slots:
+        async with self._slots.part(delivery.key.workspace):
             result = await self._try_to_send(delivery)
         self.accepted += result.accepted
         self.failed += not result.accepted

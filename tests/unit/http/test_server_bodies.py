@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from durable_sessions.errors import AuthenticationError
-from durable_sessions.http.message import Request
+from durable_sessions.http.message import Admitted, Request
 from durable_sessions.http.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
 
@@ -20,8 +20,27 @@ LIMITS = replace(
     DEFAULT_LIMITS,
     append_body_bytes_max=1_000,
     request_bytes_max=100_000,
-    incomplete_artifact_bytes_max=200_000,
+    incomplete_artifact_bytes_max=300_000,
 )
+
+
+class Asked:
+    """Notes what it is asked about; whoever sends a large body must show a key."""
+
+    keys_required = False
+
+    def __init__(self, asked: list[bytes]) -> None:
+        self._asked = asked
+
+    def holder(self, request: Request) -> None:
+        return None
+
+    def admit(self, request: Request) -> Admitted:
+        self._asked.append(request.path)
+        assert request.body == b""
+        if b"key" not in request.headers and request.path == b"/large":
+            raise AuthenticationError(problem="Who is there?")
+        return Admitted(None, 150_000 if request.path == b"/large" else LIMITS.append_body_bytes_max)
 
 
 @pytest.fixture
@@ -31,14 +50,7 @@ async def asked() -> list[bytes]:
 
 @pytest.fixture
 async def server(asked: list[bytes]) -> AsyncIterator[HttpServer]:
-    def body_limit(request: Request) -> int:
-        asked.append(request.path)
-        assert request.body == b""
-        if b"key" not in request.headers and request.path == b"/large":
-            raise AuthenticationError(problem="Who is there?")
-        return 150_000 if request.path == b"/large" else LIMITS.append_body_bytes_max
-
-    running = HttpServer(echo, LIMITS, body_limit=body_limit)
+    running = HttpServer(echo, LIMITS, admission=Asked(asked))
     await running.start("127.0.0.1", 0)
     yield running
     await running.shutdown(0)
@@ -50,7 +62,7 @@ def post_chunked(path: bytes, *pieces: bytes) -> bytes:
     return head + chunked(*pieces)
 
 
-async def test_small_bodies_are_not_asked_about(server: HttpServer, asked: list[bytes]) -> None:
+async def test_what_comes_in_one_piece_is_not_asked_about(server: HttpServer, asked: list[bytes]) -> None:
     async with await Peer.connect(server.port) as peer:
         for path in (b"/", b"/large"):
             assert (await peer.ask(post(b"x" * 1_000, path))).status == 200

@@ -290,10 +290,32 @@ async def test_no_more_than_so_many_at_a_time(receiver: Receiver) -> None:
         return DONE
 
     receiver.respond = lambda _: soon()
-    sending = sender(Limits(webhook_deliveries_max=2))
-    results = await asyncio.gather(*[sending.deliver(replace(DELIVERY, url=receiver.url)) for _ in range(7)])
+    sending = sender(Limits(webhook_deliveries_max=4))
+    one = replace(DELIVERY, url=receiver.url)
+    results = await asyncio.gather(*[sending.deliver(one) for _ in range(7)])
     assert all(result.done for result in results)
-    assert receiver.most_at_once == 2
+    assert receiver.most_at_once == 2, "half of them, because the rest is left for other workspaces"
+
+
+async def test_a_workspace_whose_receivers_hang_leaves_room_for_others(receiver: Receiver) -> None:
+    hang = asyncio.Event()
+
+    async def never() -> bytes:
+        await hang.wait()
+        return DONE
+
+    receiver.respond = lambda _: never()
+    sending = sender(Limits(webhook_deliveries_max=4))
+    one = replace(DELIVERY, url=receiver.url)
+    hanging = [asyncio.create_task(sending.deliver(one)) for _ in range(20)]
+    while receiver.at_once < 2:
+        await asyncio.sleep(0.01)
+    receiver.respond = lambda _: DONE
+    other = replace(one, key=SubscriptionKey("other", "sub"))
+    assert (await sending.deliver(other)).done
+    assert not any(task.done() for task in hanging)
+    hang.set()
+    assert all(result.done for result in await asyncio.gather(*hanging))
 
 
 # Addresses --------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ _HEADERS = {
     "method_not_allowed": ("Allow",),
     "authentication_error": ("WWW-Authenticate",),
     "rate_limited": ("Retry-After",),
+    "share_exceeded": ("Retry-After",),
     "quota_exceeded": ("Retry-After",),
     "range_not_satisfiable": ("Content-Range",),
 }
@@ -45,7 +46,7 @@ def codes(operation: Operation) -> list[str]:
     """Return every code that a request for this operation can be refused with by who answers it."""
     found = [*operation.refusals]
     if operation.role is not None:
-        found += ["authentication_error", "rate_limited"]
+        found += ["authentication_error", "rate_limited", "share_exceeded"]
         if operation.role != "reader":
             found.append("permission_error")
     if face(operation) == "sessions":

@@ -15,6 +15,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator
+from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions.parameters import Parameters
@@ -77,6 +78,7 @@ class Events:
         searches: Searches,
         reads: Reads,
         tails: Tails,
+        readers: LiveReaders,
         auth: Authenticator,
         limits: Limits,
     ) -> None:
@@ -84,6 +86,7 @@ class Events:
         self._searches = searches
         self._reads = reads
         self._tails = tails
+        self._readers = readers
         self._auth = auth
         self._limits = limits
 
@@ -193,7 +196,7 @@ class Events:
             )
         position = _offset(parameters, durable)
         if live == "sse":
-            answer = self._reads.follow(durable, position, parameters.text("cursor"))
+            answer = self._reads.follow(durable, position, parameters.text("cursor"), caller)
             answer.chunks = self._auth.while_valid(caller, answer.chunks)
             return answer
         return self._long_poll(request, caller, key, durable, position)
@@ -201,7 +204,7 @@ class Events:
     async def _long_poll(
         self, request: Request, caller: Caller, key: Key, durable: DurableStream, position: int
     ) -> Response:
-        await self._reads.wait(key, durable, position)
+        await self._reads.wait(key, durable, position, caller)
         self._auth.require_valid(caller)
         asked = Range(position, durable.tail, self._limits.page_events_max)
         if position >= durable.tail:
@@ -272,7 +275,7 @@ class Events:
         selection = parameters.selection()
         if thread is not None:
             selection = of_thread(durable, thread)
-        chunks = self._tails.follow(durable, position, selection)
+        chunks = self._readers.following(caller, self._tails.follow(durable, position, selection))
         return StreamingResponse(200, [*FIELDS], self._auth.while_valid(caller, chunks))
 
     async def of_thread(self, request: Request, key: Key, thread: str) -> Response:
