@@ -87,6 +87,9 @@ def test_imported_sessions_are_shown_and_chosen_by_when_they_happened(ds: Comman
     for bounds in (("--before", "2019-06-01"), ("--after", "2019-04-01", "--before", "2019-06-01")):
         assert [one["id"] for one in ds.lines("sessions", "--json", *bounds)] == ["of-2019"]
         assert "okapi" in ds.run("events", "of-2019", *bounds).stdout
+        for where in ((), ("--session", "of-2019")):
+            assert "okapi" in ds.run("search", "okapi", *where, *bounds).stdout
+    assert "okapi" not in ds.run("search", "okapi", "--after", "2019-06-01").stdout
     later = [one["id"] for one in ds.lines("sessions", "--json", "--after", "2019-06-01", "--all")]
     assert "of-2019" not in later
     assert "okapi" not in ds.run("events", "of-2019", "--after", "2019-06-01").stdout

@@ -20,8 +20,8 @@ from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.text import Searchable
 
-FORMAT = 1
-"""Goes up when the schema or the analysis of words changes; an index of another format is made again."""
+FORMAT = 2
+"""Goes up when schema, times or the analysis of words change; an index of another format is made again."""
 
 HEAP_BYTES_MIN = 15_000_000
 """The least memory that Tantivy takes for writing."""
@@ -50,6 +50,7 @@ class Document(NamedTuple):
     stream: int
     position: int
     at_ms: int
+    """When it was appended; what was imported counts as of when it happened."""
     searchable: Searchable
 
 
@@ -116,8 +117,8 @@ class Index:
         made = tantivy.Document()
         made.add_unsigned("stream", document.stream)
         made.add_unsigned("position", document.position)
-        made.add_unsigned("at_ms", document.at_ms)
         said = document.searchable
+        made.add_unsigned("at_ms", document.at_ms if said.happened_ms is None else said.happened_ms)
         text = words.indexed(said.text)
         if text:
             made.add_text("text", text)

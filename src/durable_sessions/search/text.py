@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.times import parse_rfc3339
 
 TEXT_CHARACTERS_MAX = 256 * 1024
 """Text of one event that is searchable; what comes after it is stored but not found."""
@@ -24,6 +25,8 @@ class Searchable(NamedTuple):
     role: str | None = None
     """``user``, ``agent``, ``tool`` or ``system``; None if the type does not tell."""
     is_error: bool = False
+    happened_ms: int | None = None
+    """When it happened, if that is not when it was appended."""
 
 
 _EVENT = msgspec.json.Decoder(dict[str, Any])
@@ -96,7 +99,16 @@ def searchable(event: bytes) -> Searchable:
         name[:NAME_CHARACTERS_MAX].lower() if isinstance(name, str) and name else None,
         _role(members, kind),
         _is_error(members, kind),
+        _happened_ms(members),
     )
+
+
+def _happened_ms(members: dict[str, Any]) -> int | None:
+    for name in ("original_created_at", "original_processed_at"):
+        at_ms = parse_rfc3339(said) if isinstance(said := members.get(name), str) else None
+        if at_ms is not None and at_ms >= 0:
+            return at_ms
+    return None
 
 
 def _text(members: dict[str, Any], kind: str) -> str:

@@ -182,3 +182,21 @@ def test_where_an_import_came_from_is_not_what_it_says() -> None:
     }
     assert searchable(msgspec.json.encode(event)).text == "hello"
     assert "billing" in searchable(b'{"type":"app.log","source":"billing"}').text
+
+
+@pytest.mark.parametrize(
+    ("members", "happened"),
+    [
+        ({}, None),
+        ({"original_created_at": "1970-01-01T00:00:01Z"}, 1_000),
+        ({"original_processed_at": "1970-01-01T00:00:02Z"}, 2_000),
+        ({"original_created_at": None, "original_processed_at": "1970-01-01T00:00:02Z"}, 2_000),
+        ({"original_created_at": "once"}, None),
+        ({"original_created_at": "1960-01-01T00:00:00Z"}, None),
+    ],
+)
+def test_an_imported_event_counts_as_of_when_it_happened(
+    members: dict[str, Any], happened: int | None
+) -> None:
+    event = {"created_at": "2026-01-01T00:00:00Z", "type": "note", **members}
+    assert searchable(json.dumps(event).encode()).happened_ms == happened
