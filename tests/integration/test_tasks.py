@@ -13,6 +13,7 @@ import pytest
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.search.feed import Feed
 from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.wakeups import Wakeups
@@ -52,6 +53,7 @@ class Fault:
 SQLITE = sqlite3.OperationalError("disk I/O error")
 OURS = AssertionError("a fault of ours")
 TASKS: dict[str, tuple[type, str, Exception]] = {
+    "listeners": (Listeners, "run", OURS),
     "expiry": (Partition, "expire", SQLITE),
     "flusher": (Flusher, "_due", OURS),
     "maintenance": (Maintenance, "_recovered", OURS),

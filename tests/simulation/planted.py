@@ -269,7 +269,7 @@ def evict_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
         await self.settled()
         for stream in list(self.state.by_id.values()):
             durable = self.published.by_id.get(stream.id)
-            if durable is not None and not durable.pins and not durable.waiters and durable.flushed:
+            if durable is not None and not durable.waiters and durable.flushed:
                 self.state.evict(stream)
                 self.published.evict(durable)
         return 0

@@ -75,6 +75,11 @@ class Metrics(Collector):
             "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
         )
         yield _counter("log_syncs", "Syncs of the log.", self._log.syncs)
+        yield _counter(
+            "log_trim_failures",
+            "Files of the log that could not be removed after their flush; it is tried again.",
+            self._log.trim_failures,
+        )
         yield _histogram(
             "commit_seconds", "Time from the start of a batch's write to its durability.", committer.durations
         )
@@ -96,6 +101,12 @@ class Metrics(Collector):
             "Restarts of background tasks that had failed, by task.",
             "task",
             self._supervisor.restarts,
+        )
+        yield _labelled(
+            "listener_failures",
+            "Durable changes that a derived thing failed to take in, by listener; it reconciles by itself.",
+            "listener",
+            published.listeners.failures,
         )
         yield from self._bucket()
         yield from _searches(self._search)

@@ -92,6 +92,13 @@ class Operations:
         if tasks:
             said["status"] = "degraded"
             said["tasks"] = [one._asdict() if detailed else {"task": one.task} for one in tasks]
+        listeners = self._partition.published.listeners.failing
+        if listeners:
+            said["status"] = "degraded"
+            said["listeners"] = [
+                {"listener": name, **({"error": error} if detailed else {})}
+                for name, error in listeners.items()
+            ]
         failure = self._flusher.failure
         if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}

@@ -154,16 +154,12 @@ class Reads:
 
     async def wait(self, key: Key, durable: DurableStream, position: int, caller: Caller) -> None:
         """Wait until there is something to read, nothing more can come, or a long poll has lasted enough."""
-        deadline = asyncio.get_running_loop().time() + self._long_poll_seconds
-        durable.pins += 1
-        try:
-            with self._readers.waiting(caller):
-                await self._wait(key, durable, position, deadline)
-        finally:
-            durable.pins -= 1
+        with self._readers.waiting(caller):
+            await self._wait(key, durable, position)
 
-    async def _wait(self, key: Key, durable: DurableStream, position: int, deadline: float) -> None:
+    async def _wait(self, key: Key, durable: DurableStream, position: int) -> None:
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._long_poll_seconds
         while position >= durable.tail and not durable.closed and not self._events.draining:
             if durable.removed:
                 self._partition.find(key)  # says if its records are kept for forks

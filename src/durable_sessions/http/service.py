@@ -178,6 +178,7 @@ class Service:
         self.flusher.start(self.supervisor)
         self.maintenance.start(self.supervisor)
         self._sweeper = self.supervisor.start("expiry", self._sweep)
+        self._telling = self.supervisor.start("listeners", self.partition.published.listeners.run)
 
     def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
         settings, limits = self._settings, self._limits
@@ -224,6 +225,7 @@ class Service:
         self.partition.published.wake_all()
         await self.server.shutdown(self._limits.shutdown_seconds_max)
         await self._sweeper.stop()
+        await self._telling.stop()
         await self._subscriptions.close()
         await self._webhooks.close()
         await self.feed.close()
@@ -239,3 +241,5 @@ class Service:
         while True:
             await asyncio.sleep(self._limits.expiry_sweep_seconds)
             self.partition.expire()
+            if self.log.trim_failure is not None:
+                await self.log.trim(self.archive.flushed_through)

@@ -154,7 +154,6 @@ class EventSource:
         """
         fanout = self._fanouts.setdefault(durable, Fanout(self._shelf, self._limits.sse_shared_frames_max))
         fanout.subscribers += 1
-        durable.pins += 1
         pulse = Pulse(self._limits)
         floor = self._cursors.after(sent_cursor)
         try:
@@ -181,7 +180,6 @@ class EventSource:
                     pulse.sent()
         finally:
             pulse.stop()
-            durable.pins -= 1
             fanout.subscribers -= 1
             if not fanout.subscribers:
                 self._fanouts.pop(durable, None)

@@ -8,6 +8,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import structlog
+
 from durable_sessions.errors import LogDamagedError, LogError
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log import NEW_LOG_GAP, Extent
@@ -17,6 +19,8 @@ from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
 from durable_sessions.log.handoff import Writer, WriterThread
 from durable_sessions.log.recovery import recover
 from durable_sessions.log.segment import ActiveSegment, Segment, read_batches
+
+logger = structlog.get_logger(__name__)
 
 
 def random_salt() -> int:
@@ -55,6 +59,9 @@ class FileLog:
         self._lock = threading.Lock()
         self._active: ActiveSegment | None = None
         self._failure: str | None = None
+        self._unsynced_removal = False
+        self.trim_failure: str | None = None
+        self.trim_failures = 0
         self._floor = 0
         self._closed = False
         self._writer = writer("log-writer")
@@ -207,7 +214,8 @@ class FileLog:
     async def trim(self, through: int) -> None:
         """Remove the segments that end at or before the address ``through``, never the newest.
 
-        A batch up to ``through`` that shares its segment with a later one stays.
+        A batch up to ``through`` that shares its segment with a later one stays. A file that cannot be
+        removed stays too, which harms nobody: ``trim_failure`` says why, and the next call tries again.
         """
         while await asyncio.to_thread(self._trim_one, through):
             pass
@@ -215,18 +223,34 @@ class FileLog:
     def _trim_one(self, through: int) -> bool:
         with self._lock:
             self._refuse_if_stopped()
-            if len(self._segments) < 2 or self._segments[0].end > through:
-                return False
-            oldest, *rest = self._segments
-            self._segments = tuple(rest)
             try:
                 # Each removal is synced before the next, so that no crash can leave a gap.
-                self._disk.unlink(oldest.path)
-                self._disk.sync_directory(self._directory)
+                if self._unsynced_removal:
+                    self._disk.sync_directory(self._directory)
+                    self._unsynced_removal = False
+                if len(self._segments) < 2 or self._segments[0].end > through:
+                    self.trim_failure = None
+                    return False
+                self._remove_oldest()
+                return True
             except OSError as error:
-                self._failure = f"{oldest.path} could not be removed: {error}"
-                raise LogError(reason=self._failure) from error
-            return True
+                self.trim_failures += 1
+                if self.trim_failure is None:
+                    logger.error("log_not_trimmed", reason=str(error))
+                self.trim_failure = str(error)
+                return False
+
+    def _remove_oldest(self) -> None:
+        oldest, *rest = self._segments
+        self._segments = tuple(rest)  # first, so that nobody begins to read it any more
+        try:
+            self._disk.unlink(oldest.path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._segments = (oldest, *rest)
+            raise
+        self._unsynced_removal = True
 
     async def close(self) -> None:
         """Finish the append in flight and release the directory."""

@@ -138,6 +138,16 @@ class Feed:
 
     # Told by the partition --------------------------------------------------------------
 
+    name = "search"
+
+    def reconcile(self) -> None:
+        """Compare the index with all sessions anew: something may have been missed."""
+        self.compared = False
+        self.forks = Forks()  # comparing fills it
+        if self._link is not None:
+            self._link.drop()
+        self._work.set()
+
     def stream_created(self, stream: Stream) -> None:
         """Note a new fork."""
         if stream.parent is not None and stream.key.path.startswith(_PREFIX):
@@ -364,12 +374,8 @@ class Feed:
             return True
         end = self.forks.visible_end(stream, durable.tail)
         if unsent.start < end:
-            durable.pins += 1
-            try:
-                found = await self._partition.reader.read(durable, unsent.start, CHUNK_BYTES, end)
-                await self._connected().send(Add(unsent.workspace, stream, unsent.start, found.data))
-            finally:
-                durable.pins -= 1
+            found = await self._partition.reader.read(durable, unsent.start, CHUNK_BYTES, end)
+            await self._connected().send(Add(unsent.workspace, stream, unsent.start, found.data))
             self.events_sent += found.next - unsent.start
             unsent = unsent._replace(start=found.next)
         if stream not in self._unsent:

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -22,7 +22,7 @@ from durable_sessions.streams.effects import Effect
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-Publish = Callable[[int, "list[Entry]"], None]
+Publish = Callable[[int, "list[Entry[object]]"], None]
 """Shows a durable batch to readers: its log position and its entries."""
 
 
@@ -42,12 +42,12 @@ class Durations:
         self.sum_seconds += seconds
 
 
-class Entry:
+class Entry(Generic[T]):
     """Effects that become durable together, and who waits for that."""
 
     __slots__ = ("effects", "encoded", "future", "result", "settlers", "size")
 
-    def __init__(self, effects: Sequence[Effect], future: "asyncio.Future[object]", result: object) -> None:
+    def __init__(self, effects: Sequence[Effect], future: "asyncio.Future[T]", result: T) -> None:
         self.effects = effects
         self.encoded = [batch.encode(effect) for effect in effects]
         self.size = sum(map(len, self.encoded))
@@ -65,7 +65,9 @@ class Entry:
 
     def failed(self, error: DurableSessionsError) -> None:
         """Tell those who wait that the log failed."""
-        for future in (self.future, *[future for future, _ in self.settlers]):
+        if not self.future.done():
+            self.future.set_exception(error)
+        for future, _ in self.settlers:
             if not future.done():
                 future.set_exception(error)
 
@@ -82,8 +84,8 @@ class Committer:
         self._publish = publish
         self._batch_bytes_max = limits.batch_bytes_max
         self._loop = asyncio.get_running_loop()
-        self._queue: list[Entry] = []
-        self._flying: list[Entry] = []
+        self._queue: list[Entry[object]] = []
+        self._flying: list[Entry[object]] = []
         self._idle: asyncio.Future[None] | None = None
         self._closing = False
         self._stopped: DurableSessionsError | None = None
@@ -101,17 +103,18 @@ class Committer:
         if self._stopped is not None:
             raise self._stopped
 
-    def submit(self, effects: Sequence[Effect], result: T) -> "asyncio.Future[T]":
-        """Return a future that gives ``result`` when the effects, and all before them, are durable."""
-        if not effects:
-            return self.settled(result)
-        future: asyncio.Future[T] = self._loop.create_future()
+    def prepare(self, effects: Sequence[Effect], result: T) -> "Entry[T]":
+        """Return effects in the form in which they are written; nothing has happened yet."""
+        return Entry(effects, self._loop.create_future(), result)
+
+    def submit(self, entry: "Entry[T]") -> "asyncio.Future[T]":
+        """Return a future that gives an entry's result when its effects, and all before them, are durable."""
+        future = entry.future
         if self._stopped is not None:
             future.set_exception(self._stopped)
             return future
-        entry = Entry(effects, future, result)  # type: ignore[arg-type]  # a future of any result
         self.pending_bytes += entry.size
-        self._queue.append(entry)
+        self._queue.append(entry)  # type: ignore[arg-type]  # an entry of any result
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
         return future
@@ -125,6 +128,10 @@ class Committer:
         else:
             future.set_result(result)
         return future
+
+    def fail(self, reason: str) -> None:
+        """Accept nothing more: the tip is no longer what the log will say."""
+        self._fail(LogError(reason=reason))
 
     async def close(self) -> None:
         """Finish what was submitted, then accept nothing more."""
@@ -164,7 +171,7 @@ class Committer:
                 self.pending_bytes -= entry.size
                 entry.durable()
 
-    def _take(self) -> list[Entry]:
+    def _take(self) -> list[Entry[object]]:
         """Take the entries of the next batch: all of them, or as many as one frame may hold."""
         size = 0
         for count, entry in enumerate(self._queue):

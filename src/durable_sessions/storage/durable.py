@@ -15,12 +15,13 @@ class DurableStream:
     ``record_bytes`` how much was appended. Records
     before ``flushed`` are in the bucket, those after it in the log, the newest of both in memory too.
     ``changed_at`` is the position in the log of the last effect on the
-    stream; ``pins`` counts those who hold on to this object. ``stream`` is the tip's object; of it
+    stream. ``stream`` is the tip's object; of it
     readers use only what never changes (key, content type, expiry configuration) and the time of
     the last access.
     """
 
     __slots__ = (
+        "__weakref__",
         "attributes",
         "changed_at",
         "changed_ms",
@@ -28,7 +29,6 @@ class DurableStream:
         "flushed",
         "hot",
         "index",
-        "pins",
         "record_bytes",
         "removed",
         "stream",
@@ -46,7 +46,6 @@ class DurableStream:
         self.changed_ms = stream.created_at_ms
         self.record_bytes = 0
         self.changed_at = 0
-        self.pins = 0
         self.index = RecordIndex()
         self.hot = HotRecords(json=stream.is_json)
         self.waiters: dict[asyncio.Future[None], None] | None = None  # in the order in which they came
@@ -55,13 +54,18 @@ class DurableStream:
     def of_flushed(cls, stream: Stream) -> "DurableStream":
         """Return a stream that was not in memory: all of it is flushed."""
         durable = cls(stream)
-        durable.tail = durable.flushed = stream.tail
-        durable.closed = stream.closed
-        durable.removed = stream.soft_deleted
-        durable.attributes = stream.attributes
-        durable.changed_ms = stream.changed_at_ms
-        durable.record_bytes = stream.record_bytes
+        durable.restore(stream)
         return durable
+
+    def restore(self, stream: Stream) -> None:
+        """Take over a stream as it was loaded: all of it is flushed."""
+        self.stream = stream
+        self.tail = self.flushed = stream.tail
+        self.closed = stream.closed
+        self.removed = stream.soft_deleted
+        self.attributes = stream.attributes
+        self.changed_ms = stream.changed_at_ms
+        self.record_bytes = stream.record_bytes
 
     def wake(self) -> None:
         """Wake everyone who waits for this stream to change, those who came first before the others."""

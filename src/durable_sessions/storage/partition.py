@@ -28,7 +28,8 @@ from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
-from durable_sessions.storage.published import PublishedStreams, StreamListener
+from durable_sessions.storage.listeners import StreamListener
+from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.reading import Reader
 from durable_sessions.storage.retention import NO_RETENTION, Retention
@@ -136,9 +137,11 @@ class Partition:
             for key in on:
                 self._expire(key, now_ms)
             return self._refuse(error)
-        for effect in decided:
-            self.state.apply(effect)
-        return self.committer.submit(decided, result)
+        if not decided:
+            return self.committer.settled(result)
+        entry = self.committer.prepare(decided, result)  # if this fails, nothing has changed
+        self._apply(decided)
+        return self.committer.submit(entry)
 
     def create(self, key: Key, request: Create, anchor_end: int | None = None) -> "asyncio.Future[Created]":
         """Create a stream durably, or confirm that the same one exists.
@@ -218,10 +221,10 @@ class Partition:
 
     def touch(self, durable: DurableStream) -> None:
         """Note that a stream is in use; the record of it follows within the stated lag."""
-        stream = durable.stream
-        if stream.ttl_seconds is None and stream.idle_ms is None:
+        if durable.stream.ttl_seconds is None and durable.stream.idle_ms is None:
             return
-        if stream.soft_deleted or stream.id not in self.state.by_id:
+        stream = self.state.get_id(durable.stream.id)  # it may have left memory
+        if stream is None or stream.soft_deleted:
             return
         self._submit_unwatched(lifetime.touch(stream, self._clock.now_ms(), self._limits))
 
@@ -256,13 +259,22 @@ class Partition:
         """Submit effects that nobody waits for; a log failure reaches those who wait for others."""
         if not decided or self.committer.failure is not None:
             return
-        for effect in decided:
-            self.state.apply(effect)
-        self.committer.submit(decided, None).add_done_callback(lambda done: done.exception())
+        entry = self.committer.prepare(decided, None)
+        self._apply(decided)
+        self.committer.submit(entry).add_done_callback(lambda done: done.exception())
+
+    def _apply(self, decided: Sequence[Effect]) -> None:
+        """Change the tip; if it cannot be changed as decided it is not what the log says any more."""
+        try:
+            for effect in decided:
+                self.state.apply(effect)
+        except Exception as error:
+            self.committer.fail(f"an effect could not be applied: {error!r}")
+            raise
 
     # Publishing -------------------------------------------------------------------------
 
-    def _publish(self, position: int, entries: list[Entry]) -> None:
+    def _publish(self, position: int, entries: list[Entry[object]]) -> None:
         """Show a durable batch to readers: called when its sync has returned, and never before."""
         offset = effects = 0
         for entry in entries:
@@ -353,8 +365,7 @@ class Partition:
                 and durable.stream is stream
                 and stream.era < self.state.era - 1
                 and durable.changed_at <= self._archive.flushed_through
-                and not durable.pins
-                and not durable.waiters
+                and not durable.waiters  # or it would be back with the next change
             ):
                 self.state.evict(stream)
                 self.published.evict(durable)
@@ -365,7 +376,7 @@ class Partition:
         return self.state.get_id(name) if isinstance(name, int) else self.state.get(name)
 
     def _warmed(self, stream: Stream) -> None:
-        self.published.add(DurableStream.of_flushed(stream))
+        self.published.warmed(stream)
 
     # Listing ----------------------------------------------------------------------------
 
@@ -424,7 +435,7 @@ class Partition:
 
     def listen(self, listener: StreamListener) -> None:
         """Tell a listener of every durable change from now on."""
-        self.published.listen(listener)
+        self.published.listeners.add(listener)
 
     def stream_paths(self, workspace: str) -> list[str]:
         """Return the paths of a workspace's streams."""

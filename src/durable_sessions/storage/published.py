@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from weakref import WeakValueDictionary
 
 import google_crc32c
 
@@ -12,26 +12,11 @@ from durable_sessions.errors import OverloadedError
 from durable_sessions.limits import Limits
 from durable_sessions.log import Extent
 from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.memory import MemoryTier
 from durable_sessions.streams.effects import Appended, Effect, StreamDescribed, StreamRemoved, StreamTouched
 from durable_sessions.streams.state import described
 from durable_sessions.streams.stream import Key, Stream
-
-
-class StreamListener(Protocol):
-    """Told of every durable change of a stream, in the event loop; must be quick."""
-
-    def stream_created(self, stream: Stream) -> None:
-        """The stream is there."""
-        ...
-
-    def stream_appended(self, stream: Stream, first: int) -> None:
-        """Records from ``first`` on are durable."""
-        ...
-
-    def stream_removed(self, stream: Stream) -> None:
-        """The stream is gone, though forks may still need its records."""
-        ...
 
 
 @dataclass(slots=True)
@@ -55,7 +40,9 @@ class PublishedStreams:
         self._warm = warm
         self._loop = asyncio.get_running_loop()
         self._memory = MemoryTier(limits.memory_bytes_max)
-        self._listeners: list[StreamListener] = []
+        # What has left memory while somebody, who may be waiting for the disk, still holds on to it.
+        self._held: WeakValueDictionary[int, DurableStream] = WeakValueDictionary()
+        self.listeners = Listeners(limits.task_restart_seconds)
         self.by_key: dict[Key, DurableStream] = {}
         self.by_id: dict[int, DurableStream] = {}
         self._folders: dict[tuple[str, str], list[int]] = {}
@@ -67,10 +54,6 @@ class PublishedStreams:
     def memory_bytes(self) -> int:
         """How much memory recent records take."""
         return self._memory.bytes_used
-
-    def listen(self, listener: StreamListener) -> None:
-        """Tell a listener of every durable change from now on."""
-        self._listeners.append(listener)
 
     def get(self, key: Key) -> DurableStream | None:
         """Return the durable stream at a path, None if there is none."""
@@ -90,8 +73,17 @@ class PublishedStreams:
 
     # Publishing -------------------------------------------------------------------------
 
-    def add(self, durable: DurableStream) -> None:
-        """Show a stream that has become durable, or that was not in memory."""
+    def warmed(self, stream: Stream) -> None:
+        """Show a stream that was not in memory.
+
+        There is never more than one object for it: whoever looked it up before it left memory and
+        holds on to it, however long that waits for something else, is told of its changes as well.
+        """
+        durable = self._held.pop(stream.id, None) or DurableStream(stream)
+        durable.restore(stream)
+        self._add(durable)
+
+    def _add(self, durable: DurableStream) -> None:
         self.by_key[durable.stream.key] = self.by_id[durable.stream.id] = durable
         key = durable.stream.key
         if folder := key.folder:
@@ -101,12 +93,11 @@ class PublishedStreams:
         """Show a stream that has become durable."""
         durable = DurableStream(stream)
         durable.changed_at = extent.position
-        self.add(durable)
+        self._add(durable)
         self.count += 1
         if stream.parent is not None:
             self._note_change(stream.parent, extent)
-        for listener in self._listeners:
-            listener.stream_created(stream)
+        self.listeners.created(stream)
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         """Show a change that has become durable; effects on subscriptions have nothing to show."""
@@ -142,8 +133,7 @@ class PublishedStreams:
         counters.appends += 1
         counters.records += len(effect.lengths) or bool(effect.data)
         counters.bytes += len(effect.data)
-        for listener in self._listeners:
-            listener.stream_appended(durable.stream, effect.first)
+        self.listeners.appended(durable.stream, effect.first)
 
     def _remove(self, durable: DurableStream, extent: Extent, *, soft: bool) -> None:
         durable.removed = True
@@ -153,8 +143,7 @@ class PublishedStreams:
             if durable.stream.parent is not None:
                 self._note_change(durable.stream.parent, extent)
         durable.wake()
-        for listener in self._listeners:
-            listener.stream_removed(durable.stream)
+        self.listeners.removed(durable.stream)
 
     def _note_change(self, number: int, extent: Extent) -> None:
         """Note that the count of a stream's forks has changed: that, too, has to be flushed."""
@@ -172,10 +161,9 @@ class PublishedStreams:
             durable.index.forget(through)
 
     def evict(self, durable: DurableStream) -> None:
-        """Take a stream out of memory; nobody may hold on to it, and all of it must be flushed."""
-        assert not durable.pins
-        assert not durable.waiters
+        """Take a stream out of memory; all of it must be flushed."""
         self._drop(durable)
+        self._held[durable.stream.id] = durable
 
     def _drop(self, durable: DurableStream) -> None:
         del self.by_id[durable.stream.id]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from durable_sessions.storage.published import StreamListener
+from durable_sessions.storage.listeners import StreamListener
 from durable_sessions.streams.deliveries import Delivery
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State

@@ -91,6 +91,16 @@ class Wakeups:
 
     # Told by the partition --------------------------------------------------------------
 
+    name = "subscriptions"
+
+    def reconcile(self) -> None:
+        """Look at every subscription and at the streams that it may watch: something may have been missed."""
+        assert self._supervisor is not None, "it was started"
+        self.unsettle()
+        if self._reconciler is not None:
+            self._reconciler.cancel()
+        self._reconciler = self._supervisor.start("subscriptions", self._reconcile)
+
     def stream_created(self, stream: Stream) -> None:
         """Do nothing: there is nothing to read yet."""
 

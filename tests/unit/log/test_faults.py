@@ -91,18 +91,35 @@ async def test_it_does_not_open_while_the_last_frame_cannot_be_made_durable() ->
 
 @pytest.mark.parametrize("operation", ["unlink", "sync_directory"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_failed_trim_ends_appending_and_leaves_no_gap(operation: str, seed: int) -> None:
+@pytest.mark.parametrize("crashes", ["before the retry", "after it"])
+async def test_a_failed_trim_is_tried_again_keeps_appending_and_leaves_no_gap(
+    crashes: str, operation: str, seed: int
+) -> None:
     disk = FaultyDisk(seed)
     async with opened(FOLDER, disk, segment_bytes_max=1) as log:
         batches = [(await log.append(b"%05d" % n), b"%05d" % n) for n in range(6)]
         disk.fail(operation, skip=1)
-        with pytest.raises(LogError, match="could not be removed"):
-            await log.trim(batches[-1][0])
-        with pytest.raises(LogError, match="it takes nothing more since"):
-            await log.append(b"more")
+        await log.trim(batches[4][0])
+        assert log.trim_failure is not None
+        assert log.trim_failures == 1
+        batches.append((await log.append(b"after"), b"after"))
+        if crashes == "after it":
+            await log.trim(batches[4][0])
+            assert [log.trim_failure, log.trim_failures] == [None, 1]
+            assert await replayed(log) == batches[4:]
     disk.crash()
     found = await stored(FOLDER, disk)
-    assert found in [batches[first:] for first in (1, 2)]
+    assert found in [batches[first:] for first in ((1, 2) if crashes == "before the retry" else (4,))]
+
+
+async def test_a_file_of_the_log_that_somebody_removed_is_no_failure() -> None:
+    disk = FaultyDisk()
+    async with opened(FOLDER, disk, segment_bytes_max=1) as log:
+        batches = [(await log.append(b"%05d" % n), b"%05d" % n) for n in range(3)]
+        disk.unlink(FOLDER / min(disk.sizes(FOLDER)))
+        await log.trim(batches[1][0])
+        assert log.trim_failure is None
+        assert await replayed(log) == batches[1:]
 
 
 async def test_trim_after_a_failed_first_append_to_a_segment_keeps_positions_growing() -> None:

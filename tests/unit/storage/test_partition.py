@@ -1,4 +1,5 @@
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from durable_sessions.errors import (
     StreamNotFoundError,
 )
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
+from durable_sessions.storage import batch
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
@@ -348,3 +350,46 @@ async def test_after_close_writes_are_refused_and_what_was_accepted_is_durable(b
     assert pending.done()
     with pytest.raises(ShuttingDownError):
         bench.append(b"y")
+
+
+async def test_an_effect_that_cannot_be_encoded_changes_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(effect: object) -> bytes:
+        raise OverflowError("too large")
+
+    await bench.append(b"one")
+    encode = batch.encode
+    monkeypatch.setattr(batch, "encode", fail)
+    with pytest.raises(OverflowError):
+        bench.append(b"lost", producer=Producer("p", 0, 0))
+    assert bench.partition.refusal is None
+    monkeypatch.setattr(batch, "encode", encode)
+    await bench.append(b"two", producer=Producer("p", 0, 0))
+    assert await bench.read() == b"onetwo"
+    tip = bench.partition.state.get(S)
+    assert tip is not None
+    assert tip.tail == bench.partition.find(S).tail == 6
+    again = await Bench.open(log=MemoryLog(bench.log.batches))
+    assert await again.read() == b"onetwo"
+    await again.partition.close()
+
+
+async def test_an_effect_that_cannot_be_applied_stops_the_partition(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(effect: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    bench.log.hold()
+    flying = bench.append(b"one")
+    await turns()
+    monkeypatch.setattr(bench.partition.state, "apply", fail)
+    with pytest.raises(sqlite3.OperationalError):
+        bench.append(b"two")
+    monkeypatch.undo()
+    with pytest.raises(PartitionStoppedError, match="could not be applied"):
+        bench.append(b"three")
+    bench.log.release()
+    with pytest.raises(OutcomeUnknownError):
+        await flying

@@ -21,7 +21,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.limits import Limits
 from durable_sessions.node.supervisor import Supervisor
-from durable_sessions.storage.published import StreamListener
+from durable_sessions.storage.listeners import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
 from durable_sessions.streams import append, create, effects, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved

@@ -44,6 +44,13 @@ def _health() -> tuple[Operation, ...]:
                 ),
                 "What works again after a pause, or does not yet; then the status is degraded.",
             ),
+            "listeners": many(
+                record(
+                    {"listener": text("What has missed a change, and is being made consistent again.")},
+                    {"error": text("What it failed of; for callers of the home workspace.")},
+                ),
+                "Derived things that failed to take in a durable change; then the status is degraded.",
+            ),
             "bucket": free(
                 "Since when and why the bucket takes no flush; for callers of the home workspace."
             ),

@@ -90,7 +90,6 @@ class Tails:
         """Yield frames from ``position`` on until the session is deleted or closed, or the server stops."""
         shared = self._shared.setdefault(durable, _Shared(self._shelf, self._limits.sse_shared_frames_max))
         shared.followers += 1
-        durable.pins += 1
         matches = None if selection.everything else selection.matcher()
         try:
             yield _HEARTBEAT  # so that proxies pass on the headers at once
@@ -112,7 +111,6 @@ class Tails:
                     self._partition.touch(durable)
                     yield _HEARTBEAT
         finally:
-            durable.pins -= 1
             shared.followers -= 1
             if not shared.followers:
                 self._shared.pop(durable, None)

@@ -321,22 +321,18 @@ async def _woken(partition: Partition, durable: DurableStream, offset: int, seco
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    durable.pins += 1
-    try:
-        while offset >= durable.tail and not durable.closed:
-            if durable.removed:
-                raise StreamNotFoundError(path=durable.stream.key.path)
-            waiter = partition.published.wait(durable)
-            timer = loop.call_at(deadline, _end, waiter)
-            try:
-                await waiter
-            finally:
-                timer.cancel()
-                waiter.cancel()
-            if loop.time() >= deadline:
-                return durable.tail <= offset
-    finally:
-        durable.pins -= 1
+    while offset >= durable.tail and not durable.closed:
+        if durable.removed:
+            raise StreamNotFoundError(path=durable.stream.key.path)
+        waiter = partition.published.wait(durable)
+        timer = loop.call_at(deadline, _end, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            waiter.cancel()
+        if loop.time() >= deadline:
+            return durable.tail <= offset
     return True
 
 

@@ -1,0 +1,106 @@
+"""Those who are told of durable changes: none of them can fail an append, and one that fails reconciles."""
+
+import asyncio
+from collections import Counter
+from typing import Protocol
+
+import structlog
+
+from durable_sessions.streams.stream import Stream
+
+logger = structlog.get_logger(__name__)
+
+
+class StreamListener(Protocol):
+    """Told of every durable change of a stream, in the event loop; must be quick."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in metrics and in ``/readyz``."""
+        ...
+
+    def stream_created(self, stream: Stream) -> None:
+        """The stream is there."""
+        ...
+
+    def stream_appended(self, stream: Stream, first: int) -> None:
+        """Records from ``first`` on are durable."""
+        ...
+
+    def stream_removed(self, stream: Stream) -> None:
+        """The stream is gone, though forks may still need its records."""
+        ...
+
+    def reconcile(self) -> None:
+        """Find out anew, soon, what is durable: something may have been missed."""
+        ...
+
+
+class Listeners:
+    """Tells listeners one after the other; ``failures`` counts by name how often one has failed.
+
+    What is told is derived from what is durable already, so that a failure is no reason to stop: it is
+    logged and counted, and the listener reconciles after a pause.
+    """
+
+    def __init__(self, pause_seconds: float) -> None:
+        self._pause_seconds = pause_seconds
+        self._listeners: list[StreamListener] = []
+        self._failed = asyncio.Event()
+        self.failing: dict[str, str] = {}
+        self.failures: Counter[str] = Counter()
+
+    def add(self, listener: StreamListener) -> None:
+        """Tell a listener of every durable change from now on."""
+        self._listeners.append(listener)
+        self.failures[listener.name] += 0
+
+    def created(self, stream: Stream) -> None:
+        """Tell that a stream is there."""
+        for listener in self._listeners:
+            try:
+                listener.stream_created(stream)
+            except Exception as error:
+                self._note(listener, error)
+
+    def appended(self, stream: Stream, first: int) -> None:
+        """Tell that records from ``first`` on are durable."""
+        for listener in self._listeners:
+            try:
+                listener.stream_appended(stream, first)
+            except Exception as error:
+                self._note(listener, error)
+
+    def removed(self, stream: Stream) -> None:
+        """Tell that a stream is gone."""
+        for listener in self._listeners:
+            try:
+                listener.stream_removed(stream)
+            except Exception as error:
+                self._note(listener, error)
+
+    async def run(self) -> None:
+        """Let those who have failed reconcile; not at once, for one may fail at every event."""
+        while True:
+            await self._failed.wait()
+            await asyncio.sleep(self._pause_seconds)
+            self._failed.clear()
+            for listener in self._listeners:
+                if listener.name in self.failing:
+                    self._reconcile(listener)
+
+    def _reconcile(self, listener: StreamListener) -> None:
+        try:
+            listener.reconcile()
+        except Exception as error:
+            self._note(listener, error)
+            return
+        del self.failing[listener.name]
+        logger.info("listener_reconciles", listener=listener.name)
+
+    def _note(self, listener: StreamListener, error: Exception) -> None:
+        self.failures[listener.name] += 1
+        if listener.name not in self.failing:
+            logger.error("listener_failed", listener=listener.name, exc_info=error)
+        self.failing[listener.name] = str(error) or repr(error)
+        self._failed.set()
