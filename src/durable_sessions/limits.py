@@ -42,6 +42,18 @@ class Limits:
     page_events_max: int = 10_000
     # How long a search waits for what is durable, then it says how far it is; and for its answer, then 503.
     search_wait_seconds_max: float = 10.0
+    # Searches under way, all together. Beyond it: 503 with Retry-After.
+    searches_max: int = 128
+    # Searches of one key under way. Beyond it: 429 with Retry-After.
+    searches_per_key_max: int = 32
+    # How often the search process is asked for a sign of life.
+    search_heartbeat_seconds: float = 2.0
+    # How long the search process may be silent; then it is killed, and another one started.
+    search_silence_seconds_max: float = 20.0
+    # How long the search process may be at one thing (an event, a commit, a search); then it is killed.
+    search_step_seconds_max: float = 120.0
+    # How long the search process may take to keep what it has when the server stops; then it is killed.
+    search_stop_seconds_max: float = 5.0
     # Events that a search answers with at a time, and how far down the ranking pages go.
     search_hits_max: int = 1_000
     # Sessions that a search is narrowed down to by their agent or metadata.

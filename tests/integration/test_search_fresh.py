@@ -138,7 +138,7 @@ async def test_what_has_expired_is_not_found_nor_counted(tmp_path: Path) -> None
 
 # A worker that does not work ------------------------------------------------------------
 
-HASTY = replace(DEFAULT_LIMITS, search_wait_seconds_max=1.0)
+HASTY = replace(DEFAULT_LIMITS, search_wait_seconds_max=1.0, search_silence_seconds_max=600.0)
 
 
 async def _until_up_to_date(api: httpx2.AsyncClient, q: str) -> dict[str, Any]:

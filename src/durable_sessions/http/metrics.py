@@ -151,6 +151,12 @@ def _searches(search: Search) -> Iterable[Metric]:
     feed = search.feed
     yield _counter("searches", "Searches.", search.searches)
     yield _counter("search_process_starts", "Starts of the process that searches.", feed.starts)
+    killed = "Search processes that did not answer, or did not get on, and were killed."
+    yield _counter("search_process_kills", killed, feed.kills)
+    yield _gauge("searches_under_way", "Searches that somebody waits for.", search.admission.under_way)
+    yield _counter(
+        "searches_refused", "Searches refused because too many were under way.", search.admission.refused
+    )
     yield _gauge("search_backlog_sessions", "Sessions with events that search was not told of.", feed.backlog)
     yield _gauge("search_building", "1 while the search index lacks older events.", feed.is_building)
     yield _gauge("search_events_lacking", "Older events that the search index lacks.", feed.events_left)

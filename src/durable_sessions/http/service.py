@@ -191,7 +191,7 @@ class Service:
 
     def _open_search(self) -> Search:
         lineage = f"{self._settings.bucket} {self.log.lineage}"
-        self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage)
+        self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage, self._limits)
         return Search(self.partition, self.feed, self._clock, self._limits)
 
     def _registries(self) -> Registries:

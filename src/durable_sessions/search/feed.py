@@ -9,17 +9,21 @@ difference is what is to be sent. A search says which streams it is about and wa
 import asyncio
 import shutil
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import structlog
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, SearchUnavailableError
+from durable_sessions.limits import Limits
+from durable_sessions.search.backlog import Backlog, Unsent
 from durable_sessions.search.forks import Forks
 from durable_sessions.search.link import Link
 from durable_sessions.search.messages import Add, Remove
+from durable_sessions.search.tails import Tails
 from durable_sessions.sessions.record import FOLDER
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.stream import Stream
@@ -34,25 +38,21 @@ QUIET_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
 """How long it waits after a failure, and at most if the process ends again and again."""
+GOALS_MAX = 5_000
+"""Streams that one search waits for by name; while more are to be sent it waits for there to be fewer."""
 _PAGE_STREAMS = 500
 _NO_END = 2**62
 _PREFIX = FOLDER + "/"
 
+T = TypeVar("T")
+
 logger = structlog.get_logger(__name__)
-
-
-class Unsent(NamedTuple):
-    """From where on events of a stream were not sent yet, and since when; 0 if that is not known."""
-
-    workspace: str
-    start: int
-    since_ms: int
 
 
 class Reach(NamedTuple):
     """A worker, and what it was not sent of that which a search is about.
 
-    ``unsent`` has for each stream of which events are missing the first of them.
+    ``unsent`` has for each stream that was named and of which events are missing the first of them.
     """
 
     link: Link
@@ -75,12 +75,15 @@ class _Waiter(NamedTuple):
 class Feed:
     """Sends what is durable in sessions to a worker, and sees to it that there is one."""
 
-    def __init__(self, partition: Partition, clock: Clock, directory: Path, lineage: str) -> None:
+    def __init__(
+        self, partition: Partition, clock: Clock, directory: Path, lineage: str, limits: Limits
+    ) -> None:
+        self._limits = limits
         self._partition = partition
         self._clock = clock
         self._directory = directory
         self._lineage = lineage
-        self._unsent: dict[int, Unsent] = {}
+        self._unsent = Backlog()
         self._removals: dict[tuple[str, int], int] = {}
         self._waiters: list[_Waiter] = []
         self._work = asyncio.Event()
@@ -91,8 +94,9 @@ class Feed:
         self._is_spoilt = False
         self._failed_starts = 0
         self.compared = False
-        self.failure: str | None = None
+        self._failure: str | None = None
         self.starts = 0
+        self.kills = 0
         self.events_sent = 0
         self.events_lacking = 0
 
@@ -121,7 +125,14 @@ class Feed:
         """Whether the index lacks events that were there before this process or the worker began."""
         if not self.compared:
             return self._work.is_set()
-        return any(not unsent.since_ms for unsent in self._unsent.values())
+        return self._unsent.has_older
+
+    @property
+    def failure(self) -> str | None:
+        """Why events cannot be indexed, or searched for, now; None if they can."""
+        if self._failure is None and self._link is not None and not self._link.lost:
+            return self._link.silence
+        return self._failure
 
     @property
     def events_left(self) -> int:
@@ -164,7 +175,7 @@ class Feed:
         if not stream.key.path.startswith(_PREFIX):
             return
         if not stream.forks:
-            self._unsent.pop(stream.id, None)
+            self._unsent.drop(stream.id)
         for number in self.forks.remove(stream):
             is_gone = number == stream.id and not stream.forks
             end = 0 if is_gone else self.forks.visible_end(number, _NO_END)
@@ -189,30 +200,38 @@ class Feed:
         if self._link is None or self._link.lost:
             failure = self.failure if self._failed_starts else None
             raise SearchUnavailableError(reason=failure or "the search process is starting")
-        starts = {number: self._unsent[number].start for number in self._wanted(workspace, streams)}
+        if streams is None:
+            since_ms = self._unsent.workspace_since_ms(workspace)
+            return Reach(self._link, is_complete, {}, self._reached_ms(since_ms))
+        starts = {number: self._unsent[number].start for number in streams if number in self._unsent}
         unsent = {number: start for number, start in starts.items() if start < self._goal(number)}
         if not self.compared:
-            unsent |= dict.fromkeys(streams or (), 0)
-        return Reach(self._link, is_complete, unsent, self._since_ms(unsent))
+            unsent |= dict.fromkeys(streams, 0)
+        return Reach(self._link, is_complete, unsent, self._reached_ms(self._unsent.since_ms(unsent)))
+
+    def _reached_ms(self, since_ms: int | None) -> int | None:
+        """Return before which time nothing is missing, None if that is not known."""
+        if not self.compared:
+            return None
+        return self._clock.now_ms() if since_ms is None else since_ms or None
 
     async def _catch_up(self, workspace: str, streams: Collection[int] | None) -> bool:
         """Wait until all was sent; say no if the worker was another one in the end."""
         while not self._is_ready():
             await self._wait(None)
         worker = self.starts
-        goals = deque((number, self._goal(number)) for number in self._wanted(workspace, streams))
+        while streams is None and len(self._unsent.of(workspace)) > GOALS_MAX and self._is_ready():
+            await self._wait(deque([self._distant_goal(workspace)]))
+        wanted = self._unsent.of(workspace) if streams is None else streams
+        goals = deque((number, self._goal(number)) for number in wanted if number in self._unsent)
         if goals or self._removals:
             await self._wait(goals)
         return self._is_ready() and self.starts == worker
 
-    def _wanted(self, workspace: str, streams: Collection[int] | None) -> list[int]:
-        if streams is not None:
-            return [number for number in streams if number in self._unsent]
-        return [number for number, unsent in self._unsent.items() if unsent.workspace == workspace]
-
-    def _since_ms(self, unsent: Iterable[int]) -> int | None:
-        times = [self._unsent[number].since_ms for number in unsent if number in self._unsent]
-        return (min(times, default=self._clock.now_ms()) or None) if self.compared else None
+    def _distant_goal(self, workspace: str) -> tuple[int, int]:
+        """Return a goal that is met when there are clearly fewer streams to send of a workspace."""
+        number = next(islice(self._unsent.of(workspace), GOALS_MAX // 2, None))
+        return number, self._goal(number)
 
     async def _wait(self, goals: deque[tuple[int, int]] | None) -> None:
         waiter = _Waiter(goals, asyncio.get_running_loop().create_future())
@@ -264,7 +283,7 @@ class Feed:
             await self._run()
         except Exception as error:
             # A fault of ours. Nothing is lost: what the index lacks is found out anew.
-            self.failure = repr(error)
+            self._failure = repr(error)
             if self._link is not None:
                 self._link.drop()
             self._work.set()
@@ -276,12 +295,12 @@ class Feed:
                 while self._link is None or self._link.lost or self._is_spoilt:
                     await self._connect()
                 await self._send_all()
-                self.failure, self._failed_starts = None, 0
+                self._failure, self._failed_starts = None, 0
             except DurableSessionsError as error:
                 if not self._is_spoilt:
-                    if self.failure is None:
+                    if self._failure is None:
                         logger.error("search_failed", reason=str(error))
-                    self.failure = str(error.fields.get("reason", error))
+                    self._failure = str(error.fields.get("reason", error))
                     if self._link is not None and not self._link.lost:
                         self._failed_starts = 0
                     doublings = max(self._failed_starts - 1, 0)
@@ -306,14 +325,17 @@ class Feed:
         link, self._link, self.compared = self._link, None, False
         if link is not None:
             await link.abort()
+            if link.ended_for is not None:
+                self.kills += 1
+                self._failure = link.ended_for
         if self._is_spoilt:
             self._is_spoilt = False
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
         self.starts += 1
         self._failed_starts = min(self._failed_starts + 1, 10)
-        self._link = await Link.open(self._directory, self._lineage)
+        self._link = await Link.open(self._directory, self._lineage, self._limits)
         await self._compare(self._link.tails)
-        self._link.tails = {}
+        self._link.tails = Tails()
         self._tell()
 
     def _connected(self) -> Link:
@@ -370,7 +392,7 @@ class Feed:
         unsent = self._unsent.get(stream)
         durable = None if unsent is None else self._partition.published.get_id(stream)
         if unsent is None or durable is None:
-            self._unsent.pop(stream, None)
+            self._unsent.drop(stream)
             return True
         end = self.forks.visible_end(stream, durable.tail)
         if unsent.start < end:
@@ -381,53 +403,65 @@ class Feed:
         if stream not in self._unsent:
             return True  # it was removed meanwhile
         if unsent.start >= self.forks.visible_end(stream, durable.tail):
-            del self._unsent[stream]
+            self._unsent.drop(stream)
             return True
         self._unsent[stream] = unsent
         return False
 
     # Comparing --------------------------------------------------------------------------
 
-    async def _compare(self, tails: dict[str, dict[int, int]]) -> None:
+    async def _compare(self, tails: Tails) -> None:
         """Find out what the worker lacks, and what it has too much."""
-        left = {stream: (workspace, tail) for workspace, its in tails.items() for stream, tail in its.items()}
         self.events_sent = self.events_lacking = 0
-        kept_for_forks: list[tuple[str, int]] = []
+        comparison = _Comparison(tails, [])
+        hot = self._partition.published.by_id
         seen: set[int] = set()
-
-        def look(stream: Stream, tail: int) -> None:
-            if stream.id in left and stream.soft_deleted:
-                kept_for_forks.append((stream.key.workspace, stream.id))
-            self._compare_one(stream, tail, left)
-
-        for durable in list(self._partition.published.by_id.values()):
-            if durable.stream.key.path.startswith(_PREFIX):
-                seen.add(durable.stream.id)
-                look(durable.stream, durable.tail)
+        async for durable in _with_pauses(list(hot.values())):
+            number = durable.stream.id
+            if hot.get(number) is durable and durable.stream.key.path.startswith(_PREFIX):
+                seen.add(number)
+                self._compare_one(durable.stream, durable.tail, comparison)
         last = -1
         while streams := self._partition.streams_after(last, _PAGE_STREAMS):
             last = streams[-1].id
             for stream in streams:
                 is_new = stream.id not in seen and stream.id not in self._partition.state.removed
                 if is_new and stream.key.path.startswith(_PREFIX):
-                    hot = self._partition.published.by_id.get(stream.id)
-                    look(stream, stream.tail if hot is None else hot.tail)
+                    known = hot.get(stream.id)
+                    self._compare_one(stream, stream.tail if known is None else known.tail, comparison)
             await asyncio.sleep(0)
-        for number, (workspace, _) in left.items():
+        async for workspace, number in _with_pauses(tails.left()):
             if number not in self._unsent:
                 self._removals[workspace, number] = 0
-        for key in kept_for_forks:
+        for key in comparison.kept_for_forks:
             self._removals[key] = self.forks.visible_end(key[1], _NO_END)
         self.compared = True
 
-    def _compare_one(self, stream: Stream, tail: int, left: dict[int, tuple[str, int]]) -> None:
+    def _compare_one(self, stream: Stream, tail: int, comparison: "_Comparison") -> None:
         self.forks.add(stream)
         workspace = stream.key.workspace
-        _, indexed = left.pop(stream.id, (workspace, stream.base))
-        indexed = max(indexed, stream.base)
+        known = comparison.tails.take(workspace, stream.id)
+        if known is not None and stream.soft_deleted:
+            comparison.kept_for_forks.append((workspace, stream.id))
+        indexed = max(known or 0, stream.base)
         if indexed > tail:
             self._removals[workspace, stream.id] = tail
-        known = self._unsent.get(stream.id)
-        if indexed < tail and (known is None or known.start > indexed):
+        unsent = self._unsent.get(stream.id)
+        if indexed < tail and (unsent is None or unsent.start > indexed):
             self._unsent[stream.id] = Unsent(workspace, indexed, 0)
             self.events_lacking += tail - indexed
+
+
+class _Comparison(NamedTuple):
+    """What the index holds, and what of it is kept for forks only."""
+
+    tails: Tails
+    kept_for_forks: list[tuple[str, int]]
+
+
+async def _with_pauses(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield many things, and let others run in between."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _PAGE_STREAMS == 0:
+            await asyncio.sleep(0)

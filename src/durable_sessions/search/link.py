@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,13 +14,18 @@ import msgspec
 import structlog
 
 from durable_sessions.errors import SearchUnavailableError
+from durable_sessions.limits import Limits
 from durable_sessions.search.messages import (
-    FRAME_BYTES_MAX,
     LENGTH,
+    REPLY_BYTES_MAX,
     Add,
     Answer,
     Ask,
+    Cancel,
     Failed,
+    Indexed,
+    Ping,
+    Pong,
     Ready,
     Remove,
     Reply,
@@ -27,40 +33,61 @@ from durable_sessions.search.messages import (
     Taken,
     frame,
 )
+from durable_sessions.search.tails import Tails
 
 UNDER_WAY_BYTES_MAX = 4 * 1024 * 1024
 """Events that were sent and not taken yet; more wait where they are stored."""
 ASKS_BYTES_MAX = 1024 * 1024
 """Searches that the worker has not begun to read yet; more are refused."""
-STOP_SECONDS_MAX = 30.0
-
-logger = structlog.get_logger(__name__)
+DEATH_SECONDS_MAX = 5.0
+"""How long a killed process is waited for; one that hangs in the kernel is left to it."""
+LINES_MAX = 200
+LINE_BYTES_MAX = 8 * 1024
+"""What a process may say on standard error: lines that are logged, and the longest of them."""
+_SILENT_BEATS = 3
+_ENDED = "the search process has ended"
 
 _REPLIES = msgspec.msgpack.Decoder(Reply)
+logger = structlog.get_logger(__name__)
 
 
 class Link:
-    """A running worker: events go there and are not answered, searches are."""
+    """A running worker: events go there and are not answered, searches are.
+
+    It is asked for a sign of life all the time. One that gives none, or that is at one thing for too long,
+    is killed: then the link is lost, and ``ended_for`` says why.
+    """
 
     def __init__(
         self,
         process: subprocess.Popen[bytes],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        limits: Limits,
     ) -> None:
         self._process = process
         self._reader = reader
         self._writer = writer
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._under_way = 0
         self._room: asyncio.Future[None] | None = None
-        self._receiver: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._heard_at = self._loop.time()
+        self._tasks = [
+            asyncio.create_task(self._run(), name="search replies"),
+            asyncio.create_task(self._beat(), name="search heartbeat"),
+            asyncio.create_task(_log_errors(process), name="search errors"),
+        ]
         self.lost = False
-        self.tails: dict[str, dict[int, int]] = {}
+        self.ended_for: str | None = None
+        self.tails = Tails()
+        self.searches = 0
 
     @classmethod
-    async def open(cls, directory: Path, lineage: str) -> "Link":
+    async def open(cls, directory: Path, lineage: str, limits: Limits) -> "Link":
         """Start a worker on a directory and wait until it serves."""
         ours, its = socket.socketpair()
         with its:
@@ -70,40 +97,37 @@ class Link:
                 ours.close()
                 raise SearchUnavailableError(reason=f"its process cannot be started ({error})") from error
         reader, writer = await asyncio.open_unix_connection(sock=ours)
-        link = cls(process, reader, writer)
+        link = cls(process, reader, writer, limits)
         try:
-            ready = await link._receive()
-            if isinstance(ready, Failed):
-                raise SearchUnavailableError(reason=ready.reason)
-            assert isinstance(ready, Ready)
-        except BaseException as error:
+            await link._ready
+        except BaseException:
             await link.abort()
-            if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
-                raise SearchUnavailableError(reason="the search process has ended") from error
             raise
-        link.tails = ready.tails
-        link._receiver = asyncio.create_task(link._run(), name="search replies")
         return link
 
     async def send(self, message: Add | Remove) -> None:
         """Send a message when there is room for it."""
         size = message.size
         while self._under_way and self._under_way + size > UNDER_WAY_BYTES_MAX and not self.lost:
-            self._room = asyncio.get_running_loop().create_future()
+            self._room = self._loop.create_future()
             await self._room
         self._require()
         self._under_way += size
         self._writer.write(frame(message))
 
     async def ask(self, request: Ask, seconds_max: float) -> Answer:
-        """Return what a search finds; its number is given here."""
+        """Return what a search finds; its number is given here.
+
+        The worker is told until when somebody waits for the answer, and if nobody does any more.
+        """
         self._require()
         if self._writer.transport.get_write_buffer_size() > UNDER_WAY_BYTES_MAX + ASKS_BYTES_MAX:
             raise SearchUnavailableError(reason="too many searches wait for the search process")
         number = next(self._numbers)
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = self._loop.create_future()
         self._asked[number] = answer
-        self._writer.write(frame(msgspec.structs.replace(request, number=number)))
+        deadline = time.monotonic() + seconds_max
+        self._writer.write(frame(msgspec.structs.replace(request, number=number, deadline=deadline)))
         try:
             async with asyncio.timeout(seconds_max):
                 return await answer
@@ -111,87 +135,136 @@ class Link:
             reason = f"the search process has not answered for {seconds_max:g} seconds"
             raise SearchUnavailableError(reason=reason) from None
         finally:
-            self._asked.pop(number, None)
+            del self._asked[number]
+            if not self.lost and (not answer.done() or answer.cancelled()):
+                self._writer.write(frame(Cancel(number)))
 
     async def close(self) -> None:
-        """Let the worker keep what it has, and end."""
-        if not self.lost:
+        """Let the worker keep what it has, and end; not for long, since it is told again what it lacks."""
+        if not self.lost and self.silence is None:
             self._writer.write(frame(Stop()))
-        try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
-                await asyncio.to_thread(self._process.wait, STOP_SECONDS_MAX)
-        except (TimeoutError, subprocess.TimeoutExpired):
-            pass
+            seconds = self._limits.search_stop_seconds_max
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, seconds)
         await self.abort()
 
     async def abort(self) -> None:
         """End the worker now."""
-        self._lose()
-        if self._process.poll() is None:
-            self._process.kill()
-        await asyncio.to_thread(self._process.wait)
-        if self._receiver is not None:
-            self._receiver.cancel()
-            await asyncio.gather(self._receiver, return_exceptions=True)
+        self.drop()
+        try:
+            await asyncio.to_thread(self._process.wait, DEATH_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            logger.error("search_process_does_not_end", pid=self.pid)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._writer.close()
         with suppress(ConnectionError):
             await self._writer.wait_closed()
 
-    def drop(self) -> None:
+    def drop(self, reason: str = _ENDED) -> None:
         """End the worker as if it had died."""
-        self._lose()
-        self._process.kill()
+        self._lose(reason)
+        if self._process.poll() is None:
+            self._process.kill()
 
     @property
     def pid(self) -> int:
         """The worker's process id."""
         return self._process.pid
 
+    @property
+    def silence(self) -> str | None:
+        """What is wrong with a worker that misses one sign of life after the other, None if it does not."""
+        seconds = self._loop.time() - self._heard_at
+        if seconds < _SILENT_BEATS * self._limits.search_heartbeat_seconds:
+            return None
+        return f"the search process has not answered for {seconds:.0f} seconds"
+
     def _require(self) -> None:
         if self.lost:
-            raise SearchUnavailableError(reason="the search process has ended")
+            raise SearchUnavailableError(reason=_ENDED)
+
+    # Hearing ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
             while True:
-                self._take(await self._receive())
+                reply = await self._receive()
+                self._heard_at = self._loop.time()
+                self._take(reply)
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        except Exception:  # whatever it says cannot be understood; another worker is started
-            logger.exception("search_replies_failed")
-        finally:
-            self._lose()
+            self._lose(_ENDED)
+        except (msgspec.DecodeError, ValueError) as error:
+            self._end(f"the search process speaks nonsense ({error})")
 
     async def _receive(self) -> Reply:
         (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
-        assert length <= FRAME_BYTES_MAX
+        if length > REPLY_BYTES_MAX:
+            raise ValueError(f"{length} bytes at a time")
         reply: Reply = _REPLIES.decode(await self._reader.readexactly(length))
         return reply
 
     def _take(self, reply: Reply) -> None:
-        if isinstance(reply, Taken):
-            self._under_way -= reply.size
-            self._wake()
-        elif isinstance(reply, Answer | Failed):
-            asked = self._asked.get(reply.number)
-            if asked is None or asked.done():
-                return  # nobody waits for it any more
-            if isinstance(reply, Answer):
-                asked.set_result(reply)
-            else:
-                asked.set_exception(SearchUnavailableError(reason=reply.reason))
+        match reply:
+            case Taken():
+                self._under_way -= reply.size
+                self._wake()
+            case Pong():
+                self.searches = reply.searches
+                if reply.busy_seconds > self._limits.search_step_seconds_max:
+                    self._end(f"the search process was at one thing for {reply.busy_seconds:.0f} seconds")
+            case Indexed():
+                self.tails.add(reply)
+            case Ready():
+                if not self._ready.done():
+                    self._ready.set_result(None)
+            case Failed(number=0):
+                self._lose(reply.reason)
+            case Answer() | Failed():
+                self._answer(reply)
+
+    def _answer(self, reply: Answer | Failed) -> None:
+        asked = self._asked.get(reply.number)
+        if asked is None or asked.done():
+            return  # nobody waits for it any more
+        if isinstance(reply, Answer):
+            asked.set_result(reply)
+        else:
+            asked.set_exception(SearchUnavailableError(reason=reply.reason))
+
+    async def _beat(self) -> None:
+        """Ask for signs of life, and end a worker that gives none."""
+        pause = self._limits.search_heartbeat_seconds
+        while not self.lost:
+            self._writer.write(frame(Ping()))
+            asked_at = self._loop.time()
+            await asyncio.sleep(pause)
+            if self._loop.time() - asked_at > 2 * pause:
+                self._heard_at = self._loop.time()  # we stood still ourselves, and know nothing of others
+            silent = self._loop.time() - self._heard_at
+            if silent > self._limits.search_silence_seconds_max:
+                self._end(f"the search process has not answered for {silent:.0f} seconds")
+
+    def _end(self, reason: str) -> None:
+        logger.error("search_process_killed", pid=self.pid, reason=reason)
+        self.ended_for = reason
+        self.drop(reason)
 
     def _wake(self) -> None:
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
 
-    def _lose(self) -> None:
+    def _lose(self, reason: str) -> None:
         self.lost = True
         self._wake()
+        if not self._ready.done():
+            self._ready.set_exception(SearchUnavailableError(reason=reason))
+            self._ready.exception()  # it may be that nobody waits
         for asked in self._asked.values():
             if not asked.done():
-                asked.set_exception(SearchUnavailableError(reason="the search process has ended"))
+                asked.set_exception(SearchUnavailableError(reason=reason))
 
 
 def _start(directory: Path, lineage: str, descriptor: int) -> subprocess.Popen[bytes]:
@@ -200,6 +273,27 @@ def _start(directory: Path, lineage: str, descriptor: int) -> subprocess.Popen[b
         [*command, str(descriptor)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env={**os.environ, "MALLOC_ARENA_MAX": "2"},  # else its many threads keep several times the memory
         pass_fds=[descriptor],
+        process_group=0,  # Ctrl-C is for the server, which tells it to stop
     )
+
+
+async def _log_errors(process: subprocess.Popen[bytes]) -> None:
+    """Log what a worker says on standard error, so that all of the server's log is of one kind."""
+    assert process.stderr is not None
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, process.stderr)
+    try:
+        logged, rest = 0, b""
+        while chunk := await reader.read(LINE_BYTES_MAX):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LINE_BYTES_MAX:
+                lines, rest = [*lines, rest], b""
+            for line in lines[: LINES_MAX - logged]:
+                logger.warning("search_process_said", pid=process.pid, line=line.decode(errors="replace"))
+                logged += 1
+    finally:
+        transport.close()

@@ -1,5 +1,8 @@
 """What the server and the process that searches say to each other: msgpack with a length in front."""
 
+from array import array
+from collections.abc import Iterator
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 
@@ -10,7 +13,9 @@ from durable_sessions.search.query import Query
 from durable_sessions.search.scope import Scope
 
 LENGTH = Struct("<I")
-FRAME_BYTES_MAX = 64 * 1024 * 1024
+REPLY_BYTES_MAX = 4 * 1024 * 1024
+"""The largest thing that the process says; one that says more is out of its mind, and is ended."""
+TAILS_PER_PART = 10_000
 
 
 class Add(msgspec.Struct, tag="add", array_like=True, frozen=True):
@@ -55,16 +60,47 @@ class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
     order: Order = "score"
     hits_per_session: int = 0
     view: str = ""
+    deadline: float = 0.0
+    """When nobody waits for the answer any more, by the machine's monotonic clock; 0 for never."""
+
+
+class Cancel(msgspec.Struct, tag="cancel", array_like=True, frozen=True):
+    """Nobody waits for the answer to a search any more."""
+
+    number: int
+
+
+class Ping(msgspec.Struct, tag="ping", array_like=True, frozen=True):
+    """Say that you are there."""
 
 
 class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
     """Keep what was added, and end."""
 
 
-class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
-    """The process serves; ``tails`` say by workspace and stream up to where events are in the index."""
+class Indexed(msgspec.Struct, tag="indexed", array_like=True, frozen=True):
+    """Up to where events of some streams of a workspace are in the index: numbers of eight bytes each.
 
-    tails: dict[str, dict[int, int]]
+    The streams ascend, from one message to the next as well.
+    """
+
+    workspace: str
+    streams: bytes
+    tails: bytes
+
+
+class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
+    """The process serves; what the index holds was said before."""
+
+
+class Pong(msgspec.Struct, tag="pong", array_like=True, frozen=True):
+    """The process is there; the step that it has been at for longest began so many seconds ago.
+
+    ``searches`` is how many it has carried out.
+    """
+
+    busy_seconds: float = 0.0
+    searches: int = 0
 
 
 class Taken(msgspec.Struct, tag="taken", array_like=True, frozen=True):
@@ -100,11 +136,19 @@ class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
     reason: str
 
 
-Request = Add | Remove | Ask | Stop
-Reply = Ready | Taken | Answer | Failed
+Request = Add | Remove | Ask | Cancel | Ping | Stop
+Reply = Indexed | Ready | Pong | Taken | Answer | Failed
 
 
 def frame(message: Request | Reply) -> bytes:
     """Return a message as it is sent."""
     payload = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(payload)) + payload
+
+
+def indexed(workspace: str, tails: dict[int, int]) -> Iterator[Indexed]:
+    """Yield what an index holds, a bounded number of streams at a time."""
+    streams = iter(sorted(tails))
+    while part := list(islice(streams, TAILS_PER_PART)):
+        ends = array("q", [tails[stream] for stream in part])
+        yield Indexed(workspace, array("q", part).tobytes(), ends.tobytes())

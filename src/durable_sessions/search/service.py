@@ -8,6 +8,7 @@ import msgspec
 from durable_sessions.clock import Clock
 from durable_sessions.errors import SearchUnavailableError, StreamNotFoundError
 from durable_sessions.limits import Limits
+from durable_sessions.search.admission import Admission
 from durable_sessions.search.feed import Feed, Reach
 from durable_sessions.search.index import DEPTH_MAX, Hit, Order
 from durable_sessions.search.messages import Answer, Ask, Session
@@ -63,6 +64,7 @@ class Search:
         self._clock = clock
         self._limits = limits
         self.feed = feed
+        self.admission = Admission(limits)
         self.searches = 0
 
     async def in_session(self, durable: DurableStream, start: int, stop: int, wish: Wish) -> Found:

@@ -4,35 +4,39 @@ It is told of events in the order in which they became durable, and of searches 
 all that came before it, because what is not committed is committed first. What it has not committed when it
 dies is told to its successor again. When its index is damaged it deletes that, and dies: the successor
 begins anew.
+
+One thread reads what the server says and does nothing else, so that a sign of life never waits for work. What
+somebody waits for is done at once, at the priority of the server: the foreground. What nobody waits for is
+indexed in the background, by a thread that stands back behind everything else on the machine and that pauses
+after an event when a search arrives. A thread cannot take back that it stands back, so these are two.
 """
 
 import os
-import re
-import select
-import shutil
 import signal
 import socket
 import sys
 import time
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+import traceback
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
-from threading import Lock, Thread
-from typing import NoReturn
+from threading import Condition, Lock, Thread, get_ident
 
 import msgspec
 
-from durable_sessions.search import checksums
-from durable_sessions.search.index import Document, Index, IndexBusyError, IndexDamagedError, View
+from durable_sessions.search import priority
+from durable_sessions.search.index import IndexDamagedError, View
+from durable_sessions.search.indexes import Indexes, prepare
 from durable_sessions.search.messages import (
     LENGTH,
     Add,
     Answer,
     Ask,
+    Cancel,
     Failed,
+    Ping,
+    Pong,
     Ready,
     Remove,
     Reply,
@@ -41,160 +45,188 @@ from durable_sessions.search.messages import (
     Stop,
     Taken,
     frame,
+    indexed,
 )
-from durable_sessions.search.text import Searchable, searchable
 from durable_sessions.streams import messages
-from durable_sessions.times import parse_rfc3339
 
-NICENESS = 10
-"""How much the process stands back behind the server."""
-HEAP_BYTES = 48_000_000
-"""Memory for events that are not written to the index yet, of each workspace that is being written to."""
-OPEN_INDEXES_MAX = 16
-VIEWS_MAX = 256
-"""Points in time that are kept for the next pages of searches."""
-COMMIT_EVENTS = 100_000
 COMMIT_SECONDS = 5.0
-"""When to commit although nobody searches: so many events, or so long after the first of them."""
+"""When to commit although nobody searches: so long after the first event that was not."""
 GATHER_SECONDS = 0.01
-"""How long searches gather at most, if there is more to read, so that one commit does for all of them."""
-VERIFY_SECONDS = 2.0
-"""How long files are compared with their checksums before the process serves; the rest is done meanwhile."""
+"""How long searches gather at most, if more of them are there, so that one commit does for all of them."""
 SEARCHES_AT_A_TIME = 2
-LOCK_SECONDS_MAX = 30.0
-"""How long a predecessor that is ending may keep the index."""
-LINEAGE = "LINEAGE"
 
-_CREATED = re.compile(
-    rb'\{"id":"[^"]*",(?:"request_key":"[^"]*",)?"offset":"[^"]*","created_at":"([^"]*)\.(\d{3})Z"'
-)
 _REQUESTS = msgspec.msgpack.Decoder(Request)
 
 
+class _Batch:
+    """Events that are being indexed, one after the other."""
+
+    def __init__(self, request: Add) -> None:
+        self.request = request
+        self.events = messages.cut(request.data)
+        self.done = 0
+
+
 class Worker:
-    """Serves one directory of indexes, one for each workspace, over one socket."""
+    """Serves one directory of indexes over one socket."""
 
     def __init__(self, directory: Path, peer: socket.socket) -> None:
-        self._directory = directory
+        self._indexes = Indexes(directory)
         self._peer = peer
         self._sending = Lock()
         self._searchers = ThreadPoolExecutor(SEARCHES_AT_A_TIME, thread_name_prefix="search")
-        self._open: OrderedDict[str, Index] = OrderedDict()
-        self._pending: dict[str, int] = {}  # events and removals since the last commit, by workspace
-        self._pending_since = 0.0
-        self._views: OrderedDict[str, tuple[str, View]] = OrderedDict()
+        self._changed = Condition()  # guards the next four
+        self._queue: deque[Add | Remove | Ask | Stop] = deque()
+        self._awaited = 0  # searches and stops in the queue
+        self._is_serving = False
+        self._wanted: set[int] = set()  # searches that somebody waits for
+        self._indexing = Lock()  # guards the indexes and the batch
+        self._batch: _Batch | None = None
         self._asks: list[Ask] = []
         self._asked_at = 0.0
-        self._keeping = Lock()  # of what is kept for the next pages
-        self._newest: dict[str, tuple[str, View]] = {}  # by workspace, what nothing was committed after
+        self._searches = 0
+        self._begun: dict[int, float] = {}  # by thread, when it began what it is at
 
     def run(self) -> None:
         """Serve until told to stop, or until nobody is left to serve."""
-        paths = sorted(path for path in self._directory.iterdir() if path.is_dir())
-        unverified = self._verify(paths)
-        tails = {}
-        for path in paths:
-            with self._anew_if_damaged(path.name):
-                tails[path.name] = self._index(path.name).tails()
-        self._send(Ready(tails))
-        Thread(target=self._verify_rest, args=(unverified,), name="verify", daemon=True).start()
+        for name, work in (("foreground", self._run_foreground), ("background", self._run_background)):
+            Thread(target=_or_die, args=(work,), name=name, daemon=True).start()
         while True:
-            if not self._is_readable(self._patience()):
-                self._search_all()
-                if self._pending and time.monotonic() >= self._pending_since + COMMIT_SECONDS:
-                    self._commit_all()
-                continue
-            request = _REQUESTS.decode(self._receive())
-            if isinstance(request, Stop):
-                break
-            self._serve(request)
-            if self._asks and time.monotonic() >= self._asked_at + GATHER_SECONDS:
-                self._search_all()
-        self._commit_all()
-        self._searchers.shutdown()
-        for workspace, index in self._open.items():
-            with self._anew_if_damaged(workspace):
-                index.close()
+            self._hear(_REQUESTS.decode(self._receive()))
 
-    def _verify(self, paths: Iterable[Path]) -> list[Path]:
-        """Delete indexes that are damaged; return the files that there was no time to look at."""
-        deadline = time.monotonic() + VERIFY_SECONDS
-        unverified = []
-        for path in paths:
-            for file in checksums.files(path):
-                if time.monotonic() > deadline:
-                    unverified.append(file)
-                elif not checksums.is_whole(file):
-                    _delete(path)
-                    break
-        return unverified
+    def _hear(self, request: Request) -> None:
+        if isinstance(request, Ping):
+            now = time.monotonic()
+            busy_seconds = max((now - begun for begun in list(self._begun.values())), default=0.0)
+            self._send(Pong(busy_seconds, self._searches))
+            return
+        with self._changed:
+            if isinstance(request, Cancel):
+                self._wanted.discard(request.number)
+                return
+            if isinstance(request, Ask):
+                self._wanted.add(request.number)
+            self._awaited += isinstance(request, Ask | Stop)
+            self._queue.append(request)
+            self._changed.notify_all()
 
-    def _verify_rest(self, files: Iterable[Path]) -> None:
-        for file in files:
-            if not checksums.is_whole(file):
-                self._start_anew(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))
+    # What nobody waits for --------------------------------------------------------------
 
-    def _serve(self, request: Add | Remove | Ask) -> None:
+    def _run_background(self) -> None:
+        priority.stand_back()
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._may_work_ahead)
+            with self._indexing, self._step():
+                if self._may_work_ahead():
+                    self._index_one()
+            with self._changed:
+                if self._must_act():
+                    self._changed.notify_all()
+
+    def _may_work_ahead(self) -> bool:
+        """Say whether there is something to index that the foreground need not do."""
+        if not self._is_serving or self._awaited or self._asks:
+            return False
+        workspace = self._next_workspace()
+        return workspace is not None and self._indexes.takes(workspace)
+
+    # What somebody waits for ------------------------------------------------------------
+
+    def _run_foreground(self) -> None:
+        with self._step():
+            self._begin()
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._must_act, self._patience())
+            with self._indexing, self._step():
+                self._act()
+            with self._changed:
+                self._changed.notify_all()
+
+    def _begin(self) -> None:
+        self._indexes.verify()
+        for workspace in self._indexes.names():
+            for part in indexed(workspace, self._indexes.tails(workspace)):
+                self._send(part)
+        self._send(Ready())
+        Thread(target=_or_die, args=(self._indexes.verify_rest,), name="verify", daemon=True).start()
+        with self._changed:
+            self._is_serving = True
+            self._changed.notify_all()
+
+    def _patience(self) -> float:
+        """Return how long there is nothing to do unless something arrives."""
+        seconds = self._indexes.seconds_to_commit(COMMIT_SECONDS)
+        return COMMIT_SECONDS if seconds is None else seconds
+
+    def _must_act(self) -> bool:
+        if self._awaited or self._asks:
+            return True
+        workspace = self._next_workspace()
+        return workspace is not None and not self._indexes.takes(workspace)
+
+    def _act(self) -> None:
+        """Do the next thing that somebody waits for, or that the background cannot do."""
+        is_gathered = not self._awaited or time.monotonic() >= self._asked_at + GATHER_SECONDS
+        if self._asks and is_gathered:
+            self._search_all()
+        elif self._must_act():
+            workspace = self._next_workspace()
+            if workspace is not None:
+                self._indexes.make_ready(workspace)
+            self._index_one()
+        elif self._indexes.seconds_to_commit(COMMIT_SECONDS) == 0.0:
+            self._indexes.commit_all()
+
+    # Indexing ---------------------------------------------------------------------------
+
+    def _next_workspace(self) -> str | None:
+        """Return whose event or removal comes next."""
+        batch = self._batch
+        if batch is not None:
+            return batch.request.workspace
+        try:
+            request = self._queue[0]
+        except IndexError:
+            return None
+        return request.workspace if isinstance(request, Add | Remove) else None
+
+    def _index_one(self) -> None:
+        """Index the next event, or take in what else comes next."""
+        if self._batch is None:
+            with self._changed:
+                if not self._queue:
+                    return
+                request = self._queue.popleft()
+                self._awaited -= isinstance(request, Ask | Stop)
+            self._take(request)
+        if self._batch is not None:
+            self._go_on(self._batch)
+
+    def _take(self, request: Add | Remove | Ask | Stop) -> None:
         if isinstance(request, Add):
-            self._add(request)
+            self._batch = _Batch(request)
         elif isinstance(request, Remove):
-            with self._anew_if_damaged(request.workspace):
-                self._index(request.workspace).remove(request.stream, request.from_position)
-            self._note(request.workspace, 1)
+            self._indexes.remove(request.workspace, request.stream, request.from_position)
             self._send(Taken(request.size))
         elif isinstance(request, Ask):
             if not self._asks:
                 self._asked_at = time.monotonic()
             self._asks.append(request)
+        else:
+            self._indexes.commit_all()
+            os._exit(0)
 
-    def _patience(self) -> float | None:
-        """Return how long to wait for what comes next, None if there is nothing else to do."""
-        if self._asks:
-            return 0.0
-        if self._pending:
-            return max(0.0, self._pending_since + COMMIT_SECONDS - time.monotonic())
-        return None
-
-    # Indexing ---------------------------------------------------------------------------
-
-    def _add(self, request: Add) -> None:
-        events = messages.cut(request.data)
-        with self._anew_if_damaged(request.workspace):
-            index = self._index(request.workspace)
-            for position, event in enumerate(events, request.first):
-                index.add(Document(request.stream, position, _created_ms(event), _searchable(event)))
-        self._note(request.workspace, len(events))
-        if self._pending[request.workspace] >= COMMIT_EVENTS:
-            self._commit(request.workspace)
-        self._send(Taken(request.size))
-
-    def _note(self, workspace: str, count: int) -> None:
-        if not self._pending:
-            self._pending_since = time.monotonic()
-        self._pending[workspace] = self._pending.get(workspace, 0) + count
-
-    def _commit_all(self) -> None:
-        for workspace in list(self._pending):
-            self._commit(workspace)
-
-    def _commit(self, workspace: str) -> None:
-        if self._pending.pop(workspace, 0):
-            with self._anew_if_damaged(workspace):
-                self._index(workspace).commit()
-            self._newest.pop(workspace, None)
-
-    def _index(self, workspace: str) -> Index:
-        index = self._open.get(workspace)
-        if index is not None:
-            self._open.move_to_end(workspace)
-            return index
-        while len(self._open) >= OPEN_INDEXES_MAX:
-            oldest = next(iter(self._open))
-            self._commit(oldest)
-            with self._anew_if_damaged(oldest):
-                self._open.pop(oldest).close()
-        index = self._open[workspace] = _opened(self._directory / workspace)
-        return index
+    def _go_on(self, batch: _Batch) -> None:
+        request = batch.request
+        if batch.done < len(batch.events):
+            event = batch.events[batch.done]
+            self._indexes.add(request.workspace, request.stream, request.first + batch.done, event)
+            batch.done += 1
+        if batch.done == len(batch.events):
+            self._batch = None
+            self._send(Taken(request.size))
 
     # Searching --------------------------------------------------------------------------
 
@@ -202,66 +234,46 @@ class Worker:
         """Begin the searches that were asked for: what they have to find is committed once for all."""
         asks, self._asks = self._asks, []
         for request in asks:
-            with self._anew_if_damaged(request.workspace):
-                name, view = self._view(request)
-            self._searchers.submit(self._search, request, name, view)
+            if self._is_wanted(request):
+                name, view = self._indexes.view(request.workspace, request.view)
+                self._searchers.submit(_or_die, self._search, request, name, view)
 
-    def _view(self, request: Ask) -> tuple[str, View]:
-        """Return the point in time to search: an older one that is still known, else now."""
-        workspace = request.workspace
-        with self._keeping:
-            of, view = self._views.get(request.view, ("", None))
-            if view is not None and of == workspace:
-                self._views.move_to_end(request.view)
-                return request.view, view
-        self._commit(workspace)
-        newest = self._newest.get(workspace)
-        if newest is None:
-            newest = self._newest[workspace] = os.urandom(6).hex(), self._index(workspace).view()
-        return newest
+    def _is_wanted(self, request: Ask) -> bool:
+        """Say whether somebody still waits for a search."""
+        if request.number in self._wanted and not 0 < request.deadline < time.monotonic():
+            return True
+        self._wanted.discard(request.number)
+        return False
 
     def _search(self, request: Ask, name: str, view: View) -> None:
+        if not self._is_wanted(request):
+            return
         try:
-            answer = _answer(request, name, view)
+            with self._step():
+                self._searches += 1
+                answer = _answer(request, name, view)
         except IndexDamagedError as error:
-            self._start_anew(request.workspace, error)
+            self._indexes.start_anew(request.workspace, error)
         except Exception as error:
             self._send(Failed(request.number, repr(error)))
             return
+        finally:
+            self._wanted.discard(request.number)
         if answer.total_hits > 1:
-            self._keep(request.workspace, name, view)
+            self._indexes.keep(request.workspace, name, view)
         self._send(answer)
 
-    def _keep(self, workspace: str, name: str, view: View) -> None:
-        """Keep a point in time for the next page; a single hit has none."""
-        with self._keeping:
-            self._views[name] = workspace, view
-            self._views.move_to_end(name)
-            while len(self._views) > VIEWS_MAX:
-                self._views.popitem(last=False)
+    # The rest ---------------------------------------------------------------------------
 
-    @contextmanager
-    def _anew_if_damaged(self, workspace: str) -> Iterator[None]:
-        try:
-            yield
-        except IndexDamagedError as error:
-            self._start_anew(workspace, error)
-
-    def _start_anew(self, workspace: str, error: IndexDamagedError) -> NoReturn:
-        _delete(self._directory / workspace)
-        sys.stderr.write(f"The search index of {workspace} is damaged and will be made anew: {error}\n")
-        sys.stderr.flush()
-        os._exit(1)
-
-    # The socket -------------------------------------------------------------------------
-
-    def _is_readable(self, seconds_max: float | None) -> bool:
-        readable, _, _ = select.select([self._peer], [], [], seconds_max)
-        return bool(readable)
+    def _step(self) -> "_Step":
+        return _Step(self._begun)
 
     def _send(self, reply: Reply) -> None:
-        with self._sending:
-            self._peer.sendall(frame(reply))
+        try:
+            with self._sending:
+                self._peer.sendall(frame(reply))
+        except OSError:
+            os._exit(0)
 
     def _receive(self) -> bytes:
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
@@ -271,34 +283,37 @@ class Worker:
         data = bytearray(size)
         filled = 0
         while filled < size:
-            read = self._peer.recv_into(memoryview(data)[filled:])
+            try:
+                read = self._peer.recv_into(memoryview(data)[filled:])
+            except OSError:
+                read = 0
             if not read:
                 os._exit(0)  # the server is gone; what was not committed is told to the next one
             filled += read
         return bytes(data)
 
 
-def _opened(path: Path) -> Index:
-    deadline = time.monotonic() + LOCK_SECONDS_MAX
-    while True:
-        try:
-            return Index.open(path, HEAP_BYTES)
-        except IndexDamagedError:
-            _delete(path)
-            return Index.open(path, HEAP_BYTES)
-        except IndexBusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+class _Step:
+    """Notes for how long a thread has been at one thing."""
+
+    def __init__(self, begun: dict[int, float]) -> None:
+        self._begun = begun
+
+    def __enter__(self) -> None:
+        self._begun[get_ident()] = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        self._begun.pop(get_ident(), None)
 
 
-def _delete(path: Path) -> None:
-    """Remove an index such that half of it is never taken for all of it."""
-    aside = path.with_name(f".{path.name}")
-    shutil.rmtree(aside, ignore_errors=True)
-    with suppress(FileNotFoundError):
-        path.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
+def _or_die(work: Callable[..., None], *arguments: object) -> None:
+    """Work; a fault in one thread ends the process, so that another takes its place."""
+    try:
+        work(*arguments)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _answer(request: Ask, name: str, view: View) -> Answer:
@@ -313,46 +328,18 @@ def _answer(request: Ask, name: str, view: View) -> Answer:
     return Answer(request.number, sessions, found.total, 0, name)
 
 
-def _searchable(event: bytes) -> Searchable:
-    try:
-        return searchable(event)
-    except Exception:
-        return Searchable("")  # whatever it is, the events after it must be found
-
-
-def _created_ms(event: bytes) -> int:
-    """Return when an event was appended, 0 if it does not say so: then a repair has put it there."""
-    found = _CREATED.match(event)
-    return 0 if found is None else _second_ms(found[1]) + int(found[2])
-
-
-@lru_cache(maxsize=64)
-def _second_ms(second: bytes) -> int:
-    return parse_rfc3339(f"{second.decode()}Z") or 0
-
-
-def _prepare(directory: Path, lineage: str) -> None:
-    """Make the directory ready: what was made from another log says nothing of this one."""
-    mark = directory / LINEAGE
-    if not mark.exists() or mark.read_bytes() != lineage.encode():
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-        mark.write_text(lineage)
-    for path in directory.glob(".*"):
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def main() -> None:
     """Serve the socket that the server has passed on."""
-    directory, lineage, descriptor = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and tells us
-    os.nice(NICENESS)
+    directory, lineage, descriptor = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    os.umask(0o077)
     with socket.socket(fileno=descriptor) as peer:
         try:
-            _prepare(directory, lineage)
+            prepare(directory, lineage)
         except OSError as error:
-            peer.sendall(frame(Failed(0, f"the search directory cannot be used ({error.strerror})")))
-            raise
+            reason = f"the search directory cannot be used ({error.strerror})"
+            peer.sendall(frame(Failed(0, reason)))
+            sys.exit(1)
         Worker(directory, peer).run()
 
 

@@ -14,7 +14,8 @@ from durable_sessions.limits import Limits
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.search import feed as feed_module
 from durable_sessions.search.feed import Feed
-from durable_sessions.search.messages import Add, Remove
+from durable_sessions.search.messages import Add, Remove, indexed
+from durable_sessions.search.tails import Tails
 from durable_sessions.streams import messages
 from durable_sessions.streams.create import Create, Fork
 from tests.support.trial import until
@@ -72,9 +73,12 @@ class FakeLink:
     def __init__(self, index: FakeIndex) -> None:
         self.index = index
         self.lost = False
-        self.tails = {
-            WORKSPACE: {stream: max(positions) + 1 for stream, positions in index.committed.items()}
-        }
+        self.silence = self.ended_for = None
+        self.tails = Tails()
+        for part in indexed(
+            WORKSPACE, {stream: max(positions) + 1 for stream, positions in index.committed.items()}
+        ):
+            self.tails.add(part)
 
     async def send(self, message: Add | Remove) -> None:
         await asyncio.sleep(0)
@@ -106,7 +110,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> FakeIndex:
 
     class Opener:
         @staticmethod
-        async def open(directory: Path, lineage: str) -> FakeLink:
+        async def open(directory: Path, lineage: str, limits: Limits) -> FakeLink:
             await asyncio.sleep(0)
             made.opened.append(FakeLink(made))
             return made.opened[-1]
@@ -139,7 +143,8 @@ class Driver:
 
     def new_feed(self) -> Feed:
         world = self.world
-        made = Feed(world.partition, world.clock, world.catalog_path.with_name("search"), "lineage")
+        directory = world.catalog_path.with_name("search")
+        made = Feed(world.partition, world.clock, directory, "lineage", Limits())
         made.start(Supervisor(world.clock, Limits()))
         return made
 
@@ -258,7 +263,7 @@ async def test_the_worker_has_all_that_can_be_read_and_nothing_else(
 
 async def test_only_sessions_are_sent(tmp_path: Path, index: FakeIndex) -> None:
     world = await World(tmp_path).open()
-    made = Feed(world.partition, world.clock, tmp_path / "search", "lineage")
+    made = Feed(world.partition, world.clock, tmp_path / "search", "lineage", Limits())
     made.start(Supervisor(world.clock, Limits()))
     await world.create("plain", b'[{"type":"note"}]')
     await world.create("sessions/s", b'[{"type":"note"}]')
@@ -273,7 +278,7 @@ async def test_a_fault_of_the_feed_is_said_stops_nothing_else_and_heals(
     tmp_path: Path, index: FakeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = await World(tmp_path).open()
-    made = Feed(world.partition, world.clock, tmp_path / "search", "lineage")
+    made = Feed(world.partition, world.clock, tmp_path / "search", "lineage", Limits())
 
     async def fault(stream: int) -> bool:
         raise ZeroDivisionError

@@ -308,7 +308,13 @@ def _read(limits: Limits) -> Operation:
             CURSOR,
             in_header("Accept", text(), "`application/x-ndjson` answers with one event per line."),
         ),
-        refusals=(*_ONE, "invalid_request", "invalid_offset", "search_unavailable", *READING),
+        refusals=(
+            *_ONE,
+            "invalid_request",
+            "invalid_offset",
+            "search_unavailable",
+            *READING,
+        ),
         calls=(
             Call("All of them, page by page"),
             Call("Find something", {"q": 'green +"make test"'}),

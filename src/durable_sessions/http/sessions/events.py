@@ -133,7 +133,7 @@ class Events:
         self._sessions.partition.touch(durable)
         live = parameters.choice("live", "", ("long-poll", "sse"))
         if "q" in parameters:
-            return self._search(parameters, durable)
+            return self._search(caller, parameters, durable)
         if live:
             return self._live(request, caller, key, durable, parameters, live)
         asked = self._range(durable, parameters)
@@ -146,14 +146,14 @@ class Events:
                 return _answer(request, durable, asked, page)
         return self._read(request, durable, asked, selection)
 
-    def _search(self, parameters: Parameters, durable: DurableStream) -> Awaitable[Response]:
+    def _search(self, caller: Caller, parameters: Parameters, durable: DurableStream) -> Awaitable[Response]:
         for other in ("live", "pairs"):
             if other in parameters:
                 raise InvalidRequestError(
                     problem=f"q and {other} do not go together; search first, then read around a hit."
                 )
         asked = self._range(durable, parameters, searched=True)
-        return self._searches.within(durable, asked.start, asked.stop, parameters.selection(), parameters)
+        return self._searches.within(caller, durable, asked.start, asked.stop, parameters)
 
     async def _read(
         self, request: Request, durable: DurableStream, asked: Range, selection: Selection

@@ -55,9 +55,22 @@ class Searches:
         self._limits = limits
 
     async def within(
-        self, durable: DurableStream, start: int, stop: int, selection: Selection, parameters: Parameters
+        self, caller: Caller, durable: DurableStream, start: int, stop: int, parameters: Parameters
     ) -> Response:
         """Answer a search in the events of one session between two positions."""
+        with self._search.admission.enter(caller.key_id):
+            return await self._within(durable, start, stop, parameters)
+
+    async def everywhere(self, request: Request, caller: Caller) -> Response:
+        """Answer a search in all sessions of a workspace, grouped by session."""
+        caller.require(Role.READER)
+        with self._search.admission.enter(caller.key_id):
+            return await self._everywhere(request, caller)
+
+    async def _within(
+        self, durable: DurableStream, start: int, stop: int, parameters: Parameters
+    ) -> Response:
+        selection = parameters.selection()
         query = _query(parameters.text("q"))
         page = _page(parameters)
         if page.stop is not None:
@@ -81,9 +94,7 @@ class Searches:
             }
         )
 
-    async def everywhere(self, request: Request, caller: Caller) -> Response:
-        """Answer a search in all sessions of a workspace, grouped by session."""
-        caller.require(Role.READER)
+    async def _everywhere(self, request: Request, caller: Caller) -> Response:
         parameters = Parameters(request)
         query = _query(parameters.text("q"))
         page = _page(parameters)

@@ -1,0 +1,236 @@
+"""The indexes of one directory, one for each workspace, and the points in time that searches look at."""
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import NoReturn
+
+from durable_sessions.search import checksums, priority
+from durable_sessions.search.index import Document, Index, IndexBusyError, IndexDamagedError, View
+from durable_sessions.search.text import Searchable, searchable
+from durable_sessions.times import parse_rfc3339
+
+HEAP_BYTES = 48_000_000
+"""Memory for events that are not written to the index yet, of each workspace that is being written to."""
+OPEN_INDEXES_MAX = 16
+VIEWS_MAX = 256
+"""Points in time that are kept for the next pages of searches."""
+COMMIT_EVENTS = 100_000
+"""When to commit although nobody searches: so many events."""
+VERIFY_SECONDS = 2.0
+"""How long files are compared with their checksums before the process serves; the rest is done meanwhile."""
+LOCK_SECONDS_MAX = 30.0
+"""How long a predecessor that is ending may keep the index."""
+LINEAGE = "LINEAGE"
+
+_CREATED = re.compile(
+    rb'\{"id":"[^"]*",(?:"request_key":"[^"]*",)?"offset":"[^"]*","created_at":"([^"]*)\.(\d{3})Z"'
+)
+
+
+class Indexes:
+    """Opens, fills and commits indexes. One thread at a time, but for :meth:`keep` and :meth:`start_anew`.
+
+    Tantivy's threads take over the priority of the thread that opens an index, or commits: so these are for
+    a thread that somebody waits for.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._unverified: list[Path] = []
+        self._open: OrderedDict[str, Index] = OrderedDict()
+        self._pending: dict[str, int] = {}  # events and removals since the last commit, by workspace
+        self._pending_since = 0.0
+        self._keeping = Lock()  # of what is kept for the next pages
+        self._views: OrderedDict[str, tuple[str, View]] = OrderedDict()
+        self._newest: dict[str, tuple[str, View]] = {}  # by workspace, what nothing was committed after
+
+    def names(self) -> list[str]:
+        """Return the workspaces that have an index."""
+        return sorted(path.name for path in self._directory.iterdir() if path.is_dir())
+
+    def verify(self) -> None:
+        """Delete indexes that are damaged; files that there is no time to look at wait."""
+        deadline = time.monotonic() + VERIFY_SECONDS
+        for name in self.names():
+            path = self._directory / name
+            for file in checksums.files(path):
+                if time.monotonic() > deadline:
+                    self._unverified.append(file)
+                elif not checksums.is_whole(file):
+                    delete(path)
+                    break
+
+    def verify_rest(self) -> None:
+        """Look at the files that there was no time for."""
+        priority.stand_back()
+        for file in self._unverified:
+            if not checksums.is_whole(file):
+                self.start_anew(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))
+
+    def tails(self, workspace: str) -> dict[int, int]:
+        """Return for each stream of a workspace the position behind its last event in the index."""
+        with self._anew_if_damaged(workspace):
+            return self._index(workspace).tails()
+
+    # Filling ----------------------------------------------------------------------------
+
+    def takes(self, workspace: str) -> bool:
+        """Say whether events can be added to a workspace as things are."""
+        return workspace in self._open and self._pending.get(workspace, 0) < COMMIT_EVENTS
+
+    def make_ready(self, workspace: str) -> None:
+        """Open the index of a workspace, and commit it if that is due."""
+        self._index(workspace)
+        if self._pending.get(workspace, 0) >= COMMIT_EVENTS:
+            self._commit(workspace)
+
+    def add(self, workspace: str, stream: int, position: int, event: bytes) -> None:
+        """Add an event, whatever it is."""
+        with self._anew_if_damaged(workspace):
+            document = Document(stream, position, _created_ms(event), _searchable(event))
+            self._index(workspace).add(document)
+        self._note(workspace)
+
+    def remove(self, workspace: str, stream: int, from_position: int) -> None:
+        """Remove the events of a stream from a position on."""
+        with self._anew_if_damaged(workspace):
+            self._index(workspace).remove(stream, from_position)
+        self._note(workspace)
+
+    def seconds_to_commit(self, seconds_max: float) -> float | None:
+        """Return when what was added is to be committed at the latest, None if nothing was."""
+        if not self._pending:
+            return None
+        return max(0.0, self._pending_since + seconds_max - time.monotonic())
+
+    def commit_all(self) -> None:
+        """Commit what was added and removed."""
+        for workspace in list(self._pending):
+            self._commit(workspace)
+
+    def _note(self, workspace: str) -> None:
+        if not self._pending:
+            self._pending_since = time.monotonic()
+        self._pending[workspace] = self._pending.get(workspace, 0) + 1
+
+    def _commit(self, workspace: str) -> None:
+        if self._pending.pop(workspace, 0):
+            with self._anew_if_damaged(workspace):
+                self._index(workspace).commit()
+            self._newest.pop(workspace, None)
+
+    def _index(self, workspace: str) -> Index:
+        index = self._open.get(workspace)
+        if index is not None:
+            self._open.move_to_end(workspace)
+            return index
+        while len(self._open) >= OPEN_INDEXES_MAX:
+            oldest = next(iter(self._open))
+            self._commit(oldest)
+            with self._anew_if_damaged(oldest):
+                self._open.pop(oldest).close()
+        index = self._open[workspace] = _opened(self._directory / workspace)
+        priority.stand_back_while_merging()
+        return index
+
+    # Points in time ---------------------------------------------------------------------
+
+    def view(self, workspace: str, name: str) -> tuple[str, View]:
+        """Return the point in time to search: an older one that is still known by its name, else now."""
+        with self._keeping:
+            of, view = self._views.get(name, ("", None))
+            if view is not None and of == workspace:
+                self._views.move_to_end(name)
+                return name, view
+        self._commit(workspace)
+        newest = self._newest.get(workspace)
+        if newest is None:
+            with self._anew_if_damaged(workspace):
+                newest = os.urandom(6).hex(), self._index(workspace).view()
+            self._newest[workspace] = newest
+        return newest
+
+    def keep(self, workspace: str, name: str, view: View) -> None:
+        """Keep a point in time for the next page."""
+        with self._keeping:
+            self._views[name] = workspace, view
+            self._views.move_to_end(name)
+            while len(self._views) > VIEWS_MAX:
+                self._views.popitem(last=False)
+
+    # Damage -----------------------------------------------------------------------------
+
+    @contextmanager
+    def _anew_if_damaged(self, workspace: str) -> Iterator[None]:
+        try:
+            yield
+        except IndexDamagedError as error:
+            self.start_anew(workspace, error)
+
+    def start_anew(self, workspace: str, error: IndexDamagedError) -> NoReturn:
+        """Delete an index and end the process: its successor makes it anew."""
+        delete(self._directory / workspace)
+        sys.stderr.write(f"The search index of {workspace} is damaged and will be made anew: {error}\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def prepare(directory: Path, lineage: str) -> None:
+    """Make the directory ready: what was made from another log says nothing of this one."""
+    mark = directory / LINEAGE
+    if not mark.exists() or mark.read_bytes() != lineage.encode():
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        mark.write_text(lineage)
+    for path in directory.glob(".*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def delete(path: Path) -> None:
+    """Remove an index such that half of it is never taken for all of it."""
+    aside = path.with_name(f".{path.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _opened(path: Path) -> Index:
+    deadline = time.monotonic() + LOCK_SECONDS_MAX
+    while True:
+        try:
+            return Index.open(path, HEAP_BYTES)
+        except IndexDamagedError:
+            delete(path)
+            return Index.open(path, HEAP_BYTES)
+        except IndexBusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _searchable(event: bytes) -> Searchable:
+    try:
+        return searchable(event)
+    except Exception:
+        return Searchable("")  # whatever it is, the events after it must be found
+
+
+def _created_ms(event: bytes) -> int:
+    """Return when an event was appended, 0 if it does not say so: then a repair has put it there."""
+    found = _CREATED.match(event)
+    return 0 if found is None else _second_ms(found[1]) + int(found[2])
+
+
+@lru_cache(maxsize=64)
+def _second_ms(second: bytes) -> int:
+    return parse_rfc3339(f"{second.decode()}Z") or 0
