@@ -217,6 +217,15 @@ class Limits:
     subscriptions_max: int = 1_000
     # Streams linked to one subscription. Beyond it: 409.
     subscription_streams_max: int = 10_000
+    # Subscriptions of all workspaces. Beyond it: 409.
+    all_subscriptions_max: int = 20_000
+    # What the links of one subscription take: their paths, and 400 bytes each. Beyond it: 409.
+    subscription_bytes_max: int = 8 * MIB
+    # What all subscriptions take in memory. One workspace may take what it leaves free, so at most half.
+    # Beyond it: 409; streams that a pattern finds then wait until others have been caught up with.
+    all_subscription_bytes_max: int = 256 * MIB
+    # Searches for the streams that a new pattern matches, at the same time; others wait in turn.
+    pattern_scans_max: int = 2
     # Streams named in one wake: all that are pending, then others up to this many.
     wake_streams_listed_max: int = 1_000
     # Streams whose match with all patterns is remembered.

@@ -87,6 +87,9 @@ ELSEWHERE = {
     "incomplete_artifact_bytes_max": "tests/integration/test_artifacts.py",
     "artifact_memory_bytes_max": "tests/integration/test_artifacts.py",
     "keyless_body_bytes_max": "tests/hostile/test_shares.py",
+    "all_subscriptions_max": "tests/unit/streams/test_subscription_size.py",
+    "subscription_bytes_max": "tests/unit/streams/test_subscription_size.py",
+    "all_subscription_bytes_max": "tests/unit/streams/test_subscription_size.py",
     "short_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "incomplete_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "keys_max": "tests/integration/test_keys.py",
@@ -122,7 +125,7 @@ OUT_OF_REACH = {
     ),
     *("shutdown_seconds_max", "wake_streams_listed_max", "matched_streams_max", "lease_milliseconds_default"),
     *("webhook_retry_seconds_max", "resolver_threads_max", "token_seconds_max"),
-    *("task_restart_seconds", "task_restart_seconds_max"),
+    *("task_restart_seconds", "task_restart_seconds_max", "pattern_scans_max"),
 }
 """What paces the server's own work; nothing that is asked can go beyond it."""
 

@@ -122,14 +122,15 @@ async def test_artifacts_count_once_and_the_refused_not_at_all(tmp_path: Path) -
 
 async def test_what_the_server_adds_by_itself_is_never_refused(tmp_path: Path) -> None:
     async with (
-        local_server(tmp_path / "data", api_key=BOOTSTRAP, workspace_bytes=60) as server,
+        local_server(tmp_path / "data", api_key=BOOTSTRAP, workspace_bytes=2_000) as server,
         ask(server) as client,
     ):
         await client.put("/v1/stream/wakes", headers=JSON)
         await put(client, "events/a")
         body = {"type": "pull-wake", "pattern": "events/*", "wake_stream": "wakes"}
         await client.put("/v1/stream/__ds/subscriptions/sub", json=body)
-        assert (await append(client, "events/a", 59)).status_code == 204
+        left = 2_000 - server.service.partition.state.subscriptions.bytes_of("default")
+        assert (await append(client, "events/a", left - 1)).status_code == 204
         wakes = await client.get("/v1/stream/wakes?offset=-1&live=long-poll")
         assert len(wakes.json()) == 1
         assert (await append(client, "events/a", 1)).status_code == 429, "but it counts"

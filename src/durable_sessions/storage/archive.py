@@ -54,8 +54,8 @@ class Archive(Protocol):
         """Return number and path of the streams to be removed by now, as far as the last flush knows."""
         ...
 
-    def stream_paths(self, workspace: str) -> Iterable[tuple[int, str]]:
-        """Return number and path of a workspace's streams as of the last flush."""
+    def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> Sequence[tuple[int, str]]:
+        """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
         ...
 
     def page(
@@ -110,7 +110,7 @@ class NothingArchived:
         """Return nothing."""
         return ()
 
-    def stream_paths(self, workspace: str) -> Iterable[tuple[int, str]]:
+    def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> Sequence[tuple[int, str]]:
         """Return nothing."""
         return ()
 

@@ -134,9 +134,9 @@ class BucketArchive:
         """Return number and path of the streams to be removed by now, as far as the last flush knows."""
         return self.catalog.reader.due(now_ms)
 
-    def stream_paths(self, workspace: str) -> Iterable[tuple[int, str]]:
-        """Return number and path of a workspace's streams as of the last flush."""
-        return self.catalog.reader.paths(workspace)
+    def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> Sequence[tuple[int, str]]:
+        """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
+        return self.catalog.reader.paths_after(workspace, prefix, after, limit)
 
     def page(
         self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool

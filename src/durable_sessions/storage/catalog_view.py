@@ -15,6 +15,11 @@ from durable_sessions.streams.usage import Usage
 _PAGE_ROWS = 500
 _NUMBER_MAX = 2**63 - 1
 _IN_FOLDER = "select state from streams where workspace = ? and folder = ? and not soft_deleted and id "
+_PATHS_AFTER = (
+    "select id, path from streams where workspace = ? and path >= ? and path > ? and path < ? "
+    "and not soft_deleted order by path limit ?"
+)
+_LAST_CHARACTER = "\U0010ffff"  # no path holds it
 _NEWEST_FIRST = _IN_FOLDER + "< ? order by id desc limit ?"
 _OLDEST_FIRST = _IN_FOLDER + "> ? order by id limit ?"
 
@@ -86,10 +91,10 @@ class CatalogView:
         query = "select workspace, count(*), sum(record_bytes) from streams group by workspace"
         return {workspace: Usage(*held) for workspace, *held in self._connection.execute(query)}
 
-    def paths(self, workspace: str) -> list[tuple[int, str]]:
-        """Return number and path of a workspace's streams as of the last flush."""
-        query = "select id, path from streams where workspace = ? and not soft_deleted"
-        return self._connection.execute(query, (workspace,)).fetchall()
+    def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> list[tuple[int, str]]:
+        """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
+        values = (workspace, max(prefix, after), after, prefix + _LAST_CHARACTER, limit)
+        return self._connection.execute(_PATHS_AFTER, values).fetchall()
 
     def due(self, now_ms: int) -> Iterator[tuple[int, Key]]:
         """Yield the streams that are to be removed by ``now_ms`` as far as the last flush knows."""

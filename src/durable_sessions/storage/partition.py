@@ -8,7 +8,7 @@ the I/O of the log and of the archive does not.
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -42,6 +42,10 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
 
 T = TypeVar("T")
+
+
+PATH_PAGE = 1_000
+"""Paths that are looked at in one go."""
 
 
 class Unflushed(NamedTuple):
@@ -437,11 +441,25 @@ class Partition:
         """Tell a listener of every durable change from now on."""
         self.published.listeners.add(listener)
 
-    def stream_paths(self, workspace: str) -> list[str]:
-        """Return the paths of a workspace's streams."""
-        hot = self.published.by_key
-        paths = [key.path for key, one in hot.items() if key.workspace == workspace and not one.removed]
-        for stream, path in self._archive.stream_paths(workspace):
-            if stream not in self.published.by_id and stream not in self.state.removed:
-                paths.append(path)
-        return paths
+    def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
+        """Yield number and path of a workspace's streams whose paths begin so, a page at a time.
+
+        Others may work between two pages: what is there all the while is found, and nothing is loaded.
+        """
+        hot = list(self.published.by_key)
+        for start in range(0, len(hot), PATH_PAGE):
+            page = []
+            for key in hot[start : start + PATH_PAGE]:
+                if key.workspace == workspace and key.path.startswith(prefix):
+                    durable = self.published.by_key.get(key)
+                    if durable is not None and not durable.removed:
+                        page.append((durable.stream.id, key.path))
+            yield page
+        after = ""
+        while found := self._archive.paths_after(workspace, prefix, after, PATH_PAGE):
+            yield [
+                (number, path)
+                for number, path in found
+                if number not in self.published.by_id and number not in self.state.removed
+            ]
+            after = found[-1][1]

@@ -4,9 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from durable_sessions.errors import QuotaExceededError
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamRemoved, Woken
+from durable_sessions.streams.effects import (
+    Appended,
+    Effect,
+    Linked,
+    StreamCreated,
+    StreamRemoved,
+    SubscriptionCreated,
+    Woken,
+)
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE
+from durable_sessions.streams.subscriptions import SUBSCRIPTION_BYTES, link_bytes
 
 Refused = Callable[[str, QuotaExceededError], None]
 
@@ -14,8 +23,9 @@ Refused = Callable[[str, QuotaExceededError], None]
 class Quotas:
     """The same bounds for every workspace; 0 is no bound. The server's own streams have none.
 
-    Bytes are those of records and of artifacts. What the server adds by itself, the events of wakes, is
-    counted but never refused. ``refused`` is told of each refusal.
+    Bytes are those of records, of artifacts and of subscriptions with their links. What the server adds by
+    itself, the events of wakes and the links that a pattern finds, is counted but never refused.
+    ``refused`` is told of each refusal.
     """
 
     def __init__(self, streams_max: int = 0, bytes_max: int = 0) -> None:
@@ -49,6 +59,12 @@ class Quotas:
             elif isinstance(effect, StreamRemoved):
                 if not effect.soft:
                     streams[_workspace(state, effect.stream)] -= 1
+            elif isinstance(effect, SubscriptionCreated):
+                sizes[effect.workspace] += len(effect.config) + SUBSCRIPTION_BYTES
+            elif isinstance(effect, Linked):
+                # What a pattern finds is linked by the server itself.
+                named = [path for path, explicit, *_ in effect.links if explicit]
+                sizes[effect.workspace] += sum(map(link_bytes, named))
             elif isinstance(effect, Woken):
                 return
         for workspace, count in streams.items():
@@ -70,9 +86,9 @@ class Quotas:
         self._artifact_bytes[workspace] += size
 
     def held_bytes(self, state: State, workspace: str) -> int:
-        """Return the bytes that a workspace holds, records and artifacts."""
+        """Return the bytes that a workspace holds: records, artifacts and subscriptions."""
         records = 0 if state.usages is None else state.usages.of(workspace).record_bytes
-        return records + self._artifact_bytes[workspace]
+        return records + self._artifact_bytes[workspace] + state.subscriptions.bytes_of(workspace)
 
     def _require_streams(self, state: State, workspace: str, more: int) -> None:
         if not self._streams_max or more <= 0 or workspace == SYSTEM_WORKSPACE or state.usages is None:

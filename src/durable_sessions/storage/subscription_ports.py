@@ -1,6 +1,6 @@
 """What subscriptions need of the rest of the server."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -21,8 +21,8 @@ class Partition(Protocol):
         """Decide and apply before returning; the result comes when all decided so far is durable."""
         ...
 
-    def stream_paths(self, workspace: str) -> list[str]:
-        """Return the paths of a workspace's durable streams."""
+    def path_pages(self, workspace: str, prefix: str) -> Iterator[Sequence[tuple[int, str]]]:
+        """Yield number and path of a workspace's durable streams whose paths begin so, a page at a time."""
         ...
 
     def listen(self, listener: StreamListener) -> None:

@@ -1,10 +1,12 @@
 """Subscriptions on demand: every answer is given when what it says is durable."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from durable_sessions.clock import Clock
+from durable_sessions.fair_queue import FairQueue
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscription_ports import CallLater, Deliver, DeliveryResult, Partition
@@ -12,7 +14,9 @@ from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.streams import subscribe, wakes
 from durable_sessions.streams.deliveries import Delivery
 from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config, Kind, Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Claim, Hold
@@ -22,6 +26,7 @@ from durable_sessions.tasks import Supervisor
 __all__ = ["Delivery", "DeliveryResult", "Partition", "SubscriptionManager", "SubscriptionView"]
 
 T = TypeVar("T")
+_LOADED_SLICE = 50
 Decide = Callable[[State, int], tuple[Sequence[Effect], T]]
 
 
@@ -51,6 +56,7 @@ class SubscriptionManager:
         self._partition = partition
         self._clock = clock
         self._limits = limits
+        self._scans = FairQueue(limits.pattern_scans_max)
         self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
 
     def start(self, supervisor: Supervisor) -> None:
@@ -63,7 +69,10 @@ class SubscriptionManager:
 
     async def create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
         """Create a subscription durably, or confirm that the same one exists; say whether it is new."""
-        paths = self._partition.stream_paths(key.workspace) if request.config.pattern is not None else []
+        paths: list[str] = []
+        if request.config.pattern is not None and self._partition.state.subscriptions.get(key) is None:
+            async with self._scans.part(key.workspace):
+                paths = await self._matching(key.workspace, Glob(request.config.pattern))
         created = self._partition.commit(
             lambda state, now_ms: subscribe.create(state, key, request, paths, now_ms, self._limits)
         )
@@ -74,6 +83,25 @@ class SubscriptionManager:
         new = await created
         assert view is not None, "a create that was not refused leaves a subscription"
         return new, view
+
+    async def _matching(self, workspace: str, glob: Glob) -> list[str]:
+        """Return the paths that a pattern matches, a slice at a time beside other work.
+
+        Their streams are in memory then, so that the decision does not have to load them. Streams that are
+        made meanwhile are found by their appends.
+        """
+        found: dict[str, None] = {}
+        for page in self._partition.path_pages(workspace, glob.prefix):
+            found.update((path, None) for _, path in page if glob.matches(path))
+            await asyncio.sleep(0)
+            if len(found) > self._limits.subscription_streams_max:
+                break  # it is refused
+        paths = list(found)[: self._limits.subscription_streams_max + 1]
+        for start in range(0, len(paths), _LOADED_SLICE):
+            for path in paths[start : start + _LOADED_SLICE]:
+                self._partition.state.get(Key(workspace, path))
+            await asyncio.sleep(0)
+        return paths
 
     async def get(self, key: SubscriptionKey) -> SubscriptionView:
         """Return a subscription."""

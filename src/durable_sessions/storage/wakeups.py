@@ -23,11 +23,12 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscribe import is_unsettled
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Now
+from durable_sessions.streams.watched import settle
 from durable_sessions.tasks import Supervisor, Task
 
 logger = structlog.get_logger(__name__)
 
-_RECONCILE_SLICE = 1_000
+_LINK_SLICE = 100
 
 
 @dataclass(slots=True)
@@ -131,30 +132,56 @@ class Wakeups:
         if len(self._settled) >= self._limits.matched_streams_max:
             self._settled.clear()
         self._settled.add(key)
-        for subscription in self._partition.state.subscriptions.of(key.workspace):
+        subscriptions = self._partition.state.subscriptions
+        for subscription in {one.key: one for one in subscriptions.watching(key)}.values():
             self._poke_if_unsettled(subscription, key.path)
+        for subscription in subscriptions.matching(key):
+            if key.path not in subscription.links:
+                self._poke_if_unsettled(subscription, key.path)
 
     def _poke_if_unsettled(self, subscription: Subscription, path: str) -> None:
         if is_unsettled(self._partition.state, subscription, path, self._clock.now_ms()):
             self.poke(subscription.key, path)
 
     async def _reconcile(self) -> None:
-        """Find what the last process had no time to record, a slice at a time beside other work."""
+        """Find what the last process had no time to record, a slice at a time beside other work.
+
+        Nothing is loaded for a stream that no pattern matches, or whose link is as it should be.
+        """
         state = self._partition.state
+        prefixes: dict[str, str] = {}
         for key in [subscription.key for subscription in state.subscriptions]:
-            self.poke(key)
             subscription = state.subscriptions.get(key)
             if subscription is None:
                 continue
-            paths = [*subscription.links]
+            await self._check_links(subscription)
+            self.poke(key)
             if subscription.glob is not None:
-                paths += self._partition.stream_paths(key.workspace)
-            for start in range(0, len(paths), _RECONCILE_SLICE):
-                for path in paths[start : start + _RECONCILE_SLICE]:
-                    self._poke_if_unsettled(subscription, path)
+                prefix = subscription.glob.prefix
+                known = prefixes.get(key.workspace)
+                prefixes[key.workspace] = prefix if known is None else _common(known, prefix)
+        for workspace, prefix in prefixes.items():
+            for page in self._partition.path_pages(workspace, prefix):
+                for number, path in page:
+                    self._find_links(Key(workspace, path), number)
                 await asyncio.sleep(0)
-                if state.subscriptions.get(key) is not subscription:
-                    break
+
+    async def _check_links(self, subscription: Subscription) -> None:
+        """Look at the links of a subscription: are their streams gone, or have they grown?"""
+        state = self._partition.state
+        paths = list(subscription.links)
+        for start in range(0, len(paths), _LINK_SLICE):
+            if state.subscriptions.get(subscription.key) is not subscription:
+                return
+            for path in settle(state, subscription, paths[start : start + _LINK_SLICE]):
+                self._poke_if_unsettled(subscription, path)
+            await asyncio.sleep(0)
+
+    def _find_links(self, stream: Key, number: int) -> None:
+        for subscription in self._partition.state.subscriptions.matching(stream):
+            link = subscription.links.get(stream.path)
+            if link is None or link.stream != number:
+                self._poke_if_unsettled(subscription, stream.path)
 
     # Running ----------------------------------------------------------------------------
 
@@ -229,6 +256,9 @@ class Wakeups:
 
     async def _deliver_due(self, key: SubscriptionKey) -> bool:
         """Send the webhook that is due, if any, and record the outcome; say whether one was sent."""
+        subscription = self._partition.state.subscriptions.get(key)
+        if subscription is None or subscription.config.webhook_url is None:
+            return False
         delivery = await self._partition.commit(
             lambda state, now_ms: ([], deliveries.due(state, key, now_ms, self._limits))
         )
@@ -249,3 +279,13 @@ class Wakeups:
 
         await self._partition.commit(decide)
         return True
+
+
+def _common(one: str, other: str) -> str:
+    """Return how both texts begin."""
+    length = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        length += 1
+    return one[:length]

@@ -10,18 +10,18 @@ ANY = "**"
 
 
 class Glob:
-    """A pattern made ready for matching many paths."""
+    """A pattern made ready for matching many paths; all of them begin with ``prefix``."""
 
-    __slots__ = ("_prefix", "_segments", "pattern")
+    __slots__ = ("_segments", "pattern", "prefix")
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._segments = pattern.split("/")
-        self._prefix = "/".join(takewhile(lambda segment: segment not in (ONE, ANY), self._segments))
+        self.prefix = "/".join(takewhile(lambda segment: segment not in (ONE, ANY), self._segments))
 
     def matches(self, path: str) -> bool:
         """Say whether the whole path fits, in at most segments-of-pattern times segments-of-path steps."""
-        if not path.startswith(self._prefix):  # settles most paths, at little cost
+        if not path.startswith(self.prefix):  # settles most paths, at little cost
             return False
         pattern, segments = self._segments, path.split("/")
         at = matched = 0

@@ -88,6 +88,13 @@ class State:
         stream.era = self.era
         return stream
 
+    def peek_id(self, number: int) -> Stream | None:
+        """Return a stream by its number without bringing it into memory, None if there is none."""
+        stream = self.by_id.get(number)
+        if stream is not None or number in self.removed:
+            return stream
+        return self._cold.load_id(number)
+
     def parent(self, stream: Stream) -> Stream | None:
         """Return the stream that this one is a fork of; it is kept as long as it has forks."""
         return None if stream.parent is None else self._existing(stream.parent)
@@ -171,6 +178,8 @@ class State:
             stream.closed_by = Producer(*effect.producer) if effect.producer else None
         if self.usages is not None:
             self.usages.appended(stream, len(effect.data))
+        if self.subscriptions:
+            self.subscriptions.appended(stream.key)
 
     def _describe(self, effect: StreamDescribed) -> None:
         stream = self._existing(effect.stream)

@@ -1,6 +1,6 @@
 """Deciding which subscriptions exist and which streams they watch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -22,10 +22,18 @@ from durable_sessions.streams.effects import (
 from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
-from durable_sessions.streams.subscriptions import Config, Link, Subscription, SubscriptionKey
+from durable_sessions.streams.subscriptions import (
+    LINK_BYTES,
+    Config,
+    Link,
+    Subscription,
+    SubscriptionKey,
+    link_bytes,
+)
 from durable_sessions.streams.watched import Changes, linked, visible
 
 BEFORE_FIRST = -1
+_SPARE_BYTES = 1_024  # a link may make room for one that is longer by this
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ def find(state: State, key: SubscriptionKey) -> Subscription:
 def create(
     state: State, key: SubscriptionKey, request: Subscribe, paths: Iterable[str], now_ms: int, limits: Limits
 ) -> tuple[list[Effect], bool]:
-    """Return the effects of a create and whether it is new; ``paths`` are the workspace's streams."""
+    """Return the effects of a create and whether it is new; ``paths`` are those that the pattern matches."""
     existing = state.subscriptions.get(key)
     config = request.config
     if existing is not None:
@@ -57,6 +65,10 @@ def create(
         return [], False
     if len(state.subscriptions.of(key.workspace)) >= limits.subscriptions_max:
         raise TooManySubscriptionsError(most=limits.subscriptions_max, things="subscriptions in a workspace")
+    if len(state.subscriptions) >= limits.all_subscriptions_max:
+        raise TooManySubscriptionsError(
+            most=limits.all_subscriptions_max, things="subscriptions on this server"
+        )
     effects: list[Effect] = [SubscriptionCreated(*key, msgspec.json.encode(config), request.base_url, now_ms)]
     if config.wake_stream is not None:
         effects += _leave_wake_stream(state, Key(key.workspace, config.wake_stream))
@@ -64,10 +76,12 @@ def create(
     if config.pattern is not None:
         glob = Glob(config.pattern)
         for path in paths:
+            if path in links or not _matches(state, glob, config, Key(key.workspace, path)):
+                continue
             stream = visible(state, Key(key.workspace, path), now_ms)
-            if path not in links and stream is not None and _matches(state, glob, config, stream.key):
+            if stream is not None:
                 links[path] = Link(False, stream.tail, stream.id)
-    _require_room(len(links), limits)
+    _require_room(state, key, None, links, limits)
     return effects + changes_as_effects(key, links), True
 
 
@@ -89,7 +103,7 @@ def link(
             changes[path] = fresh
         elif not known.explicit or known.stream != fresh.stream:
             changes[path] = Link(True, known.acked, fresh.stream)
-    _require_room(len(links) + sum(path not in links for path in changes), limits)
+    _require_room(state, key, subscription, [path for path in changes if path not in links], limits)
     return changes_as_effects(key, changes)
 
 
@@ -125,7 +139,8 @@ def relink(
     """
     changes: dict[str, Link | None] = {}
     left: list[str] = []
-    count = len(subscription.links)
+    count, size = len(subscription.links), subscription.links_bytes
+    room = _room(state, subscription.key.workspace, limits)
     spare = _caught_up(state, subscription)
     for path in paths:
         if not is_unsettled(state, subscription, path, now_ms):
@@ -134,21 +149,23 @@ def relink(
         stream = visible(state, Key(subscription.key.workspace, path), now_ms)
         if known is not None and known.stream is not None:
             changes[path] = known = None
-            count -= 1
+            count, size = count - 1, size - link_bytes(path)
         if stream is None:
             continue
         if known is not None:
             changes[path] = known._replace(stream=stream.id)
         elif _is_found(state, subscription, stream):
-            if count >= limits.subscription_streams_max:
+            weight = link_bytes(path)
+            full = count >= limits.subscription_streams_max or size + weight > limits.subscription_bytes_max
+            if full or size + weight - subscription.links_bytes > room:
                 victim = next((candidate for candidate in spare if candidate not in changes), None)
-                if victim is None:
+                if victim is None or link_bytes(victim) < weight - _SPARE_BYTES:
                     left.append(path)
                     continue
                 changes[victim] = None
-                count -= 1
+                count, size = count - 1, size - link_bytes(victim)
             changes[path] = Link(False, BEFORE_FIRST, stream.id)
-            count += 1
+            count, size = count + 1, size + weight
     return changes, left
 
 
@@ -207,11 +224,32 @@ def _leave_wake_stream(state: State, wake_stream: Key) -> list[Effect]:
     ]
 
 
-def _require_room(count: int, limits: Limits) -> None:
-    if count > limits.subscription_streams_max:
+def _require_room(
+    state: State, key: SubscriptionKey, known: Subscription | None, more: Collection[str], limits: Limits
+) -> None:
+    """Refuse so many links more, or so large ones."""
+    count, size = (0, 0) if known is None else (len(known.links), known.links_bytes)
+    added = sum(map(link_bytes, more))
+    if count + len(more) > limits.subscription_streams_max:
         raise TooManySubscriptionsError(
             most=limits.subscription_streams_max, things="streams in a subscription"
         )
+    if size + added > limits.subscription_bytes_max:
+        raise TooManySubscriptionsError(
+            most=limits.subscription_bytes_max,
+            things=f"bytes for the streams of a subscription (their paths and {LINK_BYTES} bytes for each)",
+        )
+    if added > _room(state, key.workspace, limits):
+        raise TooManySubscriptionsError(
+            most=limits.all_subscription_bytes_max,
+            things="bytes for all subscriptions of the server; a workspace may take what it leaves free",
+        )
+
+
+def _room(state: State, workspace: str, limits: Limits) -> int:
+    """Return how many bytes more a workspace's links may take: never more than is left for others."""
+    free = limits.all_subscription_bytes_max - state.subscriptions.bytes_held
+    return (free - state.subscriptions.bytes_of(workspace)) // 2
 
 
 def _caught_up(state: State, subscription: Subscription) -> Iterator[str]:
@@ -221,6 +259,10 @@ def _caught_up(state: State, subscription: Subscription) -> Iterator[str]:
     limit records may come twice but are never missed.
     """
     for path, link in subscription.links.items():
-        stream = None if link.stream is None else state.get_id(link.stream)
-        if not link.explicit and stream is not None and link.acked >= stream.tail:
-            yield path
+        if link.explicit or link.stream is None:
+            continue
+        if path in subscription.behind:
+            stream = state.peek_id(link.stream)
+            if stream is None or link.acked < stream.tail:
+                continue
+        yield path

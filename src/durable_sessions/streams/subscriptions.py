@@ -26,9 +26,19 @@ from durable_sessions.streams.effects import (
     Woken,
 )
 from durable_sessions.streams.globs import Glob
+from durable_sessions.streams.patterns import PatternIndex
 from durable_sessions.streams.stream import Key
 
 Kind: TypeAlias = Literal["webhook", "pull-wake"]
+
+
+LINK_BYTES = 400
+SUBSCRIPTION_BYTES = 1_000
+
+
+def link_bytes(path: str) -> int:
+    """Return what a link to a path takes in memory, near enough."""
+    return LINK_BYTES + len(path)
 
 
 class Config(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,7 +91,11 @@ class Wake:
 
 @dataclass(slots=True)
 class Subscription:
-    """Everything that decisions about one subscription depend on."""
+    """Everything that decisions about one subscription depend on.
+
+    Every link whose stream may reach beyond what was acknowledged is in ``behind``; so the others, which may
+    be thousands, need not be looked at. ``links_bytes`` is what the links take in memory, near enough.
+    """
 
     key: SubscriptionKey
     config: Config
@@ -90,6 +104,8 @@ class Subscription:
     links: dict[str, Link] = field(default_factory=dict)
     generation: int = 0
     wake: Wake | None = None
+    behind: dict[str, None] = field(default_factory=dict, compare=False)
+    links_bytes: int = field(default=0, compare=False)
     glob: Glob | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -108,12 +124,15 @@ class Subscriptions:
         self._all: dict[str, dict[str, Subscription]] = {}
         self._watchers: dict[Key, dict[SubscriptionKey, Subscription]] = {}
         self._wake_streams: Counter[Key] = Counter()
+        self._patterns: dict[str, PatternIndex[SubscriptionKey]] = {}
+        self._bytes: Counter[str] = Counter()
+        self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def __len__(self) -> int:
-        return sum(map(len, self._all.values()))
+        return self._count
 
     def __iter__(self) -> Iterator[Subscription]:
         for workspace in self._all.values():
@@ -130,6 +149,30 @@ class Subscriptions:
     def watching(self, stream: Key) -> Collection[Subscription]:
         """Return the subscriptions that have a link to a stream, in constant time."""
         return self._watchers.get(stream, {}).values()
+
+    def matching(self, stream: Key) -> list[Subscription]:
+        """Return the subscriptions whose patterns match a stream's path."""
+        patterns = self._patterns.get(stream.workspace)
+        if patterns is None:
+            return []
+        there = self._all[stream.workspace]
+        return [there[key.id] for key in patterns.matching(stream.path)]
+
+    def bytes_of(self, workspace: str) -> int:
+        """Return what the subscriptions of a workspace take in memory, near enough."""
+        return self._bytes[workspace]
+
+    @property
+    def bytes_held(self) -> int:
+        """What all subscriptions take in memory, near enough."""
+        return self._bytes.total()
+
+    def appended(self, stream: Key) -> None:
+        """Note that a stream has grown."""
+        watchers = self._watchers.get(stream)
+        if watchers is not None:
+            for subscription in watchers.values():
+                subscription.behind[stream.path] = None
 
     def is_wake_stream(self, stream: Key) -> bool:
         """Say whether wake events of any subscription are appended to this stream."""
@@ -154,6 +197,7 @@ class Subscriptions:
         elif isinstance(effect, Unlinked):
             for path in effect.paths:
                 del subscription.links[path]
+                subscription.behind.pop(path, None)
                 _forget_in_snapshot(subscription, path)
                 self._unwatch(path, subscription)
         else:
@@ -165,6 +209,10 @@ class Subscriptions:
         there = self._all.setdefault(key.workspace, {})
         assert key.id not in there, "an id is used again only after its removal"
         there[key.id] = Subscription(key, config, effect.base_url, effect.created_at_ms)
+        self._count += 1
+        self._bytes[key.workspace] += len(effect.config) + SUBSCRIPTION_BYTES
+        if config.pattern is not None:
+            self._patterns.setdefault(key.workspace, PatternIndex()).add(config.pattern, key)
         if config.wake_stream is not None:
             self._wake_streams[Key(key.workspace, config.wake_stream)] += 1
 
@@ -172,6 +220,10 @@ class Subscriptions:
         key = subscription.key
         for path in subscription.links:
             self._unwatch(path, subscription)
+        self._count -= 1
+        self._bytes[key.workspace] -= len(msgspec.json.encode(subscription.config)) + SUBSCRIPTION_BYTES
+        if subscription.config.pattern is not None:
+            self._patterns[key.workspace].remove(subscription.config.pattern, key)
         if subscription.config.wake_stream is not None:
             wake_stream = Key(key.workspace, subscription.config.wake_stream)
             self._wake_streams[wake_stream] -= 1
@@ -180,17 +232,25 @@ class Subscriptions:
         del self._all[key.workspace][key.id]
         if not self._all[key.workspace]:
             del self._all[key.workspace]
+            self._patterns.pop(key.workspace, None)
+            del self._bytes[key.workspace]
 
     def _link(self, subscription: Subscription, path: str, link: Link) -> None:
         known = subscription.links.get(path)
         if known is not None and known.stream != link.stream:
             _forget_in_snapshot(subscription, path)
         subscription.links[path] = link
+        subscription.behind[path] = None
+        if known is None:
+            subscription.links_bytes += link_bytes(path)
+            self._bytes[subscription.key.workspace] += link_bytes(path)
         watchers = self._watchers.setdefault(Key(subscription.key.workspace, path), {})
         watchers[subscription.key] = subscription
 
     def _unwatch(self, path: str, subscription: Subscription) -> None:
         stream = Key(subscription.key.workspace, path)
+        subscription.links_bytes -= link_bytes(path)
+        self._bytes[stream.workspace] -= link_bytes(path)
         del self._watchers[stream][subscription.key]
         if not self._watchers[stream]:
             del self._watchers[stream]

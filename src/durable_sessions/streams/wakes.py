@@ -27,7 +27,7 @@ from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import changes_as_effects, find, relink
 from durable_sessions.streams.subscriptions import Kind, Subscription, SubscriptionKey, Wake
-from durable_sessions.streams.watched import StreamInfo, linked, pending_tails, stream_infos
+from durable_sessions.streams.watched import StreamInfo, has_pending, linked, pending_tails, stream_infos
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def advance(
     wake = subscription.wake
     if wake is not None and not lease_over(subscription, wake, now.ms):
         somebody_has_it = wake.holder is not None or wake.lease_until_ms is not None
-        if somebody_has_it or pending_tails(state, subscription, now.ms, changes):
+        if somebody_has_it or has_pending(state, subscription, now.ms, changes):
             return effects, left
     if wake is not None:
         effects.append(WakeEnded(*key))

@@ -1,6 +1,6 @@
 """What a subscription watches: its links held against the streams as they are now."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -46,22 +46,29 @@ def stream_infos(
     """Return the watched streams, pending ones first; a link whose stream is gone is left out.
 
     With ``tails`` they are shown as of a wake, else as they are now. With ``listed_max``, streams
-    without pending records are left out beyond that length.
+    without pending records are left out beyond that length. No stream that is caught up is loaded.
     """
+    now_at = pending_tails(state, subscription, now_ms) if tails is None else tails
     pending: list[StreamInfo] = []
     others: list[StreamInfo] = []
     for path, link in subscription.links.items():
-        stream = linked(state, link, now_ms)
-        if stream is None and link.stream is not None:
-            continue
         acked = max(link.acked, 0)
-        now_at = 0 if stream is None else stream.tail
-        tail = now_at if tails is None else max(tails.get(path, 0), acked)
-        if tail > acked:
-            pending.append(stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail))
-        elif listed_max is None or len(others) < listed_max:
-            others.append(stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail))
+        tail = max(now_at.get(path, 0), acked)
+        if tail <= acked and listed_max is not None and len(others) >= listed_max:
+            continue
+        if link.stream is not None and _is_gone(state, link.stream, now_ms):
+            continue
+        info = stream_info(path, explicit=link.explicit, acked=link.acked, tail=tail)
+        (pending if tail > acked else others).append(info)
     return pending + (others if listed_max is None else others[: max(listed_max - len(pending), 0)])
+
+
+def _is_gone(state: State, number: int, now_ms: int) -> bool:
+    """Say whether a linked stream is known to be gone; one that nobody has used since is still there."""
+    stream = state.by_id.get(number)
+    if stream is None:
+        return number in state.removed
+    return stream.soft_deleted or stream.expired(now_ms)
 
 
 def stream_info(path: str, *, explicit: bool, acked: int, tail: int) -> StreamInfo:
@@ -78,19 +85,55 @@ def stream_info(path: str, *, explicit: bool, acked: int, tail: int) -> StreamIn
 def pending_tails(
     state: State, subscription: Subscription, now_ms: int, changes: Changes | None = None
 ) -> dict[str, int]:
-    """Return the tails of the watched streams that reach beyond what was acknowledged."""
-    found = {}
-    links = {**subscription.links, **changes} if changes else subscription.links
-    for path, link in links.items():
-        # Most links of a wide pattern are caught up, so the cheap test comes first.
+    """Return the tails of the watched streams that reach beyond what was acknowledged.
+
+    Links that turn out to be caught up are no longer looked at until their stream grows.
+    """
+    return dict(_pending(state, subscription, now_ms, changes or {}))
+
+
+def has_pending(
+    state: State, subscription: Subscription, now_ms: int, changes: Changes | None = None
+) -> bool:
+    """Say whether any watched stream reaches beyond what was acknowledged; stops at the first."""
+    return any(True for _ in _pending(state, subscription, now_ms, changes or {}))
+
+
+def settle(state: State, subscription: Subscription, paths: Iterable[str]) -> list[str]:
+    """Find out which of these links are caught up, and return those whose streams are gone or not there yet.
+
+    It changes no decision, only how long the next one takes.
+    """
+    without: list[str] = []
+    for path in paths:
+        link = subscription.links.get(path)
+        if link is None:
+            continue
+        stream = None if link.stream is None else state.peek_id(link.stream)
+        if stream is None or stream.soft_deleted:
+            without.append(path)
+        else:
+            _note_if_caught_up(subscription, path, link, stream)
+    return without
+
+
+def _pending(
+    state: State, subscription: Subscription, now_ms: int, changes: Changes
+) -> Iterator[tuple[str, int]]:
+    links = subscription.links
+    for path in [*subscription.behind, *(path for path in changes if path not in subscription.behind)]:
+        link = changes[path] if path in changes else links.get(path)
         if link is None or link.stream is None:
             continue
-        stream = state.get_id(link.stream)
-        if (
-            stream is not None
-            and stream.tail > max(link.acked, 0)
-            and not stream.soft_deleted
-            and not stream.expired(now_ms)
-        ):
-            found[path] = stream.tail
-    return found
+        stream = state.peek_id(link.stream)
+        if path in links:
+            _note_if_caught_up(subscription, path, links[path], stream)
+        if stream is None or stream.soft_deleted or stream.expired(now_ms):
+            continue
+        if stream.tail > max(link.acked, 0):
+            yield path, stream.tail
+
+
+def _note_if_caught_up(subscription: Subscription, path: str, link: Link, stream: Stream | None) -> None:
+    if stream is None or (stream.id == link.stream and stream.tail <= max(link.acked, 0)):
+        subscription.behind.pop(path, None)

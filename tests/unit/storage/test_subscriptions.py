@@ -1,7 +1,7 @@
 """The manager with a clock, timers, a partition and a receiver that the tests move themselves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -27,8 +27,8 @@ from durable_sessions.streams import append, create, effects, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
-from durable_sessions.streams.subscribe import Subscribe, is_unsettled
-from durable_sessions.streams.subscriptions import Config, Subscription, SubscriptionKey
+from durable_sessions.streams.subscribe import Subscribe
+from durable_sessions.streams.subscriptions import Config, Subscription, SubscriptionKey, Subscriptions
 from durable_sessions.streams.wakes import Claim, Hold
 
 pytestmark = pytest.mark.anyio
@@ -104,8 +104,13 @@ class FakePartition:
         for durable in pending:
             durable()
 
-    def stream_paths(self, workspace: str) -> list[str]:
-        return [key.path for key in self.state.streams if key.workspace == workspace]
+    def path_pages(self, workspace: str, prefix: str) -> Iterator[Sequence[tuple[int, str]]]:
+        streams = self.state.streams
+        yield [
+            (stream.id, key.path)
+            for key, stream in streams.items()
+            if key.workspace == workspace and key.path.startswith(prefix)
+        ]
 
     def listen(self, listener: StreamListener) -> None:
         self.listeners.append(listener)
@@ -276,6 +281,7 @@ async def test_a_created_subscription_is_shown_as_it_is(world: World) -> None:
 async def test_answers_wait_for_durability(world: World) -> None:
     world.partition.stalled = True
     created = asyncio.create_task(world.manager.create(SUB, Subscribe(WEBHOOK, (), "http://here")))
+    await world.settle()  # it looks for streams first
     read = asyncio.create_task(world.manager.get(SUB))
     await world.settle()
     assert not created.done()
@@ -568,12 +574,13 @@ async def test_an_append_to_an_unwatched_stream_is_matched_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
+    matching = Subscriptions.matching
 
-    def counting(state: State, subscription: Subscription, path: str, now_ms: int) -> bool:
-        asked.append(path)
-        return is_unsettled(state, subscription, path, now_ms)
+    def counting(self: Subscriptions, stream: Key) -> list[Subscription]:
+        asked.append(stream.path)
+        return matching(self, stream)
 
-    monkeypatch.setattr("durable_sessions.storage.wakeups.is_unsettled", counting)
+    monkeypatch.setattr(Subscriptions, "matching", counting)
     await world.stream("other/a", b"[1]")
     assert asked == [], "nobody subscribes to anything"
     await world.subscribe(WEBHOOK)
