@@ -1,6 +1,30 @@
+import inspect
+
+import httpx2
 import pytest
+
+from tests.support.skips import told
+from tests.support.waiting import PATIENCE_SECONDS
+
+# A request of a test waits for its answer as long as it takes: five seconds are short on a busy machine, and
+# only a fault would use up this. All requests that name no timeout share the one default object.
+_DEFAULT = inspect.signature(httpx2.Client.__init__).parameters["timeout"].default
+_DEFAULT.connect = _DEFAULT.read = _DEFAULT.write = _DEFAULT.pool = PATIENCE_SECONDS
 
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": True}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end what was skipped in all workers, and which command would enable it."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = [
+        str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        for report in reports
+    ]
+    if reasons:
+        terminalreporter.section("not tested", sep="-")
+        for line in told(reasons):
+            terminalreporter.write_line(line)

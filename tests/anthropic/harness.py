@@ -4,6 +4,8 @@ from typing import Any
 
 import httpx2
 
+from tests.support.waiting import PATIENCE_SECONDS
+
 Event = dict[str, Any]
 
 
@@ -12,7 +14,7 @@ class Harness:
 
     def __init__(self, url: str, key: str) -> None:
         headers = {"authorization": f"Bearer {key}"}
-        self.http = httpx2.AsyncClient(base_url=url, headers=headers, timeout=30, verify=False)
+        self.http = httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_SECONDS, verify=False)
         self._offset = "-1"
 
     async def append(self, session: str, *events: Event) -> list[Event]:

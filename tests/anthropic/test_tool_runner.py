@@ -9,6 +9,7 @@ from anthropic import AsyncAnthropic, beta_async_tool
 
 from tests.anthropic.harness import END_TURN, RUNNING, Harness, text, waits_for
 from tests.support.process import ServerProcess
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 asynchronous = pytest.mark.parametrize("sdk", ["async"], indirect=True)
@@ -84,7 +85,7 @@ async def test_calls_are_run_held_confirmed_and_denied(
         await harness.append(session, END_TURN)
 
     [_, early] = await harness.append(session, RUNNING, call("agent.tool_use", "bash", command="early"))
-    async with asyncio.timeout(40), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as group:
         runner = events.tool_runner(session, tools=[bash, add, fail], max_idle=0.3)
         [added] = await harness.append(session, call("agent.custom_tool_use", "add", left=2, right=3))
         group.create_task(script())
@@ -103,7 +104,7 @@ async def test_calls_are_run_held_confirmed_and_denied(
 async def test_calls_of_others_are_left_to_them(sdk: AsyncAnthropic, harness: Harness, session: str) -> None:
     await harness.append(session, RUNNING, call("agent.custom_tool_use", "of_another_client"))
     runner = sdk.beta.sessions.events.tool_runner(session, tools=[add], max_idle=0.3)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for one in runner:
             assert (one.name, one.posted) == ("of_another_client", False)
             await harness.append(session, END_TURN)
@@ -118,7 +119,7 @@ async def test_it_stops_with_the_session(
 ) -> None:
     await harness.append(session, call("agent.custom_tool_use", "add", left=1, right=1))
     runner = sdk.beta.sessions.events.tool_runner(session, tools=[add], max_idle=None)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for one in runner:
             assert one.posted
             if end == "terminated":
@@ -130,7 +131,10 @@ async def test_it_stops_with_the_session(
 async def test_it_goes_on_when_the_server_was_gone(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         harness = Harness(server.url, "none")
-        async with AsyncAnthropic(base_url=server.url, api_key="none") as client, asyncio.timeout(50):
+        async with (
+            AsyncAnthropic(base_url=server.url, api_key="none") as client,
+            asyncio.timeout(PATIENCE_SECONDS),
+        ):
             session = (await client.beta.sessions.create(agent="a", environment_id="e")).id
             await harness.append(session, call("agent.custom_tool_use", "add", left=1, right=1))
             calls = 0

@@ -12,6 +12,7 @@ import pytest
 
 from tests.anthropic.conftest import Account
 from tests.anthropic.samples import EVENTS
+from tests.support.skips import NODE, disabled
 
 pytestmark = pytest.mark.conformance
 
@@ -32,7 +33,7 @@ MODULES = ("--module", "nodenext", "--target", "es2022", "--types", "")
 def packages() -> Path:
     """Install the pinned packages once, in a cache beside the virtual environment."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("NODE IS MISSING: the TypeScript SDK did not run. Install Node.js 20 or later.")
+        pytest.skip(disabled("Node.js is missing: the TypeScript SDK did not run", NODE))
     lock = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "durable-sessions"
     folder = cache / f"anthropic-ts-{hashlib.sha256(lock).hexdigest()[:12]}"
@@ -43,7 +44,8 @@ def packages() -> Path:
         command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         done = subprocess.run(command, cwd=folder, check=False, timeout=300, capture_output=True, text=True)
         if done.returncode:
-            pytest.skip(f"@anthropic-ai/sdk IS MISSING: it did not run. npm said: {done.stderr[-500:]}")
+            why = f"@anthropic-ai/sdk is missing: it did not run. npm said: {done.stderr[-500:]}"
+            pytest.skip(disabled(why, "make test  # with access to an npm registry"))
         (folder / ".ready").touch()
     shutil.copy(HERE / "program.mjs", folder)
     return folder

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.skips import disabled
 from tests.unit.exporters.golden import exported, sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium: the exported page was not seen in a browser"
+    CHROMIUM is None,
+    reason=disabled("no Chromium: pages were not seen in a browser", "apt-get install chromium"),
 )
 
 

@@ -12,6 +12,7 @@ from tests.support.load import Load
 from tests.support.process import ServerProcess
 from tests.support.s3 import S3Server, seaweedfs
 from tests.support.trial import HASTY, TAIL_OPTIONS, Plan, refusal, restart, trial, until
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
@@ -41,7 +42,10 @@ async def assert_hot_goes_on_until_the_cap(load: Load) -> None:
 async def flush_all(server: ServerProcess) -> None:
     """Wait until everything that was durable is in the bucket."""
     await until(
-        lambda: httpx2.post(server.url + "/v1/admin/flush", verify=False, timeout=60).status_code == 200
+        lambda: (
+            httpx2.post(server.url + "/v1/admin/flush", verify=False, timeout=PATIENCE_SECONDS).status_code
+            == 200
+        )
     )
     await until(lambda: server.metric("bucket_failing") == 0)
 

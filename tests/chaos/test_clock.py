@@ -11,6 +11,7 @@ from tests.support.load import Load
 from tests.support.process import ServerProcess
 from tests.support.shim import Shim
 from tests.support.trial import HASTY, TAIL_OPTIONS, Plan, assert_sound, restart, trial, until
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
@@ -44,7 +45,10 @@ async def test_the_clock_jumps(tmp_path: Path, plan: Plan, shim: Shim) -> None:
 
 def test_a_jump_expires_what_it_must_and_nothing_else(tmp_path: Path, shim: Shim) -> None:
     server = ServerProcess(tmp_path / "data", *OPTIONS, environment=shim.environment, limits=HASTY)
-    with server, httpx2.Client(base_url=server.url + "/v1/stream", verify=False, timeout=60) as client:
+    with (
+        server,
+        httpx2.Client(base_url=server.url + "/v1/stream", verify=False, timeout=PATIENCE_SECONDS) as client,
+    ):
 
         def status(path: str) -> int:
             return client.get(path).status_code

@@ -11,6 +11,7 @@ from tests.support.load import Load
 from tests.support.process import ServerProcess
 from tests.support.shim import Shim
 from tests.support.trial import HASTY, HASTY_OPTIONS, TAIL_OPTIONS, Plan, refusal, trial, until
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
@@ -110,7 +111,10 @@ async def overload(server: ServerProcess, shim: Shim, path: str) -> None:
     """Offer 1 GiB while no sync returns: most is refused, the rest becomes durable, memory is bounded."""
     body = bytes(8 * MIB)
     async with httpx2.AsyncClient(
-        base_url=server.url, timeout=120, verify=False, limits=httpx2.Limits(max_connections=None)
+        base_url=server.url,
+        timeout=PATIENCE_SECONDS,
+        verify=False,
+        limits=httpx2.Limits(max_connections=None),
     ) as client:
         await client.put(path, headers=BINARY)
         before = peak_bytes(server)

@@ -28,6 +28,7 @@ from durable_sessions.testing.history import (
 )
 from tests.support.process import ServerProcess
 from tests.support.sessions import at, frames, position
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
@@ -239,7 +240,9 @@ async def test_what_a_session_has_answered_stays_true_through_kill_9(tmp_path: P
     options = ("--flush-seconds", "0.5", "--memory-bytes", "64KiB")
     with ServerProcess(tmp_path / "data", *options) as server:
         limits = httpx2.Limits(max_connections=100)
-        async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=20, limits=limits) as api:
+        async with httpx2.AsyncClient(
+            base_url=server.url + "/v1", timeout=PATIENCE_SECONDS, limits=limits
+        ) as api:
 
             def face(name: str) -> Face:
                 return Face(name, api, recorder)

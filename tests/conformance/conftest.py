@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.process import ServerProcess
+from tests.support.skips import NODE, disabled
 
 HERE = Path(__file__).parent / "node"
 
@@ -18,7 +19,7 @@ HERE = Path(__file__).parent / "node"
 def node_modules() -> Path:
     """Install the pinned packages once, in a cache beside the virtual environment."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("NODE IS MISSING: the public conformance suite did not run. Install Node.js 20 or later.")
+        pytest.skip(disabled("Node.js is missing: the public conformance suite did not run", NODE))
     lock = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "durable-sessions"
     folder = cache / f"conformance-{hashlib.sha256(lock).hexdigest()[:12]}"

@@ -11,6 +11,7 @@ import durable_streams
 import pytest
 
 from tests.support.process import ServerProcess
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.conformance
 
@@ -23,7 +24,7 @@ def test_the_typescript_client(node_modules: Path, server: ServerProcess) -> Non
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -9,7 +9,7 @@ from typing import Self
 
 from tests.hostile.answers import Received, may_be_whole, take_apart
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 """How long anything may take before a test gives up; no test depends on it being shorter."""
 
 STREAM = b"/v1/stream/"

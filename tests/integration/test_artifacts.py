@@ -17,6 +17,7 @@ from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
 from tests.support.refusals import error_code
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.http.raw import HOST, Peer
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
@@ -189,7 +190,7 @@ async def test_workspaces_keep_their_own_copies(tmp_path: Path) -> None:
 async def test_artifacts_have_a_limit_of_their_own(tmp_path: Path) -> None:
     limits = replace(DEFAULT_LIMITS, append_body_bytes_max=MIB, artifact_bytes_max=3 * MIB)
     async with local_server(tmp_path / "data", limits=limits) as server:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
 
             async def pieces(data: bytes) -> AsyncIterator[bytes]:
                 for start in range(0, len(data), 100_000):
@@ -258,7 +259,7 @@ async def test_what_is_held_in_memory_is_bounded_and_given_back(tmp_path: Path) 
     limits = replace(DEFAULT_LIMITS, artifact_memory_bytes_max=25 * MIB)
     async with (
         local_server(tmp_path / "data", limits=limits) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
     ):
         assert (await client.put(named(data), content=data)).status_code == 201
         async with await Peer.connect(server.service.server.port, receive_buffer_bytes=4096) as slow:
@@ -278,7 +279,7 @@ async def test_what_is_held_in_memory_is_bounded_and_given_back(tmp_path: Path) 
 
 def tool(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "durable_sessions", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
 
 
 def test_acknowledged_is_durable_and_no_tool_takes_it_for_garbage(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from structlog.testing import capture_logs
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key
 from tests.support.process import ServerProcess
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
 
 def ask(server: LocalServer, secret: str = BOOTSTRAP) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=server.url, headers=bearer(secret), timeout=10)
+    return httpx2.AsyncClient(base_url=server.url, headers=bearer(secret), timeout=PATIENCE_SECONDS)
 
 
 async def acts(client: httpx2.AsyncClient, query: str = "order=asc") -> list[dict[str, Any]]:

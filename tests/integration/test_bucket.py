@@ -15,6 +15,7 @@ import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,7 @@ async def small(tmp_path: Path) -> AsyncIterator[LocalServer]:
 
 @pytest.fixture
 async def client(small: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=small.url, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=small.url, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
@@ -93,7 +94,7 @@ async def test_a_reader_never_notices_the_borders(client: httpx2.AsyncClient) ->
 
 async def test_flushes_come_by_size_and_trim_the_log(small: LocalServer, client: httpx2.AsyncClient) -> None:
     await fill(client, 2, 1000)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while small.service.partition.unflushed_bytes >= SMALL.flush_bytes_max:
             await asyncio.sleep(0.05)
     assert small.service.archive.manifest.number >= 2
@@ -188,7 +189,7 @@ async def test_live_segments_are_exact_while_the_server_writes_and_merges(tmp_pa
     limits = replace(SMALL, compaction_segments_min=3, maintenance_seconds=0.05)
     async with (
         local_server(tmp_path / "data", limits=limits) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
     ):
         await client.put("/v1/stream/s", headers=JSON)
         written = 0
@@ -204,7 +205,7 @@ async def test_live_segments_are_exact_while_the_server_writes_and_merges(tmp_pa
 
         writer = asyncio.create_task(write())
         looks = 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while server.service.maintenance.compactor.merges < 5 or looks < 10:
                 await asyncio.sleep(0.05)
                 looks += await asyncio.to_thread(look, tmp_path / "data" / "bucket")
@@ -234,7 +235,7 @@ async def test_a_new_machine_on_an_old_bucket_loses_nothing_it_acknowledges(
     await small.stop()
     async with (
         local_server(tmp_path / "new", limits=SMALL, bucket=str(small.data / "bucket")) as other,
-        httpx2.AsyncClient(base_url=other.url, timeout=20) as there,
+        httpx2.AsyncClient(base_url=other.url, timeout=PATIENCE_SECONDS) as there,
     ):
         for number in range(100, 110):
             await there.post("/v1/stream/s0", headers=JSON, content=json.dumps(event(number)))

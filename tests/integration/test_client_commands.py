@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,11 @@ from durable_sessions.exporters import FORMATS
 from durable_sessions.testing import BackgroundServer, server
 from tests.support.commands import Commands, on_a_terminal
 from tests.support.process import ServerProcess
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tests.unit.exporters.golden import sample
 
 NOWHERE = "http://127.0.0.1:1"
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -297,12 +297,8 @@ def test_slow_lines_are_appended_as_they_come(running: BackgroundServer, client:
 
 
 def _until_there(client: Client, session: str) -> list[Any]:
-    deadline = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < deadline:
-        if any(info.id == session for info in client.sessions.list(q=session)):
-            return list(client.session(session).events())
-        time.sleep(0.05)
-    raise TimeoutError(session)
+    wait_until(lambda: any(info.id == session for info in client.sessions.list(q=session)))
+    return list(client.session(session).events())
 
 
 # export and fork ------------------------------------------------------------------------
@@ -543,7 +539,7 @@ def complete(url: str, *words: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.stderr == ""
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]

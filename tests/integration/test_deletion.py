@@ -13,6 +13,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import load
 from durable_sessions.testing.server import LocalServer
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url + "/v1/stream", timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=server.url + "/v1/stream", timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
@@ -66,7 +67,7 @@ def holding(server: LocalServer, text: str) -> list[Path]:
 
 
 async def eventually_gone(server: LocalServer, text: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while holding(server, text):
             await asyncio.sleep(0.05)
 
@@ -95,7 +96,7 @@ async def test_many_flushes_leave_few_segments_and_every_record(
     for number in range(30):
         await client.post("s", headers=JSON, content=str(number))
         await server.service.flusher.flush_all()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(list((server.data / "bucket" / "events").rglob("*.parquet"))) > 4:
             await asyncio.sleep(0.05)
     assert (await client.get("s")).json() == list(range(30))
@@ -104,7 +105,7 @@ async def test_many_flushes_leave_few_segments_and_every_record(
 async def test_idle_streams_go_and_held_ones_stay(server: LocalServer, client: httpx2.AsyncClient) -> None:
     await client.put("idle/s", headers=JSON, content="[1]")
     await client.put("legal/s", headers={**JSON, "Stream-TTL": "1"}, content='["evidence"]')
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await client.head("idle/s")).status_code == 200:
             await asyncio.sleep(0.1)
     await asyncio.sleep(1)

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from durable_sessions import Client
 from durable_sessions.testing import BackgroundServer, server
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tests.support.walkthrough import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -53,7 +53,7 @@ def start(name: str, *arguments: str, columns: int = 120) -> "subprocess.Popen[s
 
 def run(name: str, *arguments: str) -> tuple[int, str]:
     process = start(name, *arguments)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode in (0, -signal.SIGKILL), errors
     return process.returncode, output
 
@@ -96,7 +96,7 @@ def test_two_harnesses_at_once_do_everything_once(running: BackgroundServer, tmp
     common = ("two-at-once", "--url", running.url, "--world", str(world))
     both = [start("resumable_harness.py", *common) for _ in range(2)]
     for process in both:
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0, errors
         assert "is over, after 12 events" in output
     with Client(running.url) as client:
@@ -144,14 +144,11 @@ def test_the_dashboard_follows(tmp_path: Path) -> None:
             wait_for(picture, "third")
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def wait_for(file: Path, text: str) -> None:
-    deadline = time.monotonic() + 60
-    while text not in file.read_text():
-        assert time.monotonic() < deadline, file.read_text()[-2000:]
-        time.sleep(0.05)
+    wait_until(lambda: text in file.read_text())
 
 
 def test_context_keeps_calls_and_results_together(running: BackgroundServer) -> None:

@@ -11,6 +11,7 @@ import pytest
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.receiver import Receiver, answer
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -34,14 +35,14 @@ async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
 @pytest.fixture
 async def ours(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     headers = bearer(await make_secret(server.url, "admin", "ours"))
-    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=10) as client:
+    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
 @pytest.fixture
 async def theirs(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     headers = bearer(await make_secret(server.url, "admin", "theirs"))
-    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=10) as client:
+    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 

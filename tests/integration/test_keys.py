@@ -20,6 +20,7 @@ from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key, make_secret
 from tests.support.process import ServerProcess
 from tests.support.refusals import error_code
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[LocalServer]:
 
 def ask(server: LocalServer, secret: str | None = None) -> httpx2.AsyncClient:
     headers = {} if secret is None else bearer(secret)
-    return httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=10)
+    return httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 # Letting in -------------------------------------------------------------------------------
@@ -449,7 +450,9 @@ def run(*arguments: str, url: str, key: str = "") -> "subprocess.CompletedProces
     environment["DURABLE_SESSIONS_URL"] = url
     if key:
         environment["DURABLE_SESSIONS_API_KEY"] = key
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS, env=environment
+    )
 
 
 def test_keys_are_managed_from_the_command_line(tmp_path: Path) -> None:

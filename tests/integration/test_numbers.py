@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from durable_sessions.cli.main import cli
 from durable_sessions.exporters import FORMATS
 from durable_sessions.testing import BackgroundServer, server
+from tests.support.waiting import PATIENCE_SECONDS
 
 NUMBERS = [
     "1e999999",
@@ -80,7 +81,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServ
 
 @pytest.fixture(scope="module")
 def api(running: BackgroundServer) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=running.url + "/v1", timeout=60) as client:
+    with httpx2.Client(base_url=running.url + "/v1", timeout=PATIENCE_SECONDS) as client:
         yield client
 
 

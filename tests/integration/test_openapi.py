@@ -23,6 +23,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import Settings
 from durable_sessions.testing.server import LocalServer
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Loca
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     key = {"Authorization": f"Bearer {SECRET}"}
-    async with httpx2.AsyncClient(base_url=server.url, headers=key, timeout=10) as client:
+    async with httpx2.AsyncClient(base_url=server.url, headers=key, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 

@@ -10,13 +10,14 @@ from durable_sessions.http.openapi.parts import Operation
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing import server
 from tests.support.refusals import error_code
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     with (
         server(tmp_path_factory.mktemp("data")) as one,
-        httpx2.Client(base_url=one.url, timeout=60) as client,
+        httpx2.Client(base_url=one.url, timeout=PATIENCE_SECONDS) as client,
     ):
         client.post("/v1/sessions/s/events", json=[{"type": "note", "n": n} for n in range(5)])
         yield client

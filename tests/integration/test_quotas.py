@@ -10,6 +10,7 @@ import pytest
 from durable_sessions.clock import ManualClock
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +19,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def ask(server: LocalServer, secret: str = BOOTSTRAP) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=server.url, headers=bearer(secret), timeout=10)
+    return httpx2.AsyncClient(base_url=server.url, headers=bearer(secret), timeout=PATIENCE_SECONDS)
 
 
 async def put(client: httpx2.AsyncClient, name: str, size: int = 0, **headers: str) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.skips import disabled
 from tests.support.walkthrough import ROOT, Walk, blocks
 
 BEGIN = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
@@ -55,7 +56,8 @@ def said(id: str, block: Mapping[str, object], stop_reason: str) -> dict[str, ob
 def test_every_block_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
     for program in ("bash", "curl"):
         if shutil.which(program) is None:
-            pytest.skip(f"{program} is not here: NOTHING of {page.name} was run")
+            why = f"{program} is missing: nothing of {page.name} was run"
+            pytest.skip(disabled(why, f"apt-get install {program}"))
     with Walk(tmp_path / "walk") as walk:
         leave_history(walk.home)
         count = walk.run(page)

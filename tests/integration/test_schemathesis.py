@@ -10,6 +10,7 @@ import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import local_server
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +56,7 @@ async def test_answers_are_as_described(tmp_path: Path) -> None:
 async def _prepare(url: str) -> None:
     """Make what the examples of the description are about, so that they are found."""
     key = {"x-api-key": SECRET}
-    async with httpx2.AsyncClient(base_url=url, headers=key, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=url, headers=key, timeout=PATIENCE_SECONDS) as client:
         events = [
             {"type": "user.message"},
             {"type": "agent.tool_use", "id": "call-1", "session_thread_id": "sthr_review"},

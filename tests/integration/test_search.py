@@ -16,6 +16,7 @@ from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.searching import found, found_everywhere, grouped, positions, said, scores
 from tests.support.sessions import append, at
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,9 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Loca
 async def api(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     """A client in a workspace where nobody else is."""
     secret = await make_secret(server.url, "writer", f"w{next(_NUMBERS)}")
-    async with httpx2.AsyncClient(base_url=server.url + "/v1", headers=bearer(secret), timeout=30) as client:
+    async with httpx2.AsyncClient(
+        base_url=server.url + "/v1", headers=bearer(secret), timeout=PATIENCE_SECONDS
+    ) as client:
         yield client
 
 
@@ -55,7 +58,9 @@ async def api(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
 async def talk(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     """A client in a workspace with a session ``talk``; those who only search share it."""
     secret = await make_secret(server.url, "writer", "talk")
-    async with httpx2.AsyncClient(base_url=server.url + "/v1", headers=bearer(secret), timeout=30) as client:
+    async with httpx2.AsyncClient(
+        base_url=server.url + "/v1", headers=bearer(secret), timeout=PATIENCE_SECONDS
+    ) as client:
         await append(client, "talk", *CONVERSATION)
         yield client
 
@@ -722,7 +727,9 @@ async def test_workspaces_never_leak(server: LocalServer) -> None:
     clients = []
     for name in ("alone", "crowded-a", "crowded-b"):
         secret = await make_secret(server.url, "writer", name)
-        clients.append(httpx2.AsyncClient(base_url=server.url + "/v1", headers=bearer(secret), timeout=30))
+        clients.append(
+            httpx2.AsyncClient(base_url=server.url + "/v1", headers=bearer(secret), timeout=PATIENCE_SECONDS)
+        )
     alone, ours, theirs = clients
     for client in (alone, ours):
         await append(client, "chat", *CONVERSATION, *CONVERSATION[::-1])
@@ -764,7 +771,7 @@ async def test_workspaces_never_leak(server: LocalServer) -> None:
 async def test_readers_may_search_and_others_need_a_key(server: LocalServer, api: httpx2.AsyncClient) -> None:
     writer = await make_secret(server.url, "writer", "shared")
     reader = await make_secret(server.url, "reader", "shared")
-    async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as client:
         client.headers.update(bearer(writer))
         await append(client, "s", said("timeout"))
         client.headers.update(bearer(reader))
@@ -794,7 +801,7 @@ async def test_at_the_limits_and_beyond_them(tmp_path: Path) -> None:
     limits = replace(DEFAULT_LIMITS, search_hits_max=2, searched_sessions_max=2)
     async with (
         local_server(tmp_path, limits=limits) as server,
-        httpx2.AsyncClient(base_url=server.url + "/v1", timeout=30) as api,
+        httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as api,
     ):
         for name, team in (("a", "x"), ("b", "x"), ("c", "y")):
             assert (await api.put(f"/sessions/{name}", json={"metadata": {"team": team}})).is_success

@@ -21,6 +21,7 @@ from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.process import ServerProcess
 from tests.support.searching import found, found_everywhere, grouped, positions, said
 from tests.support.sessions import append, at
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ WRITES = int(os.environ.get("SEARCH_WRITES", "80"))
 
 @asynccontextmanager
 async def client(url: str) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=url + "/v1", timeout=60) as api:
+    async with httpx2.AsyncClient(base_url=url + "/v1", timeout=PATIENCE_SECONDS) as api:
         yield api
 
 

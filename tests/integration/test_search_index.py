@@ -20,6 +20,7 @@ from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
 from tests.support.searching import found_everywhere, picture, said
 from tests.support.sessions import append, at
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ async def rebuilt(api: httpx2.AsyncClient) -> list[object]:
 
 @asynccontextmanager
 async def client(url: str) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=url + "/v1", timeout=60) as api:
+    async with httpx2.AsyncClient(base_url=url + "/v1", timeout=PATIENCE_SECONDS) as api:
         yield api
 
 

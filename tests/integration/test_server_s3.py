@@ -16,6 +16,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.proxy import FaultProxy
 from tests.support.s3 import S3Server, rclone, seaweedfs
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +57,7 @@ async def server(s3: S3Server, proxy: FaultProxy, tmp_path: Path) -> AsyncIterat
 
 @pytest.fixture
 async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 
@@ -97,7 +98,7 @@ async def test_it_works_and_a_lost_machine_is_no_loss(
     await server.stop()
     async with (
         local_server(tmp_path / "another machine", limits=SMALL, bucket=s3.url(tmp_path.name)) as other,
-        httpx2.AsyncClient(base_url=other.url, timeout=30) as there,
+        httpx2.AsyncClient(base_url=other.url, timeout=PATIENCE_SECONDS) as there,
     ):
         assert await read(there, "s") == list(range(200))
     (tmp_path / "data" / "log").rename(tmp_path / "data" / "old log")  # the other machine has gone on
@@ -124,7 +125,7 @@ async def test_the_store_drops_delays_truncates_and_corrupts(
             assert found is None or found == numbers, "what is served is right, whatever the store does"
         assert mode == "pass" or proxy.faults > before
     proxy.mode = "pass"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await client.post("/v1/admin/flush")).status_code != 200:
             await asyncio.sleep(0.2)
     for path, numbers in accepted.items():
@@ -151,7 +152,7 @@ async def test_while_the_store_is_away_appends_and_hot_reads_go_on(
         assert await append(client, "hot", number)
     assert await read(client, "hot") == list(range(5))
     assert await read(client, "cold") is None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while "durable_sessions_bucket_failing 1.0" not in (await client.get("/metrics")).text:
             await append(client, "hot", 5)
             await asyncio.sleep(0.1)
@@ -159,7 +160,7 @@ async def test_while_the_store_is_away_appends_and_hot_reads_go_on(
     assert ready.status_code == 200
     assert "failing_since_ms" in ready.json()["bucket"]
     proxy.mode = "pass"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while "durable_sessions_bucket_failing 0.0" not in (await client.get("/metrics")).text:
             await asyncio.sleep(0.1)
     assert await read(client, "cold") == list(range(100))
@@ -171,7 +172,7 @@ async def test_beyond_the_cap_appends_are_refused_and_it_heals(
     limits = replace(SMALL, unflushed_bytes_max=20_000)
     async with (
         local_server(tmp_path / "data", limits=limits, bucket=s3.url(tmp_path.name)) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
     ):
         await client.put("/v1/stream/s", headers=JSON)
         proxy.mode = "drop"
@@ -182,7 +183,7 @@ async def test_beyond_the_cap_appends_are_refused_and_it_heals(
         refused = await client.post("/v1/stream/s", headers=JSON, content='"' + "x" * 200 + '"')
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
         proxy.mode = "pass"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not await append(client, "s", accepted):
                 await asyncio.sleep(0.1)
         assert await read(client, "s") == list(range(accepted + 1))
@@ -205,7 +206,11 @@ def test_a_store_that_lies_about_conditions_is_refused(
             str(tmp_path / "data"),
         ]
         done = subprocess.run(
-            [*command, "--bucket", liar.url("p")], capture_output=True, text=True, check=False, timeout=60
+            [*command, "--bucket", liar.url("p")],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
         )
     assert done.returncode == 1
     assert "condition" in done.stderr

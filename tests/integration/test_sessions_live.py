@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 EVENTS = "/sessions/s/events"
 STREAM = "/sessions/s/events/stream"
-TIMEOUT = 30
+TIMEOUT = 120.0
 
 
 async def take(stream: AsyncIterator[Frame], count: int) -> list[Frame]:

@@ -10,6 +10,7 @@ import pytest
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.process import ServerProcess
 from tests.support.sessions import append, at, notes, read
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -96,7 +97,7 @@ async def test_every_answer_is_the_same_after_a_restart(server: LocalServer, api
 
 async def test_every_answer_is_the_same_after_kill_9(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
-        async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=20) as api:
+        async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as api:
             await fill(api)
             before = await everything(api)
             for _ in range(2):
@@ -114,7 +115,7 @@ async def test_retries_after_kill_9_change_nothing(tmp_path: Path) -> None:
         ({"Stream-Closed": "true", "Idempotency-Key": "last"}, {"type": "e"}),
     ]
     with ServerProcess(tmp_path / "data") as server:
-        async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=20) as api:
+        async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as api:
             for _ in range(2):
                 for headers, body in retries:
                     answer = await api.post("/sessions/s/events", headers=headers, json=body)
@@ -129,7 +130,7 @@ async def test_reading_the_end_of_a_large_session_touches_only_the_end(tmp_path:
     """A session of 10 MB in the bucket; what is fetched for its last fifty events is counted."""
     async with (
         local_server(tmp_path / "data") as server,
-        httpx2.AsyncClient(base_url=server.url + "/v1", timeout=30) as api,
+        httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as api,
     ):
         for start in range(0, 10_000, 500):
             events = [{"type": "note", "n": n, "text": f"{n:>1000}"} for n in range(start, start + 500)]

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from tests.support.sessions import START, append, at, frames, notes, numbers, read
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +96,7 @@ async def test_forks_and_deletes_go_across_the_faces(api: httpx2.AsyncClient) ->
 
 async def test_the_strict_event_stream_follows_the_session(api: httpx2.AsyncClient) -> None:
     await append(api, "s", {"type": "note", "n": 0})
-    async with api.stream("GET", STREAM + "?offset=-1&live=sse") as answer, asyncio.timeout(30):
+    async with api.stream("GET", STREAM + "?offset=-1&live=sse") as answer, asyncio.timeout(PATIENCE_SECONDS):
         stream = frames(answer)
         assert numbers((await anext(stream)).json()) == [0]
         await anext(stream)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from durable_sessions.testing.server import LocalServer
 from tests.support.process import ServerProcess
 from tests.support.receiver import DONE, Received, Receiver, answer
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -263,7 +264,9 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path, receiver: Recei
     never = asyncio.get_running_loop().create_future()
     receiver.respond = lambda _: never
     with ServerProcess(tmp_path / "data") as process:
-        async with httpx2.AsyncClient(base_url=process.url + "/v1/stream", timeout=10) as client:
+        async with httpx2.AsyncClient(
+            base_url=process.url + "/v1/stream", timeout=PATIENCE_SECONDS
+        ) as client:
             await put(client, webhook(receiver))
             await put(client, pull(), "/__ds/subscriptions/pull")
             await client.put("/events/a", headers=JSON, content="[1,2]")
@@ -278,7 +281,9 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path, receiver: Recei
         again = await receiver.wait(2)
         assert again.json()["wake_id"] == first.json()["wake_id"]
         assert again.json()["streams"][0]["acked_offset"] == at(1)
-        async with httpx2.AsyncClient(base_url=process.url + "/v1/stream", timeout=10) as client:
+        async with httpx2.AsyncClient(
+            base_url=process.url + "/v1/stream", timeout=PATIENCE_SECONDS
+        ) as client:
             await verify(client, first)
             busy = await client.post("/__ds/subscriptions/pull/claim", json={"worker": "two"})
             assert code(busy) == "ALREADY_CLAIMED"

@@ -19,6 +19,7 @@ from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.trial import until
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +87,7 @@ async def test_a_task_that_fails_says_so_and_recovers(
     fault = Fault(*TASKS[task], monkeypatch)
     async with (
         local_server(tmp_path, limits=LIMITS, flush_seconds=0.01) as server,
-        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
     ):
         await use(client, "a")
         told = await failing(client, task)
@@ -103,7 +104,7 @@ async def test_a_task_that_fails_says_so_and_recovers(
 
 
 async def failing(client: httpx2.AsyncClient, task: str) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             said = (await client.get("/readyz")).json()
             for one in said.get("tasks", ()):
@@ -119,7 +120,7 @@ def restarts(server: LocalServer, task: str) -> int:
 
 async def test_every_task_of_a_server_is_supervised(tmp_path: Path) -> None:
     async with local_server(tmp_path, limits=LIMITS) as server:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
             await use(client, "a")
         await until(lambda: set(server.service.supervisor.restarts) >= set(TASKS))
         # A new long-lived task belongs in TASKS above, so that its failure is tried.

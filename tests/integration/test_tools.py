@@ -19,6 +19,7 @@ import pytest
 from durable_sessions.bucket.store import Bucket
 from tests.support.process import ServerProcess, free_port
 from tests.support.s3 import seaweedfs
+from tests.support.waiting import PATIENCE_SECONDS
 
 JSON = {"Content-Type": "application/json"}
 TEXT = {"Content-Type": "text/plain"}
@@ -31,7 +32,12 @@ def tool(*arguments: object, environment: dict[str, str] | None = None) -> "subp
     command = [sys.executable, "-m", "durable_sessions", *map(str, arguments)]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DURABLE_SESSIONS_")}
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env={**clean, **(environment or {})}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        env={**clean, **(environment or {})},
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done

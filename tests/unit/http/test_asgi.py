@@ -18,6 +18,7 @@ from durable_sessions.http.asgi import Message, asgi_app
 from durable_sessions.http.message import Answer, Handler, Request, Response, StreamingResponse
 from durable_sessions.http.wire import COMMON_HEADERS
 from durable_sessions.limits import Limits
+from tests.support.waiting import PATIENCE_SECONDS
 
 from .conftest import echo
 
@@ -265,7 +266,7 @@ async def test_a_stream_ends_with_the_connection() -> None:
     )
     await asyncio.sleep(0.05)
     driver.disconnect.set()
-    await asyncio.wait_for(serving, 2)
+    await asyncio.wait_for(serving, PATIENCE_SECONDS)
     assert len(closed) == before + 1
     assert driver.sent[-1]["more_body"]
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from durable_sessions.http.message import Request, Response
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 from .conftest import Serve
 from .raw import HOST, Peer, Reply, chunked, get, post
@@ -148,19 +149,15 @@ async def test_a_peer_that_sends_on_is_not_listened_to_for_long(serve: Serve) ->
     server = await serve(append_body_bytes_max=1000)
     async with await Peer.connect(server.port) as peer:
         await peer.send(post(b"x" * 2000)[:-1000])
-        started = time.monotonic()
         with pytest.raises(ConnectionError):
-            await trickle(peer)
-        assert time.monotonic() - started < 5
+            await asyncio.wait_for(trickle(peer), PATIENCE_SECONDS)
 
 
 async def test_a_peer_that_sends_a_lot_is_cut_sooner(serve: Serve) -> None:
     server = await serve(append_body_bytes_max=1000, linger_bytes_max=100_000)
     async with await Peer.connect(server.port) as peer:
-        started = time.monotonic()
         with pytest.raises(ConnectionError):
-            await peer.send(post(b"x" * 50_000_000))
-        assert time.monotonic() - started < 1.5
+            await asyncio.wait_for(peer.send(post(b"x" * 50_000_000)), PATIENCE_SECONDS)
 
 
 async def trickle(peer: Peer) -> None:
@@ -297,7 +294,7 @@ async def test_half_a_head_times_out(serve: Serve, part: bytes) -> None:
     server = await serve(header_seconds_max=0.2)
     started = time.monotonic()
     reply = await refused(server.port, part, 408, "request_timeout")
-    assert 0.2 <= time.monotonic() - started < 2
+    assert time.monotonic() - started >= 0.2
     assert b"0.2 seconds" in reply.body
 
 
@@ -308,20 +305,16 @@ async def test_half_a_body_times_out(serve: Serve, is_chunked: bool) -> None:
     request = head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabc" if is_chunked else post(b"hello")[:-2]
     started = time.monotonic()
     await refused(server.port, request, 408, "request_timeout")
-    assert 0.2 <= time.monotonic() - started < 2
+    assert time.monotonic() - started >= 0.2
 
 
 async def test_a_trickle_does_not_prolong(serve: Serve) -> None:
     server = await serve(header_seconds_max=0.5)
     async with await Peer.connect(server.port) as peer:
         await peer.send(b"GET / HTTP/1.1\r\nX: ")
-        for _ in range(40):
-            await peer.send(b"x")
-            await asyncio.sleep(0.05)
-            if not await peer.silent(0.001):
-                break
-        else:
-            pytest.fail("the server waits for ever")
+        async with asyncio.timeout(PATIENCE_SECONDS):  # and not for ever
+            while await peer.silent(0.05):
+                await peer.send(b"x")
 
 
 async def test_an_idle_connection_is_closed_silently(serve: Serve) -> None:
@@ -332,7 +325,7 @@ async def test_an_idle_connection_is_closed_silently(serve: Serve) -> None:
         await used.send(b"\r\n")  # is no request
         assert await fresh.rest() == b""
         assert await used.rest() == b""
-        assert 0.3 <= time.monotonic() - started < 3
+        assert time.monotonic() - started >= 0.3
 
 
 async def test_a_used_connection_is_not_idle(serve: Serve) -> None:
@@ -340,11 +333,11 @@ async def test_a_used_connection_is_not_idle(serve: Serve) -> None:
         await asyncio.sleep(float(request.query))
         return Response(204, [])
 
-    server = await serve(handler, idle_seconds_max=0.6, header_seconds_max=0.6, body_seconds_max=0.6)
+    server = await serve(handler, idle_seconds_max=2.0, header_seconds_max=2.0, body_seconds_max=2.0)
     async with await Peer.connect(server.port) as peer:
-        assert (await peer.ask(get(b"/?2"))).status == 204
-        for _ in range(10):
-            assert (await peer.ask(get(b"/?0.2"))).status == 204
+        assert (await peer.ask(get(b"/?4"))).status == 204
+        for _ in range(3):
+            assert (await peer.ask(get(b"/?1"))).status == 204
 
 
 async def test_connections(serve: Serve) -> None:
@@ -355,7 +348,7 @@ async def test_connections(serve: Serve) -> None:
         reply = await refused(server.port, get(), 503, "overloaded")
         assert reply.headers[b"retry-after"] == b"1"
         assert (await one.ask(get())).status == 200
-    await asyncio.sleep(0.05)
+    await until(lambda: server.open_connections == 0)
     async with await Peer.connect(server.port) as three:
         assert (await three.ask(get())).status == 200
 

@@ -12,6 +12,7 @@ from durable_sessions.http.message import STRANGERS, Admitted, Request, Response
 from durable_sessions.http.server import HttpServer
 from durable_sessions.http.untaken import UntakenAnswers
 from durable_sessions.limits import DEFAULT_LIMITS
+from tests.support.waiting import PATIENCE_SECONDS
 
 from .conftest import echo
 from .raw import HOST, Peer, get, post
@@ -62,7 +63,7 @@ def key(name: bytes) -> bytes:
 
 
 async def holding(server: HttpServer, size: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while server.request_bytes != size:
             await asyncio.sleep(0.005)
 
@@ -122,7 +123,7 @@ async def test_a_key_may_have_half_of_the_connections(server: HttpServer) -> Non
             assert (await other.ask(get(b"/", key(b"modest")))).status == 200
         assert (await peers[0].ask(get(b"/", key(b"greedy")))).status == 200
         await peers[1].close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while server.open_connections > 3:
                 await asyncio.sleep(0.005)
         async with await Peer.connect(server.port) as again:

@@ -8,6 +8,7 @@ import pytest
 
 from durable_sessions.http.message import Request, Response, StreamingResponse
 from durable_sessions.http.server import HttpServer
+from tests.support.waiting import PATIENCE_SECONDS
 
 from .conftest import Serve
 from .raw import Peer, get, post
@@ -20,9 +21,7 @@ async def test_idle_connections_end_at_once(serve: Serve) -> None:
     server = await serve()
     async with await Peer.connect(server.port) as fresh, await Peer.connect(server.port) as used:
         await used.ask(get())
-        started = time.monotonic()
-        await server.shutdown(10)
-        assert time.monotonic() - started < 1
+        await asyncio.wait_for(server.shutdown(3600), PATIENCE_SECONDS)
         assert await fresh.rest() == b""
         assert await used.rest() == b""
     with pytest.raises(OSError):  # noqa: PT011
@@ -51,7 +50,7 @@ async def test_what_is_under_way_is_finished(serve: Serve) -> None:
             reply = await peer.reply()
             assert (reply.body, reply.headers[b"connection"]) == (b"done", b"close")
             assert await peer.rest() == b""
-    await asyncio.wait_for(ending, 2)
+    await asyncio.wait_for(ending, PATIENCE_SECONDS)
 
 
 async def test_what_is_new_is_refused(serve: Serve) -> None:
@@ -66,7 +65,7 @@ async def test_what_is_new_is_refused(serve: Serve) -> None:
         assert reply.headers[b"retry-after"] == b"1"
         assert json.loads(reply.body)["error"]["code"] == "shutting_down"
         assert await peer.rest() == b""
-    await asyncio.wait_for(ending, 4)
+    await asyncio.wait_for(ending, PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -87,7 +86,7 @@ async def test_what_comes_after_the_last_request_is_not_looked_at(
         reply = await peer.ask(b"lo" + more)
         assert (reply.body, reply.headers[b"connection"]) == (b"done", b"close")
         assert await peer.rest() == b""
-    await asyncio.wait_for(ending, 2)
+    await asyncio.wait_for(ending, PATIENCE_SECONDS)
 
 
 async def test_a_stream_is_told_and_ends(serve: Serve) -> None:
@@ -98,9 +97,7 @@ async def test_a_stream_is_told_and_ends(serve: Serve) -> None:
     async with await Peer.connect(server.port) as peer:
         await peer.send(get())
         await peer.head()
-        started = time.monotonic()
-        await server.shutdown(10)
-        assert time.monotonic() - started < 2
+        await asyncio.wait_for(server.shutdown(3600), PATIENCE_SECONDS)
         assert await peer.chunk() == b"bye"
         assert await peer.chunk() == b""
         assert await peer.rest() == b""
@@ -149,7 +146,7 @@ async def test_what_outlasts_the_grace_is_cut_and_cleaned_up(serve: Serve) -> No
         await two.head()
         started = time.monotonic()
         await server.shutdown(0.2)
-        assert 0.2 <= time.monotonic() - started < 1
+        assert time.monotonic() - started >= 0.2
         assert cleaned_up
         assert stream.closed.is_set()
         assert server.open_connections == 0
@@ -159,9 +156,7 @@ async def test_refused_peers_do_not_outlast_the_grace(serve: Serve) -> None:
     server = await serve()
     async with await Peer.connect(server.port) as peer:
         assert (await peer.ask(b"nonsense\r\n\r\n")).status == 400
-        started = time.monotonic()
-        await server.shutdown(0.1)
-        assert time.monotonic() - started < 1
+        await asyncio.wait_for(server.shutdown(0.1), PATIENCE_SECONDS)
 
 
 async def test_a_server_that_never_started_can_be_shut_down() -> None:

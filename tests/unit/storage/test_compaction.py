@@ -16,6 +16,7 @@ from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.unpacking import Runs, WholeSegment
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.storage.world import GONE_SECONDS, LIMITS, World, key
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ def checkpoints(world: World) -> list[CheckpointInfo]:
 
 
 async def failure(world: World) -> str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while world.maintenance.failure is None:
             await asyncio.sleep(0.001)
         return world.maintenance.failure.reason
@@ -517,7 +518,7 @@ async def test_in_the_background_it_goes_on_when_the_bucket_works_again(tmp_path
     world.maintenance.start(Supervisor(world.clock, world.limits))
     assert "ordered to fail" in await failure(world)
     world.faults.heal()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while world.maintenance.failure is not None or len(world.segments()) > 1:
             await asyncio.sleep(0.001)
     await world.maintenance.close()

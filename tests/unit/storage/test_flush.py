@@ -7,6 +7,7 @@ import pytest
 
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage.flush import Flusher
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.storage.world import World
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +21,7 @@ async def test_a_clock_that_was_set_back_does_not_keep_data_from_the_bucket(tmp_
     flusher.start(Supervisor(world.clock, world.limits))
     await world.create("s", b"[1]")
     world.clock.advance(-DAY_SECONDS)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not flusher.flushes:
             await asyncio.sleep(0.05)
     assert world.partition.unflushed_from is None
@@ -54,7 +55,7 @@ async def test_a_fault_of_ours_stops_the_flusher_and_is_told(
     await world.create("s", b"[1]")
     monkeypatch.setattr(world.partition, "flush", flush)
     flusher.start(Supervisor(world.clock, world.limits))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while flusher.failure is None:
             await asyncio.sleep(0.05)
     assert "consecutive" in flusher.failure.reason
