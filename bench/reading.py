@@ -45,7 +45,7 @@ class Reader:
 
     def get(self, target: str) -> tuple[dict[bytes, bytes], int]:
         """Return the headers of one answer and the length of its body, which is in the buffer."""
-        self._socket.sendall(f"GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+        self._socket.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         status = self._file.readline().split(b" ", 2)
         headers: dict[bytes, bytes] = {}
         while (line := self._file.readline()) not in (b"\r\n", b""):

@@ -38,7 +38,7 @@ class Subscriber:
     def __init__(self, host: str, port: int, target: str) -> None:
         self.socket = socket.create_connection((host, port), timeout=CONNECT_SECONDS_MAX)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n".encode())
+        self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self._rest = b""
 
     def wait_for_head(self) -> None:

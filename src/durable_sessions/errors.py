@@ -290,6 +290,30 @@ class AuthenticationError(DurableSessionsError):
     code = "authentication_error"
 
 
+class HostNotAllowedError(DurableSessionsError):
+    """Without keys the server answers to 127.0.0.1, localhost and [::1] only, and the Host of this request is {host}. Add the name to the setting allowed_hosts, or create a key: durable-sessions keys create --principal NAME --role admin --data DIRECTORY."""  # noqa: E501
+
+    code = "host_not_allowed"
+
+
+class OriginNotAllowedError(DurableSessionsError):
+    """Web pages of {origin} may not do this. To let them, {remedy}add their origin to the setting allowed_origins."""  # noqa: E501
+
+    code = "origin_not_allowed"
+
+
+class KeysRequiredError(DurableSessionsError):
+    """Behind a proxy a server needs keys, and this one has none. Create the first on its own machine: durable-sessions keys create --principal NAME --role admin --data DIRECTORY."""  # noqa: E501
+
+    code = "keys_required"
+
+
+class FirstKeyRefusedError(DurableSessionsError):
+    """The first key is made by who can read the data directory of the server: run durable-sessions keys create --principal NAME --role admin --data DIRECTORY on its machine, or start it with DURABLE_SESSIONS_API_KEY."""  # noqa: E501
+
+    code = "first_key_refused"
+
+
 class PermissionDeniedError(DurableSessionsError):
     """{problem}"""
 

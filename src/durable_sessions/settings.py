@@ -71,6 +71,14 @@ class Settings:
         "",
         "URL under which clients reach the server, if not http:// and the Host header (behind a TLS proxy).",
     )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "Names besides 127.0.0.1, localhost and [::1] that a server without keys answers to, by comma.",
+    )
+    allowed_origins: tuple[str, ...] = _setting(
+        (),
+        "Origins of web pages, such as https://chat.example, that may use the server like its own, by comma.",
+    )
     api_key: str = _setting(
         "",
         "A key that is admin of the workspace, for containers; kept in memory only. See keys.md.",
@@ -251,6 +259,30 @@ def _public_url(value: object) -> str:
     return url
 
 
+def _list(check: Any) -> Any:
+    def check_all(value: object) -> tuple[str, ...]:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple):
+            raise TypeError("write a list of texts")
+        return tuple(check(_text(item).strip()) for item in items if item != "")
+
+    return check_all
+
+
+def _host_name(value: str) -> str:
+    if not re.fullmatch(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+", value):
+        raise ValueError("write names or addresses without a port, such as sessions.test")
+    return value.lower()
+
+
+def _origin(value: str) -> str:
+    found = re.fullmatch(r"([a-z][a-z0-9+.-]*)://([^\s/?#@*,]+?)(:[0-9]+)?/?", value.lower())
+    if found is None:
+        raise ValueError("write origins such as https://chat.example or http://localhost:3000")
+    scheme, host, port = found[1], found[2], found[3] or ""
+    return f"{scheme}://{host}" + ("" if (scheme, port) in (("http", ":80"), ("https", ":443")) else port)
+
+
 def _retention(value: object) -> tuple[RetentionPolicy, ...]:
     if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
         raise TypeError("write [[retention]] tables")
@@ -296,6 +328,8 @@ _CHECKS: dict[str, Any] = {
     "memory_bytes": _bytes,
     "connections": _whole_number(1, 1_000_000),
     "public_url": _public_url,
+    "allowed_hosts": _list(_host_name),
+    "allowed_origins": _list(_origin),
     "api_key": _secret,
     "workspace": _workspace,
     "workspace_streams": _whole_number(0, 10**12),

@@ -17,7 +17,7 @@ STREAM = b"/v1/stream/"
 
 def request(method: bytes, target: bytes, *lines: bytes, body: bytes | None = None) -> bytes:
     """Return a request as a good client would send it."""
-    head = [b"%b %b HTTP/1.1" % (method, target), b"Host: example", *lines]
+    head = [b"%b %b HTTP/1.1" % (method, target), b"Host: localhost", *lines]
     if body is not None:
         head.append(b"Content-Length: %d" % len(body))
     return b"\r\n".join(head) + b"\r\n\r\n" + (body or b"")

@@ -93,7 +93,7 @@ async def test_at_the_limit_and_beyond_it(
 
 async def test_an_artifact_that_never_ends(arena: Arena) -> None:
     name = hashlib.sha256(b"never").hexdigest().encode()
-    head = b"PUT /v1/artifacts/%b HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n" % name
+    head = b"PUT /v1/artifacts/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000000\r\n\r\n" % name
 
     async with arena.attacked():
         answers = await asyncio.gather(*[arena.refused(head + b"x" * 1_000) for _ in range(20)])

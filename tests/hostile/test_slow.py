@@ -16,7 +16,7 @@ LORISES = 150
 STALLED = 50
 TRICKLING = 120
 DRIP_SECONDS = 0.05
-HEAD = b"POST /v1/stream/slow HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n"
+HEAD = b"POST /v1/stream/slow HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
 
 
 @pytest.fixture(scope="module")

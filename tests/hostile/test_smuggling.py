@@ -8,7 +8,7 @@ from tests.hostile.stranger import Stranger, chunked, request
 pytestmark = pytest.mark.anyio
 
 HIDDEN = request(b"POST", b"/v1/stream/canary", b"Content-Type: text/plain", body=b"smuggled")
-HEAD = b"POST /v1/stream/outer HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n"
+HEAD = b"POST /v1/stream/outer HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
 END = b"0\r\n\r\n"
 
@@ -41,7 +41,7 @@ AMBIGUOUS = {
     "a bare carriage return": HEAD + b"X: a\rContent-Length: 4\r\n\r\n",
     "lines ended by line feeds": (HEAD + b"Content-Length: 0\r\n\r\n").replace(b"\r\n", b"\n"),
     "a head ended by line feeds": HEAD + b"Content-Length: 4\n\n",
-    "a space before the first header": b"POST /v1/stream/outer HTTP/1.1\r\n Host: a\r\n\r\n",
+    "a space before the first header": b"POST /v1/stream/outer HTTP/1.1\r\n Host: localhost\r\n\r\n",
     "a header without a colon": HEAD + b"Content-Length 4\r\n\r\n",
     "a header without a name": HEAD + b": 4\r\n\r\n",
     "two hosts": HEAD + b"Host: b\r\nContent-Length: 0\r\n\r\n",
@@ -131,7 +131,7 @@ UNUSUAL = {
     "TRACE": (HEAD.replace(b"POST", b"TRACE") + b"Content-Length: 0\r\n\r\n", 405),
     "M-SEARCH": (HEAD.replace(b"POST", b"M-SEARCH") + b"Content-Length: 1\r\n\r\nx", 405),
     "PATCH": (HEAD.replace(b"POST", b"PATCH") + b"Content-Length: 1\r\n\r\nx", 405),
-    "OPTIONS *": (b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+    "OPTIONS *": (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     "blank lines before": (b"\r\n\r\n" + HEAD + b"Content-Length: 1\r\n\r\nx", 204),
 }
 

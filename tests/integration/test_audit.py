@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.keys import BOOTSTRAP, bearer, make_key
+from tests.support.keys import BOOTSTRAP, bearer, make_key, proof
 from tests.support.process import ServerProcess
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -62,7 +62,7 @@ async def test_acts_are_recorded_where_they_belong_and_stay(tmp_path: Path) -> N
 
 async def test_each_act_is_a_log_line_too(server: LocalServer) -> None:
     with capture_logs() as lines:
-        async with httpx2.AsyncClient(base_url=server.url) as client:
+        async with httpx2.AsyncClient(base_url=server.url, headers=proof(server.data)) as client:
             made = (await client.post("/v1/keys", json={"principal": "ann", "role": "admin"})).json()
     (line,) = [line for line in lines if line["event"] == "audit"]
     assert (line["act"], line["key"]["id"], line["actor"]["principal"]) == (
@@ -80,7 +80,8 @@ async def test_without_keys_nobody_is_known_and_only_the_first_key_is_recorded(s
             ).status_code == 403
             assert (await client.post("/v1/admin/flush")).status_code == 200
             assert await acts(client) == []
-            made = (await client.post("/v1/keys", json={"principal": "ann", "role": "admin"})).json()
+            wanted = {"principal": "ann", "role": "admin"}
+            made = (await client.post("/v1/keys", json=wanted, headers=proof(server.data))).json()
     said = [line["act"] for line in lines if line["event"] == "audit"]
     assert said == ["act.refused", "flush.requested", "key.created"]
     async with ask(server, made["secret"]) as ann:

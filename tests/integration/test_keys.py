@@ -17,7 +17,7 @@ from durable_sessions.clock import ManualClock
 from durable_sessions.limits import DEFAULT_LIMITS as LIMITS
 from durable_sessions.settings import RetentionPolicy
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.keys import BOOTSTRAP, bearer, make_key, make_secret
+from tests.support.keys import BOOTSTRAP, bearer, make_key, make_secret, proof
 from tests.support.process import ServerProcess
 from tests.support.refusals import error_code
 from tests.support.waiting import PATIENCE_SECONDS
@@ -54,6 +54,7 @@ async def test_without_keys_everybody_on_this_machine_may_do_everything(server: 
 async def test_the_first_key_closes_the_door_at_once(server: LocalServer) -> None:
     async with ask(server) as client:
         await client.put("/v1/stream/s", headers=TEXT, content="mine")
+        client.headers.update(proof(server.data))
         refused = await client.post("/v1/keys", json={"principal": "p", "role": "writer"})
         assert refused.status_code == 403
         assert "the role admin in the workspace default" in refused.json()["error"]["message"]
@@ -287,7 +288,8 @@ async def test_a_reader_who_waits_is_cut_off_by_a_revocation(tmp_path: Path) -> 
 
 async def test_with_all_keys_revoked_the_door_stays_closed(server: LocalServer) -> None:
     async with ask(server) as client:
-        made = (await client.post("/v1/keys", json={"principal": "ann", "role": "admin"})).json()
+        wanted = {"principal": "ann", "role": "admin"}
+        made = (await client.post("/v1/keys", json=wanted, headers=proof(server.data))).json()
         gone = await client.delete("/v1/keys/" + made["id"], headers=bearer(made["secret"]))
         assert gone.status_code == 200
         assert (await client.get("/v1/stream/s")).status_code == 401
@@ -328,7 +330,7 @@ async def test_keys_survive_restart_flush_catalog_loss_and_restore_from_the_buck
 def test_a_key_that_was_shown_survives_a_kill(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         wanted = {"principal": "ann", "role": "admin"}
-        key = httpx2.post(server.url + "/v1/keys", json=wanted).json()
+        key = httpx2.post(server.url + "/v1/keys", json=wanted, headers=proof(server.data)).json()
         server.kill()
         server.start()
         assert httpx2.get(server.url + "/v1/keys").status_code == 401
@@ -457,7 +459,8 @@ def run(*arguments: str, url: str, key: str = "") -> "subprocess.CompletedProces
 
 def test_keys_are_managed_from_the_command_line(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
-        made = run("keys", "create", "--principal", "ann", "--role", "admin", url=server.url)
+        data = ("--data", str(server.data))
+        made = run("keys", "create", "--principal", "ann", "--role", "admin", *data, url=server.url)
         assert made.returncode == 0, made.stderr
         secret = made.stdout.splitlines()[1]
         assert secret.startswith("dsk_")

@@ -201,7 +201,7 @@ async def test_a_subscriber_that_does_not_read_slows_nobody_and_misses_nothing(
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", int(server.url.rpartition(":")[2]), limit=1 << 16
     )
-    writer.write(b"GET /v1/stream/s?offset=-1&live=sse HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(b"GET /v1/stream/s?offset=-1&live=sse HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await reader.readuntil(b"event: control")
     chunk = b"y" * (1 << 18)
     for _ in range(48):

@@ -536,9 +536,9 @@ async def test_urls_in_answers_are_those_the_client_uses(
     client: httpx2.AsyncClient, receiver: Receiver
 ) -> None:
     receiver.respond = lambda _: DONE
-    created = await client.put(SUB, json=webhook(receiver), headers={"Host": "streams.example:99"})
-    jwks_url = "http://streams.example:99/v1/stream/__ds/jwks.json"
+    created = await client.put(SUB, json=webhook(receiver), headers={"Host": "localhost:99"})
+    jwks_url = "http://localhost:99/v1/stream/__ds/jwks.json"
     assert created.json()["webhook"]["signing"]["jwks_url"] == jwks_url
     await client.put("/events/a", headers=JSON, content="1")
     wake = (await receiver.wait(1)).json()
-    assert wake["callback_url"] == "http://streams.example:99/v1/stream/__ds/subscriptions/sub/callback"
+    assert wake["callback_url"] == "http://localhost:99/v1/stream/__ds/subscriptions/sub/callback"

@@ -1,14 +1,23 @@
 """Keys for tests: made over HTTP, as their users make them."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
+
+from durable_sessions.http.first_key import FILE, HEADER
 
 BOOTSTRAP = "bootstrap-key-of-the-tests"
 
 
 def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
+
+
+def proof(data: Path) -> dict[str, str]:
+    """Return the header that lets whoever can read a data directory make the first key."""
+    return {HEADER: json.loads((data / FILE).read_bytes())["token"]}
 
 
 async def make_key(

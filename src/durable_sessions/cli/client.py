@@ -18,11 +18,20 @@ ANSWER_SECONDS_MAX = 60.0
 T = TypeVar("T")
 
 
+class RefusedError(click.ClickException):
+    """The server refused; ``code`` says what, and is empty if the answer was not the server's."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class _Refusal(msgspec.Struct):
     message: str
+    code: str = ""
 
 
-class _Refused(msgspec.Struct):
+class _Answer(msgspec.Struct):
     error: _Refusal
 
 
@@ -32,6 +41,8 @@ class Server:
 
     url: str
     api_key: str
+    proof: tuple[str, str] | None = None
+    """A header that shows that the server's data directory can be read."""
 
     def ask(
         self,
@@ -50,6 +61,8 @@ class Server:
         }
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key}"
+        elif self.proof is not None:
+            headers[self.proof[0]] = self.proof[1]
         timeouts = {"connect": CONNECT_SECONDS_MAX, "read": seconds_max, "write": CONNECT_SECONDS_MAX}
         try:
             answer = httpcore2.request(
@@ -66,18 +79,19 @@ class Server:
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             raise click.ClickException(f"{self.url} did not answer: {error!r}") from error
         if not 200 <= answer.status < 300:
-            raise click.ClickException(f"{self.url} answered {answer.status}: {_said(answer.content)}")
+            said = _said(answer.content)
+            raise RefusedError(f"{self.url} answered {answer.status}: {said.message}", said.code)
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except (msgspec.MsgspecError, ValueError) as error:
             raise click.ClickException(f"{self.url} answered something else: {error}") from error
 
 
-def _said(content: bytes) -> str:
+def _said(content: bytes) -> _Refusal:
     try:
-        return msgspec.json.decode(content, type=_Refused).error.message
+        return msgspec.json.decode(content, type=_Answer).error
     except (msgspec.MsgspecError, ValueError):
-        return content[:1_000].decode(errors="replace")
+        return _Refusal(content[:1_000].decode(errors="replace"))
 
 
 def with_server(command: Callable[..., None]) -> Callable[..., None]:

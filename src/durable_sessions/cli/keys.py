@@ -1,15 +1,20 @@
 """``durable-sessions keys``: who may use a server."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import click
 import httpcore2
 import msgspec
 
 from durable_sessions.access.caller import ROLES
-from durable_sessions.cli.client import Server, T, with_server
+from durable_sessions.cli import first_key
+from durable_sessions.cli.client import RefusedError, Server, T, with_server
+from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
 
 ROUTE = "/v1/keys"
+_WANT_PROOF = ("first_key_refused", "keys_required")
 
 
 class ShownKey(msgspec.Struct):
@@ -38,7 +43,10 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.
 
 @click.group()
 def keys() -> None:
-    """Create, list and revoke the keys of a running server. Needs an admin's key, once there is one."""
+    """Create, list and revoke the keys of a running server.
+
+    The first is made by who can read the server's data directory; from then on it takes an admin's key.
+    """
 
 
 @keys.command()
@@ -48,6 +56,14 @@ def keys() -> None:
 @click.option("--role", type=click.Choice([*ROLES]), required=True, help="What it may do.")
 @click.option("--workspace", metavar="NAME", help="Where it works; your own workspace if not given.")
 @click.option("--requests-per-second", type=float, metavar="RATE", help="Its rate; if not given, any.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=ENVIRONMENT_PREFIX + "DATA",
+    default=Settings.__dataclass_fields__["data"].default,
+    show_default=True,
+    help=f"For the first key: the server's data directory.  [{ENVIRONMENT_PREFIX}DATA]",
+)
 def create(
     server: Server,
     as_json: bool,
@@ -55,12 +71,20 @@ def create(
     role: str,
     workspace: str | None,
     requests_per_second: float | None,
+    data: Path,
 ) -> None:
     """Create a key and print its secret, which cannot be shown again."""
+    if not server.api_key:
+        server = replace(server, proof=first_key.proof(server.url, data))
     wanted = {"principal": principal, "role": role, "requests_per_second": requests_per_second}
     if workspace is not None:
         wanted["workspace"] = workspace
-    key = _ask(server, "POST", ROUTE, ShownKey, wanted)
+    try:
+        key = _ask(server, "POST", ROUTE, ShownKey, wanted)
+    except RefusedError as error:
+        if error.code not in _WANT_PROOF or server.proof is not None:
+            raise
+        raise click.ClickException(f"{error.message} {first_key.advice(data)}") from error
     if as_json:
         click.echo(msgspec.json.encode(key))
         return

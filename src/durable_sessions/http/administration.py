@@ -10,6 +10,8 @@ from durable_sessions.access.caller import ROLES
 from durable_sessions.access.key import LiveKey
 from durable_sessions.access.keys import Keys, NewKey
 from durable_sessions.errors import (
+    DurableSessionsError,
+    FirstKeyRefusedError,
     InvalidRequestError,
     KeyNotFoundError,
     MethodNotAllowedError,
@@ -17,6 +19,7 @@ from durable_sessions.errors import (
     RouteNotFoundError,
 )
 from durable_sessions.http.auth import Caller, Role
+from durable_sessions.http.first_key import FirstKey
 from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.subscription_bodies import decode
 from durable_sessions.limits import Limits
@@ -45,8 +48,9 @@ class Administration:
     There is no answer to a preflight: no web page of another origin can manage keys.
     """
 
-    def __init__(self, keys: Keys, audit: Audit, limits: Limits) -> None:
+    def __init__(self, keys: Keys, audit: Audit, first_key: FirstKey, limits: Limits) -> None:
         self._keys = keys
+        self._first_key = first_key
         self._audit = audit
         self._limits = limits
 
@@ -61,7 +65,7 @@ class Administration:
         try:
             caller.require(Role.ADMIN)
             return await self._act(request, caller, act, key_id)
-        except (PermissionDeniedError, KeyNotFoundError) as error:
+        except (PermissionDeniedError, FirstKeyRefusedError, KeyNotFoundError) as error:
             self._audit.refused(caller, f"{request.method.decode('latin-1')} {act}", error, _id(request))
             raise
 
@@ -90,8 +94,22 @@ class Administration:
             _role(body.role),
             self._rate(body.requests_per_second),
         )
-        key, secret = await self._keys.create(caller, wanted, _id(request))
+        # Not whether keys are required by now: this caller was let in without one.
+        if caller.key_id is None:
+            key, secret = await self._create_first(caller, wanted, request)
+        else:
+            key, secret = await self._keys.create(caller, wanted, _id(request))
         return _json(_shown(key) | {"secret": secret}, 201)
+
+    async def _create_first(self, caller: Caller, wanted: NewKey, request: Request) -> tuple[LiveKey, str]:
+        self._first_key.take(request)
+        try:
+            made = await self._keys.create(caller, wanted, _id(request))
+        except DurableSessionsError:
+            self._first_key.give_back()
+            raise
+        self._first_key.withdraw()
+        return made
 
     def _list(self, request: Request, caller: Caller) -> Response:
         given = _parameters(request)

@@ -5,6 +5,7 @@ from durable_sessions.http.artifacts import ROOT as ARTIFACT_ROOT
 from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.message import STRANGERS, Admitted, Request
+from durable_sessions.http.origin import OriginRules
 from durable_sessions.http.paths import STREAM_ROOT, control_path, is_of_sessions
 from durable_sessions.http.subscriptions import SubscriptionRoutes
 from durable_sessions.limits import Limits
@@ -14,10 +15,13 @@ _KEYED = b"/v1/"
 
 
 class KeyAdmission:
-    """Refuses by the head what the faces would refuse by it: an unknown key, a role that does not suffice."""
+    """Refuses by the head what would be refused by it later: a foreign origin, an unknown key, a role too low."""
 
-    def __init__(self, auth: Authenticator, subscriptions: SubscriptionRoutes, limits: Limits) -> None:
+    def __init__(
+        self, auth: Authenticator, rules: OriginRules, subscriptions: SubscriptionRoutes, limits: Limits
+    ) -> None:
         self._auth = auth
+        self._rules = rules
         self._subscriptions = subscriptions
         self._limits = limits
 
@@ -32,6 +36,7 @@ class KeyAdmission:
 
     def admit(self, request: Request) -> Admitted:
         """Return who sends a request and how large its body may be, or raise the refusal."""
+        self._rules.admit(request, keyed=self._auth.keys_required)
         limits = self._limits
         body_bytes_max = limits.append_body_bytes_max
         if request.method == b"PUT" and request.path.startswith(ARTIFACT_ROOT):

@@ -19,6 +19,7 @@ from durable_sessions.http.wire import (
     HTTP_1_0,
     LAST_CHUNK,
     LAST_REQUEST,
+    OWN,
     encode_parts,
     encode_stream_head,
     is_chunked,
@@ -38,6 +39,7 @@ class Answerer(RequestReader):
     """
 
     __slots__ = (
+        "_all_heads",
         "_answers",
         "_blocked",
         "_handler",
@@ -59,7 +61,8 @@ class Answerer(RequestReader):
         self.bytes_out = 0
         self._loop = state.loop
         self._handler = state.handler
-        self._heads = state.heads
+        self._all_heads = state.heads
+        self._heads = state.heads[OWN]  # for the request that is being answered
         self._answers = state.answers
         self._new_id = state.request_ids.new
         self._request_id = b""  # of the request that is being answered
@@ -88,6 +91,7 @@ class Answerer(RequestReader):
             answer = self._handler(request)
         except Exception as error:
             answer = self._internal_error(error)
+        self._heads = self._all_heads[request.audience]
         if type(answer) is Response:
             self._send(answer, flags)
         else:

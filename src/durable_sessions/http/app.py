@@ -15,6 +15,7 @@ from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.known_parameters import KnownParameters
 from durable_sessions.http.message import Admission, Answer, Request
 from durable_sessions.http.operations import Operations
+from durable_sessions.http.origin import OriginRules
 from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, control_path
 from durable_sessions.http.refusing import refusal_at
 from durable_sessions.http.sessions.events import is_strict
@@ -39,9 +40,11 @@ class Application:
         ingest: IngestFace,
         documentation: Documentation,
         admission: Admission,
+        rules: OriginRules,
         public_url: str,
         known_parameters: KnownParameters,
     ) -> None:
+        self._rules = rules
         self._auth = auth
         self._administration = administration
         self._artifacts = artifacts
@@ -61,6 +64,12 @@ class Application:
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request, at once where that is possible."""
+        try:
+            preflight = self._rules.admit(request, keyed=self._auth.keys_required)
+        except DurableSessionsError as error:
+            return refusal_at(request.path, error, request.id)
+        if preflight is not None:
+            return preflight
         try:
             if request.path.startswith(STREAM_ROOT):
                 control = control_path(request.path)

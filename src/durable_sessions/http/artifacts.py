@@ -15,7 +15,7 @@ from durable_sessions.errors import (
     RangeNotSatisfiableError,
     ShareExceededError,
 )
-from durable_sessions.http import headers
+from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Caller, Role
 from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
@@ -28,12 +28,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 _DEFAULT_TYPE = "application/octet-stream"
 _PIECE_BYTES = 256 * 1024
-_PREFLIGHT: list[Header] = [
-    (b"Allow", ALLOW.encode()),
-    (b"Access-Control-Allow-Methods", ALLOW.encode()),
-    (b"Access-Control-Allow-Headers", b"authorization, content-type, if-none-match, range, x-api-key"),
-    (b"Access-Control-Max-Age", b"86400"),
-]
+_PREFLIGHT = cors.offer(ALLOW.encode())
 
 
 class ArtifactsFace:
@@ -158,8 +153,6 @@ def _fields(digest: str, info: ArtifactInfo) -> list[Header]:
         (b"ETag", b'"%b"' % digest.encode()),
         (b"Cache-Control", b"private, max-age=31536000, immutable"),
         (b"Accept-Ranges", b"bytes"),
-        # Whatever was stored must not run as a page of this server.
-        (b"Content-Security-Policy", b"default-src 'none'; sandbox"),
     ]
 
 

@@ -195,7 +195,7 @@ class _Answering:
 
     def _headers(self, headers: list[Header]) -> list[Header]:
         """Return the headers with the common ones, in lower case as ASGI wants it."""
-        common = (*COMMON_HEADERS, (b"request-id", self._request.id))
+        common = (*COMMON_HEADERS[self._request.audience], (b"request-id", self._request.id))
         return [(name.lower(), value) for name, value in (*headers, *common)]
 
 

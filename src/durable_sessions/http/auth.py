@@ -35,7 +35,7 @@ class Authenticator:
         """Return who sent a request, or refuse it: no key, none that is known, or too many requests."""
         if not self._keys.required:
             return self._local
-        key = self._keys.find(_secret(request.headers))
+        key = self._keys.find(secret_of(request.headers))
         if key is None:
             raise self._unknown(request)
         now_ms = key.last_used_ms = self._clock.now_ms()
@@ -52,7 +52,7 @@ class Authenticator:
         """Return who is sending a request of which only the head has arrived; it is not counted yet."""
         if not self._keys.required:
             return self._local
-        key = self._keys.find(_secret(request.headers))
+        key = self._keys.find(secret_of(request.headers))
         if key is None:
             raise self._unknown(request)
         return key.caller
@@ -64,7 +64,7 @@ class Authenticator:
 
     def _unknown(self, request: Request) -> AuthenticationError:
         self.unknown += 1
-        sent = _secret(request.headers)
+        sent = secret_of(request.headers)
         return AuthenticationError(
             problem="The key is not known or was revoked." if sent else "This needs a key, and none was sent."
         )
@@ -88,7 +88,7 @@ class Authenticator:
             await close_iterator(chunks)
 
 
-def _secret(headers: dict[bytes, bytes]) -> bytes:
+def secret_of(headers: dict[bytes, bytes]) -> bytes:
     """Return the key that a request shows, nothing if none; ``x-api-key`` leaves Authorization to others."""
     given = headers.get(b"x-api-key")
     if given is not None:

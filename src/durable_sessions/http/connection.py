@@ -11,7 +11,7 @@ from durable_sessions.http.message import STRANGERS, Request
 from durable_sessions.http.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED, RefusedError
 from durable_sessions.http.refusing import refusal_at
 from durable_sessions.http.state import ServerState
-from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
+from durable_sessions.http.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, OWN, encode_response
 
 _PATH_BYTES_KEPT = 64
 
@@ -21,6 +21,7 @@ class Refused(NamedTuple):
 
     error: DurableSessionsError
     path: bytes
+    audience: int = OWN
 
 
 class Connection(Answerer):
@@ -115,7 +116,8 @@ class Connection(Answerer):
         if self._url and self._parser.get_method() == b"HEAD":
             flags |= HEAD_REQUEST
         path = self._url.partition(b"?")[0] if path is None else path
-        refused = Refused(error, path[:_PATH_BYTES_KEPT])
+        audience = OWN if self._request is None else self._request.audience
+        refused = Refused(error, path[:_PATH_BYTES_KEPT], audience)
         self.forget_input()
         if self._blocked:
             self._queue.append((refused, flags))
@@ -156,7 +158,7 @@ class Connection(Answerer):
         request_id = self._new_id()
         response = refusal_at(refused.path, refused.error, request_id)
         self._answers[response.status // 100] += 1
-        self._write(encode_response(self._heads, response, flags, request_id))
+        self._write(encode_response(self._all_heads[refused.audience], response, flags, request_id))
         self._linger()
 
     # Life -------------------------------------------------------------------------------

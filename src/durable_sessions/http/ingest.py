@@ -15,6 +15,7 @@ from durable_sessions.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
+from durable_sessions.http import cors
 from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, drafts
@@ -32,12 +33,7 @@ _ALLOW = "POST, OPTIONS"
 _CLAUDE_CODE = ROOT + b"claude-code"
 _SESSION_ID = re.compile(r"[A-Za-z0-9._:@-]{1,150}", re.ASCII)
 _HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_PREFLIGHT: list[Header] = [
-    (b"Allow", _ALLOW.encode()),
-    (b"Access-Control-Allow-Methods", _ALLOW.encode()),
-    (b"Access-Control-Allow-Headers", b"authorization, content-type, x-api-key"),
-    (b"Access-Control-Max-Age", b"86400"),
-]
+_PREFLIGHT = cors.offer(_ALLOW.encode())
 _SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
 
 

@@ -11,10 +11,11 @@ class Request:
     """One complete request: the body has been read, header names are lower case.
 
     Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded. ``id`` is given
-    by the carrier, which also sends it with the answer.
+    by the carrier, which also sends it with the answer. ``audience`` says who may use the answer (wire.py):
+    nobody but ourselves, until the application has looked at where the request comes from.
     """
 
-    __slots__ = ("body", "headers", "id", "method", "path", "query")
+    __slots__ = ("audience", "body", "headers", "id", "method", "path", "query")
 
     def __init__(
         self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes
@@ -25,6 +26,7 @@ class Request:
         self.headers = headers
         self.body = body
         self.id = b""
+        self.audience = 0
 
     def size(self) -> int:
         """Return how many bytes the request holds on to."""

@@ -7,7 +7,16 @@ from durable_sessions.http.paths import control_path, is_of_protocol
 from durable_sessions.http.sessions.refusals import refusal_to
 
 _OF_FACES = frozenset(
-    {"authentication_error", "permission_error", "token_invalid", "token_expired", "share_exceeded"}
+    {
+        "authentication_error",
+        "permission_error",
+        "host_not_allowed",
+        "origin_not_allowed",
+        "keys_required",
+        "token_invalid",
+        "token_expired",
+        "share_exceeded",
+    }
 )
 """What a face says too, and then in the spelling of its path; all else is said by the carrier alone."""
 

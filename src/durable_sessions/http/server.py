@@ -115,7 +115,7 @@ class HttpServer:
         """Look at every connection about twice a second; so no request needs a timer."""
         state = self._state
         self._sweeper = state.loop.call_later(SWEEP_SECONDS, self._sweep)
-        state.heads.tick(state.clock.now_ms())
+        state.tick()
         now = state.loop.time()
         for peer in tuple(state.peers):
             peer.sweep(now)

@@ -10,7 +10,7 @@ from durable_sessions.bucket.format import ensure_format
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import SettingsError
+from durable_sessions.errors import KeysRequiredError, SettingsError
 from durable_sessions.http.administration import Administration
 from durable_sessions.http.admission import KeyAdmission
 from durable_sessions.http.app import Application
@@ -19,11 +19,13 @@ from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.cursor import Cursors
 from durable_sessions.http.documentation import Documentation
 from durable_sessions.http.exposure import require_guarded
+from durable_sessions.http.first_key import FirstKey
 from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.known_parameters import KnownParameters
 from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
+from durable_sessions.http.origin import OriginRules
 from durable_sessions.http.pace import Pace
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.server import HttpServer
@@ -138,6 +140,14 @@ class Service:
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits)
+        documentation = Documentation(limits, settings.public_url)
+        rules = OriginRules(
+            hosts=(*settings.allowed_hosts, settings.host),
+            origins=settings.allowed_origins,
+            public_url=settings.public_url,
+            is_page=documentation.serves,
+            is_proven=self._first_key.is_proven,
+        )
         self.app = Application(
             auth,
             Operations(
@@ -151,7 +161,7 @@ class Service:
                 self.feed,
                 self.supervisor,
             ),
-            Administration(self.keys, audit, limits),
+            Administration(self.keys, audit, self._first_key, limits),
             StreamsFace(
                 self.partition, SessionStreams(sessions, limits), reads, auth, limits, settings.public_url
             ),
@@ -167,8 +177,9 @@ class Service:
             ),
             ArtifactsFace(artifacts, limits),
             IngestFace(sessions, artifacts, limits),
-            Documentation(limits, settings.public_url),
-            KeyAdmission(auth, subscriptions, limits),
+            documentation,
+            KeyAdmission(auth, rules, subscriptions, limits),
+            rules,
             settings.public_url,
             KnownParameters(limits),
         )
@@ -187,7 +198,15 @@ class Service:
         self.keys = Keys(self.partition, audit, self._clock, self._ids, limits, settings.workspace)
         if settings.api_key:
             self.keys.bootstrap(settings.api_key)
+        self._first_key = FirstKey(settings.data, self._ids)
+        self._offer_first_key()
         return Authenticator(self.keys, self._clock), audit
+
+    def _offer_first_key(self, port: int | None = None) -> None:
+        if self.keys.required:
+            self._first_key.withdraw()
+        else:
+            self._first_key.offer(port)
 
     def _open_search(self) -> Search:
         lineage = f"{self._settings.bucket} {self.log.lineage}"
@@ -217,10 +236,16 @@ class Service:
             await self.server.start(host, port)
         except OSError as error:
             raise SettingsError(problem=f"Cannot listen on {host} port {port}: {error}") from error
+        self._offer_first_key(self.server.port)
+        if self._settings.public_url and not self.keys.required:
+            logger.warning(
+                "keys_required", public_url=self._settings.public_url, problem=str(KeysRequiredError())
+            )
         logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
 
     async def close(self) -> None:
         """Refuse new work, finish what is in flight, and leave everything durable."""
+        self._first_key.withdraw()
         self.app.operations.draining = self._events.draining = self._tails.draining = True
         self.partition.published.wake_all()
         await self.server.shutdown(self._limits.shutdown_seconds_max)

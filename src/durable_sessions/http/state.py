@@ -8,7 +8,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.http.message import Admission, AdmitAll, Handler
 from durable_sessions.http.request_ids import RequestIds
 from durable_sessions.http.untaken import UntakenAnswers
-from durable_sessions.http.wire import Heads
+from durable_sessions.http.wire import COMMON_HEADERS, Heads
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
 
@@ -66,8 +66,8 @@ class ServerState:
         self.clock = clock
         self.admission = admission or AdmitAll(limits.append_body_bytes_max)
         self.request_ids = RequestIds()
-        self.heads = Heads()
-        self.heads.tick(clock.now_ms())
+        self.heads = tuple(Heads(audience) for audience in range(len(COMMON_HEADERS)))
+        self.tick()
         self.draining = False
         self.peers: set[Peer] = set()
         self.nobody_left = asyncio.Event()
@@ -87,6 +87,12 @@ class ServerState:
         self._untaken: UntakenAnswers[Peer] = UntakenAnswers(limits.untaken_bytes_max)
         self._bytes_in = 0
         self._bytes_out = 0
+
+    def tick(self) -> None:
+        """Let the answers from now on show the time."""
+        now_ms = self.clock.now_ms()
+        for heads in self.heads:
+            heads.tick(now_ms)
 
     @property
     def bytes_in(self) -> int:

@@ -9,7 +9,7 @@ from durable_sessions.errors import (
     StreamGoneError,
     StreamNotFoundError,
 )
-from durable_sessions.http import headers
+from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
@@ -27,17 +27,7 @@ from durable_sessions.times import rfc3339
 ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 _WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
 _CLOSED = (b"Stream-Closed", b"true")
-_PREFLIGHT: list[Header] = [
-    (b"Allow", ALLOW.encode()),
-    (b"Access-Control-Allow-Methods", ALLOW.encode()),
-    (
-        b"Access-Control-Allow-Headers",
-        b"content-type, authorization, if-match, if-none-match, last-event-id, x-api-key, "
-        b"stream-seq, stream-ttl, stream-expires-at, stream-closed, producer-id, producer-epoch, "
-        b"producer-seq, stream-forked-from, stream-fork-offset, stream-fork-sub-offset",
-    ),
-    (b"Access-Control-Max-Age", b"86400"),
-]
+_PREFLIGHT = cors.offer(ALLOW.encode())
 
 
 class StreamsFace:

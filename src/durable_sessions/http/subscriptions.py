@@ -12,6 +12,7 @@ from durable_sessions.errors import (
     RouteNotFoundError,
     TokenInvalidError,
 )
+from durable_sessions.http import cors
 from durable_sessions.http import subscription_bodies as bodies
 from durable_sessions.http.auth import Authenticator, Role
 from durable_sessions.http.message import Header, Request, Response
@@ -231,16 +232,7 @@ def _method(request: Request, *allowed: str) -> str | None:
 
 
 def _preflight(allow: str) -> Response:
-    methods = f"{allow}, OPTIONS".encode()
-    return Response(
-        204,
-        [
-            (b"Allow", methods),
-            (b"Access-Control-Allow-Methods", methods),
-            (b"Access-Control-Allow-Headers", b"authorization, content-type"),
-            (b"Access-Control-Max-Age", b"86400"),
-        ],
-    )
+    return Response(204, cors.offer(f"{allow}, OPTIONS".encode()))
 
 
 def _json(body: object, status: int = 200) -> Response:

@@ -4,36 +4,29 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
+from durable_sessions.http.cors import EXPOSED_HEADERS
 from durable_sessions.http.message import Header, Response
 
-EXPOSED_HEADERS = (
-    b"request-id",
-    b"etag",
-    b"location",
-    b"content-encoding",
-    b"content-range",
-    b"vary",
-    b"retry-after",
-    b"stream-next-offset",
-    b"stream-cursor",
-    b"stream-up-to-date",
-    b"stream-closed",
-    b"stream-ttl",
-    b"stream-expires-at",
-    b"stream-sse-data-encoding",
-    b"producer-epoch",
-    b"producer-seq",
-    b"producer-expected-seq",
-    b"producer-received-seq",
-)
+# Who may use an answer: pages of our own origin only, or pages of other origins too; or it is a page itself.
+OWN, SHARED, PAGE = range(3)
 
-COMMON_HEADERS: list[Header] = [
+_OWN: list[Header] = [
     (b"X-Content-Type-Options", b"nosniff"),
-    (b"Cross-Origin-Resource-Policy", b"cross-origin"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),
+]
+# Whatever was stored must not run as a page of this server. What a browser has cached for one page, or for
+# one key, must not be given to another.
+_DATA: list[Header] = [
+    (b"Content-Security-Policy", b"default-src 'none'; sandbox"),
+    (b"Vary", b"Origin, Authorization, X-Api-Key"),
+]
+_CORS: list[Header] = [
     (b"Access-Control-Allow-Origin", b"*"),
     (b"Access-Control-Expose-Headers", b", ".join(EXPOSED_HEADERS)),
 ]
-"""Carried by every answer, errors of the carrier included."""
+
+COMMON_HEADERS: tuple[list[Header], ...] = ([*_OWN, *_DATA], [*_OWN, *_DATA, *_CORS], _OWN)
+"""Carried by every answer, by who may use it; errors of the carrier are nobody's but ours."""
 
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 
@@ -72,8 +65,9 @@ def header_lines(headers: Sequence[Header]) -> bytes:
 class Heads(dict[int, bytes]):
     """Maps a status to the part of the head that is the same for all requests of this second."""
 
-    def __init__(self) -> None:
+    def __init__(self, audience: int = 0) -> None:
         super().__init__()
+        self._common = COMMON_HEADERS[audience]
         self._second = -1
         self._rest = b""
 
@@ -83,7 +77,7 @@ class Heads(dict[int, bytes]):
         if second != self._second:
             self._second = second
             date = formatdate(second, usegmt=True).encode()
-            self._rest = header_lines([*COMMON_HEADERS, (b"Date", date)])
+            self._rest = header_lines([*self._common, (b"Date", date)])
             self.clear()
 
     def __missing__(self, status: int) -> bytes:

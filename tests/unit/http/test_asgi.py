@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from durable_sessions.http.asgi import Message, asgi_app
 from durable_sessions.http.message import Answer, Handler, Request, Response, StreamingResponse
-from durable_sessions.http.wire import COMMON_HEADERS
+from durable_sessions.http.wire import COMMON_HEADERS, OWN
 from durable_sessions.limits import Limits
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -124,7 +124,7 @@ def test_requests_and_answers(port: int) -> None:
             answer = connection.getresponse()
             raw_path, _, query = path.partition("?")
             assert answer.read() == f"POST {raw_path} ? {query}\nhello".encode()
-            for name, value in COMMON_HEADERS:
+            for name, value in COMMON_HEADERS[OWN]:
                 assert answer.headers.get_all(name.decode()) == [value.decode()]
             assert len(answer.headers.get_all("Date") or []) == 1
             assert answer.headers["Content-Type"] == "text/plain"

@@ -16,9 +16,9 @@ from durable_sessions.errors import (
     RouteNotFoundError,
     ThreadNotFoundError,
 )
-from durable_sessions.http import headers
+from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator
-from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.message import Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
@@ -40,13 +40,7 @@ from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
 
-_PREFLIGHT: list[Header] = [
-    (b"Allow", b"GET, HEAD, PUT, POST, DELETE, OPTIONS"),
-    (b"Access-Control-Allow-Methods", b"GET, HEAD, PUT, POST, DELETE, OPTIONS"),
-    # With a key in a header, a browser takes no "*" for Authorization, so that it is named.
-    (b"Access-Control-Allow-Headers", b"*, authorization"),
-    (b"Access-Control-Max-Age", b"86400"),
-]
+_PREFLIGHT = cors.offer()
 _NO_STORE = (b"Cache-Control", b"no-store")
 _WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
 _AT_ONCE = (Response, StreamingResponse, Later)

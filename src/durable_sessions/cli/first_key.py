@@ -1,0 +1,49 @@
+"""The proof for the first key of a server: what lies in its data directory, and is shown to nobody else."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from durable_sessions.http.exposure import is_loopback
+from durable_sessions.http.first_key import FILE, HEADER, Ticket
+
+
+def proof(url: str, data: Path) -> tuple[str, str] | None:
+    """Return the header that proves it to the server of a data directory; None if there is nothing to show.
+
+    Whatever listens at another address or port is not told the token.
+    """
+    path = data / FILE
+    try:
+        ticket = msgspec.json.decode(path.read_bytes(), type=Ticket)
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise click.ClickException(
+            f"{path} cannot be read ({error.strerror}). The first key is made by who runs the server: "
+            "run this as its user, or give another data directory with --data."
+        ) from error
+    except (OSError, msgspec.MsgspecError) as error:
+        raise click.ClickException(f"{path} cannot be used: {error}. Restart the server.") from error
+    parts = urlsplit(url)
+    if not is_loopback(parts.hostname or ""):
+        raise click.ClickException(
+            f"{url} is not on this machine, and the first key is made on the server's own. Run this there, "
+            "with the server's address, such as http://127.0.0.1:4437, in --url."
+        )
+    if ticket.port not in (None, parts.port or {"http": 80, "https": 443}.get(parts.scheme)):
+        raise click.ClickException(
+            f"{data} is served on port {ticket.port}, so that {url} is another server. Use --url "
+            f"http://127.0.0.1:{ticket.port}, or give the data directory of that server with --data."
+        )
+    return HEADER, ticket.token
+
+
+def advice(data: Path) -> str:
+    """Return what to try when the server wants a proof and there was none."""
+    return (
+        f"There is no {FILE} in {data.resolve()}: give --data the directory that the server serves, "
+        "on the machine that it runs on."
+    )
