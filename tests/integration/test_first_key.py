@@ -15,7 +15,7 @@ import pytest
 from durable_sessions.cli import first_key
 from durable_sessions.http.first_key import FILE, HEADER
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.keys import BOOTSTRAP, bearer, proof
+from tests.support.keys import BOOTSTRAP, bearer, code_of, proof
 from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_whoever_only_reaches_the_server_cannot_make_it(
     sent = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     async with local_server(tmp_path / "data") as server, client_of(server) as client:
         answer = await client.post("/v1/keys", json=ADMIN, headers=sent)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "first_key_refused")
+        assert (answer.status_code, code_of(answer)) == (403, "first_key_refused")
         assert COMMAND in answer.json()["error"]["message"]
         assert (await client.get("/v1/keys")).json()["data"] == []
 
@@ -123,13 +123,13 @@ async def test_behind_a_proxy_nothing_is_served_before_there_is_a_key(tmp_path: 
             assert answer.status_code == 403, path
             assert answer.headers["content-security-policy"] == "default-src 'none'; sandbox"
             assert COMMAND in answer.json()["error"]["message"]
-        assert (await client.get("/v1/stream/s")).json()["error"]["code"] == "keys_required"
+        assert code_of(await client.get("/v1/stream/s")) == "keys_required"
         native = (await client.get("/v1/sessions")).json()["error"]
         assert (native["type"], native["details"]["error_code"]) == ("permission_error", "keys_required")
         control = (await client.get("/v1/stream/__ds/jwks.json")).json()["error"]
         assert control["code"] == "KEYS_REQUIRED"
         assert (await client.get("/livez")).status_code == 200
-        assert (await client.post("/v1/keys", json=ADMIN)).json()["error"]["code"] == "keys_required"
+        assert code_of(await client.post("/v1/keys", json=ADMIN)) == "keys_required"
         made = await client.post("/v1/keys", json=ADMIN, headers=proof(server.data))
         assert made.status_code == 201
         through = {"X-Forwarded-For": "192.0.2.1", "Host": "sessions.example"}
@@ -142,7 +142,7 @@ async def test_a_forwarded_request_is_refused_and_a_local_one_is_not(tmp_path: P
     async with local_server(tmp_path / "data") as server, client_of(server) as client:
         for headers in ({"Forwarded": "for=192.0.2.1"}, {"X-Forwarded-Proto": "https"}):
             answer = await client.post("/v1/keys", json=ADMIN, headers=headers)
-            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "keys_required")
+            assert (answer.status_code, code_of(answer)) == (403, "keys_required")
             assert (await client.put("/v1/stream/s", headers=headers)).status_code == 403
         assert (await client.get("/v1/stream/s")).status_code == 404
         assert (await client.put("/v1/stream/s")).status_code == 201

@@ -13,7 +13,7 @@ from durable_sessions.http.asgi import AsgiApp, asgi_app
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.keys import BOOTSTRAP, bearer
+from tests.support.keys import BOOTSTRAP, bearer, code_of
 
 pytestmark = pytest.mark.anyio
 
@@ -56,11 +56,6 @@ async def guarded(tmp_path: Path) -> AsyncIterator[LocalServer]:
 
 def ask(server: LocalServer, **headers: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=30)
-
-
-def code_of(answer: httpx2.Response) -> str:
-    error = answer.json()["error"]
-    return str(error.get("details", {}).get("error_code", error.get("code"))).lower()
 
 
 async def refused(client: httpx2.AsyncClient, method: str, path: str, code: str, **headers: str) -> None:

@@ -15,6 +15,12 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
+def code_of(answer: httpx2.Response) -> str:
+    """Return the code of a refusal, in whichever shape and spelling."""
+    error = answer.json()["error"]
+    return str(error["details"]["error_code"] if "details" in error else error["code"]).lower()
+
+
 def proof(data: Path) -> dict[str, str]:
     """Return the header that lets whoever can read a data directory make the first key."""
     return {HEADER: json.loads((data / FILE).read_bytes())["token"]}

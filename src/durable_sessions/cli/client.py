@@ -26,9 +26,13 @@ class RefusedError(click.ClickException):
         self.code = code
 
 
+class _Details(msgspec.Struct):
+    error_code: str = ""
+
+
 class _Refusal(msgspec.Struct):
     message: str
-    code: str = ""
+    details: _Details = msgspec.field(default_factory=_Details)
 
 
 class _Answer(msgspec.Struct):
@@ -80,7 +84,9 @@ class Server:
             raise click.ClickException(f"{self.url} did not answer: {error!r}") from error
         if not 200 <= answer.status < 300:
             said = _said(answer.content)
-            raise RefusedError(f"{self.url} answered {answer.status}: {said.message}", said.code)
+            raise RefusedError(
+                f"{self.url} answered {answer.status}: {said.message}", said.details.error_code
+            )
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except (msgspec.MsgspecError, ValueError) as error:

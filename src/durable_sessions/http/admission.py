@@ -15,7 +15,7 @@ _KEYED = b"/v1/"
 
 
 class KeyAdmission:
-    """Refuses by the head what would be refused by it later: a foreign origin, an unknown key, a role too low."""
+    """Refuses by the head what would be refused later: a foreign origin, an unknown key, a role too low."""
 
     def __init__(
         self, auth: Authenticator, rules: OriginRules, subscriptions: SubscriptionRoutes, limits: Limits

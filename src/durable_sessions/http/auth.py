@@ -59,7 +59,7 @@ class Authenticator:
 
     def key_id(self, request: Request) -> str | None:
         """Return the id of the key that a request shows, None if none is known; nothing is counted."""
-        key = self._keys.find(_secret(request.headers))
+        key = self._keys.find(secret_of(request.headers))
         return None if key is None else key.document.id
 
     def _unknown(self, request: Request) -> AuthenticationError:

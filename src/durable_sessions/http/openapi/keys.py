@@ -107,10 +107,11 @@ def _operations(limits: Limits) -> tuple[Operation, ...]:
                     record({**_KEY, "secret": text("Send it as `Authorization: Bearer <secret>`.")}),
                 )
             },
-            "",
+            "The first key of a server is made by `durable-sessions keys create` on its machine, "
+            "which shows that it can read the data directory.",
             (),
             json_body(ref("NewKey")),
-            ("invalid_request", "too_many_keys", *_WRITING),
+            ("invalid_request", "too_many_keys", "first_key_refused", *_WRITING),
             "admin",
             (
                 Call(

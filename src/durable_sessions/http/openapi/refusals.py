@@ -16,6 +16,7 @@ READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged
 WRITING = ("partition_stopped", "outcome_unknown", "quota_exceeded")
 """What a durable change can meet."""
 
+_ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")
 _ALWAYS = ("method_not_allowed", "overloaded", "shutting_down")
 CARRIER = (
     "malformed_request",
@@ -51,7 +52,7 @@ def codes(operation: Operation) -> list[str]:
             found.append("permission_error")
     if face(operation) == "sessions":
         found.append("unknown_parameter")
-    return [*dict.fromkeys([*found, *_ALWAYS])]
+    return [*dict.fromkeys([*found, *_ENTRANCE, *_ALWAYS])]
 
 
 def face(operation: Operation) -> str:
