@@ -213,7 +213,7 @@ class ForkTooDeepError(DurableSessionsError):
 
 
 class PreconditionFailedError(DurableSessionsError):
-    """The stream ends at {tail}, which If-Match does not name; nothing was appended."""
+    """{problem} Nothing was changed."""
 
     code = "precondition_failed"
 
@@ -497,6 +497,18 @@ class SessionNotFoundError(DurableSessionsError):
     code = "session_not_found"
 
 
+class SessionGoneError(DurableSessionsError):
+    """The session {session} was deleted, and forks still share its events: its id is free again when they are gone. Choose another id."""  # noqa: E501
+
+    code = "session_gone"
+
+
+class SessionReplacedError(DurableSessionsError):
+    """The session {session} is now {incarnation}, not {expected}: that one was deleted, and its id given to another. Read it without incarnation= if you want this one."""  # noqa: E501
+
+    code = "session_replaced"
+
+
 class EventNotFoundError(DurableSessionsError):
     """The session has no event {event}."""
 
@@ -507,6 +519,12 @@ class ThreadNotFoundError(DurableSessionsError):
     """The session has no thread {thread}."""
 
     code = "thread_not_found"
+
+
+class EventIdConflictError(DurableSessionsError):
+    """Event {index}: the id {event} belongs to another event already; nothing was stored. Send each event under an id of its own, or without one."""  # noqa: E501
+
+    code = "event_id_conflict"
 
 
 class SessionExistsError(DurableSessionsError):

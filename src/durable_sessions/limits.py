@@ -30,6 +30,8 @@ class Limits:
     event_id_max: int = 200
     # The longest Idempotency-Key. Beyond it: 400.
     idempotency_key_max: int = 256
+    # Indexes in Events-Repeated, and in Events-Differ. Beyond it: they end with "...".
+    event_indexes_bytes_max: int = 1_024
     # What clients may say of one session (title, metadata, agent …), as JSON. Beyond it: 413.
     session_document_bytes_max: int = 256 * KIB
     # Threads of one session that are known by name. Later ones are still found by their events.

@@ -8,7 +8,7 @@ import pytest
 
 from durable_sessions.clock import ManualClock
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.sessions import START, append, at, notes, numbers, read, read_all
+from tests.support.sessions import START, append, at, code, notes, numbers, read, read_all
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +80,7 @@ async def test_a_session_is_created_with_all_that_is_said_of_it(api: httpx2.Asyn
         "title": "Überall",
         "metadata": {"team": "infra", "n": 1, "nested": {"a": [1.50, None]}},
         "initial_events": [{"type": "user.message", "content": []}, {"type": "own"}],
-        "budget": {"max_tokens": 5},
+        "budget": {"tokens": 5},
         "resources": [{"type": "file", "file_id": "file_1"}],
         "vault_ids": ["vault_1"],
     }
@@ -418,16 +418,51 @@ async def test_a_session_that_forks_need_is_gone_but_they_read_on(api: httpx2.As
     await append(api, "a", *notes(range(3)))
     await api.put("/sessions/b", headers={"Stream-Forked-From": "/v1/sessions/a"})
     assert (await api.delete("/sessions/a")).status_code == 200
-    assert (await api.get("/sessions/a")).status_code == 404
-    assert (await api.delete("/sessions/a")).status_code == 404
+    assert (await api.head("/sessions/a")).status_code == 410
+    assert (await api.head("/sessions/a/events")).status_code == 410
+    for method, path in (
+        ("GET", ""),
+        ("GET", "/events"),
+        ("GET", "/events?tail=1"),
+        ("GET", "/events?offset=-1&live=sse"),
+        ("GET", "/events?offset=-1&live=long-poll"),
+        ("GET", "/events/stream"),
+        ("GET", "/events/sevt_1"),
+        ("GET", "/threads"),
+        ("GET", "/resources"),
+        ("POST", "/events"),
+        ("POST", ""),
+        ("POST", "/close"),
+        ("POST", "/archive"),
+        ("PUT", ""),
+        ("DELETE", ""),
+    ):
+        answer = await api.request(
+            method, f"/sessions/a{path}", json={"type": "x"} if path == "/events" else {}
+        )
+        assert (answer.status_code, code(answer)) == (410, "session_gone"), (method, path)
+        theirs = await api.request(
+            method,
+            f"/sessions/a{path}",
+            json={"events": [{"type": "agent.message"}]} if path == "/events" else {},
+            headers={"anthropic-version": "2026-10-21"},
+        )
+        assert (theirs.status_code, code(theirs)) == (404, "session_gone"), (method, path)
     for answer in (
-        await api.post("/sessions/a/events", json={"type": "x"}),
-        await api.put("/sessions/a"),
         await api.post("/sessions", json={"id": "a"}),
         await api.put("/sessions/c", headers={"Stream-Forked-From": "/v1/sessions/a"}),
     ):
-        assert (answer.status_code, answer.headers["x-should-retry"]) == (409, "false")
+        assert (answer.status_code, code(answer)) == (410, "session_gone")
         assert "forks" in answer.json()["error"]["message"]
+    for method, status in (("GET", 410), ("HEAD", 410), ("POST", 410), ("DELETE", 410), ("PUT", 409)):
+        answer = await api.request(
+            method,
+            "/stream/sessions/a",
+            headers={"Content-Type": "application/json"},
+            content=b'[{"type":"x"}]' if method == "POST" else b"",
+        )
+        assert answer.status_code == status, "the protocol's own answers"
+    assert [one["id"] for one in (await api.get("/sessions")).json()["data"]] == ["b"]
     assert numbers(await read(api, "b")) == [0, 1, 2]
     await api.delete("/sessions/b")
     assert await append(api, "a", {"type": "x"}) == 1

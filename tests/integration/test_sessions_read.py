@@ -28,7 +28,7 @@ async def filled(api: httpx2.AsyncClient) -> httpx2.AsyncClient:
 async def test_a_page_says_what_it_is(filled: httpx2.AsyncClient) -> None:
     answer = await filled.get(EVENTS, params={"limit": 20})
     body = answer.json()
-    assert body.keys() == {"data", "next_page", "next_offset", "up_to_date"}
+    assert body.keys() == {"data", "next_page", "next_offset", "up_to_date", "incarnation"}
     assert (body["next_offset"], body["up_to_date"]) == (at(20), False)
     assert answer.headers["stream-next-offset"] == at(20)
     assert "stream-up-to-date" not in answer.headers
@@ -37,7 +37,14 @@ async def test_a_page_says_what_it_is(filled: httpx2.AsyncClient) -> None:
     assert rest.headers["stream-up-to-date"] == "true"
     assert numbers(body["data"] + rest.json()["data"]) == list(range(30))
     nothing = (await filled.get(EVENTS, params={"offset": at(30)})).json()
-    assert nothing == {"data": [], "next_page": None, "next_offset": at(30), "up_to_date": True}
+    life = answer.headers["session-incarnation"]
+    assert nothing == {
+        "data": [],
+        "next_page": None,
+        "next_offset": at(30),
+        "up_to_date": True,
+        "incarnation": life,
+    }
 
 
 BEGINNINGS: list[tuple[dict[str, str], Sequence[int]]] = [

@@ -37,7 +37,7 @@ async def fill(api: httpx2.AsyncClient) -> None:
         "agent": agent["id"],
         "title": "Title",
         "metadata": {"a": {"b": 1.50}},
-        "budget": {"max": 1},
+        "budget": {"tokens": 1},
         "resources": [{"type": "file", "file_id": "f"}],
         "initial_events": [{"type": "user.define_outcome", "description": "d"}],
     }

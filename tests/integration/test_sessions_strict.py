@@ -47,8 +47,15 @@ async def test_the_rules_of_sessions_hold_for_streams(api: httpx2.AsyncClient) -
     assert (await api.put("/stream/sessions/t", headers=text)).status_code == 409
     assert (await api.put("/stream/sessions/a b", headers=JSON)).status_code == 400
     await append(api, "s", {"type": "a", "id": "mine"})
-    again = await api.post(STREAM, headers=JSON, content=b'[{"type":"b","id":"mine"}]')
+    again = await api.post(STREAM, headers=JSON, content=b'[{"type":"a","id":"mine"}]')
     assert (again.status_code, again.headers["stream-next-offset"]) == (204, at(1))
+    other = await api.post(STREAM, headers=JSON, content=b'[{"type":"new"},{"type":"b","id":"mine"}]')
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "event_id_conflict")
+    assert len(await read(api, "s")) == 1, "nothing of it is stored"
+    twice = b'[{"type":"a","id":"one"},{"type":"b","id":"one"}]'
+    refused = await api.put("/stream/sessions/u", headers=JSON, content=twice)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "event_id_conflict")
+    assert (await api.get("/sessions/u")).status_code == 404
     await api.post("/sessions/s/archive")
     assert (await api.post(STREAM, headers=JSON, content=b'[{"type":"a"}]')).status_code == 409
 

@@ -53,6 +53,12 @@ async def read_all(api: httpx2.AsyncClient, session: str, **parameters: Any) -> 
         parameters["page"] = page["next_page"]
 
 
+def code(answer: httpx2.Response) -> str:
+    """Return the stable code of a refusal on the sessions face."""
+    found: str = answer.json()["error"]["details"]["error_code"]
+    return found
+
+
 def numbers(events: Iterable[dict[str, Any]]) -> list[int]:
     """Return the numbers that events carry."""
     return [event["n"] for event in events]

@@ -18,8 +18,8 @@ from durable_sessions.http.operations import Operations
 from durable_sessions.http.origin import OriginRules
 from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, control_path
 from durable_sessions.http.refusing import refusal_at
-from durable_sessions.http.sessions.events import is_strict
 from durable_sessions.http.sessions.face import SessionsFace
+from durable_sessions.http.sessions.lives import is_strict
 from durable_sessions.http.sessions.refusals import refusal
 from durable_sessions.http.streams import StreamsFace
 from durable_sessions.http.subscriptions import SubscriptionRoutes

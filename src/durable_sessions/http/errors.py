@@ -65,6 +65,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "stream_exists": 409,
     "session_exists": 409,
     "session_archived": 409,
+    "event_id_conflict": 409,
     "idempotency_mismatch": 409,
     "version_conflict": 409,
     "path_blocked": 409,
@@ -83,6 +84,8 @@ STATUS_BY_CODE: dict[str, int] = {
     "no_pending_work": 409,
     "invalid_ack": 409,
     "stream_gone": 410,
+    "session_gone": 410,
+    "session_replaced": 410,
     "precondition_failed": 412,
     "body_too_large": 413,
     "event_too_large": 413,
@@ -124,7 +127,9 @@ _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, obj
         (b"Producer-Expected-Seq", e.expected),
         (b"Producer-Received-Seq", e.received),
     ],
-    PreconditionFailedError: lambda e: [(b"Stream-Next-Offset", e.tail)],
+    PreconditionFailedError: lambda e: (
+        [(b"Stream-Next-Offset", e.tail)] if e.fields.get("tail") is not None else []
+    ),
     MethodNotAllowedError: lambda e: [(b"Allow", e.allow)],
     AuthenticationError: lambda e: [(b"WWW-Authenticate", "Bearer")],
     RateLimitedError: lambda e: [(b"Retry-After", e.retry_after_seconds)],

@@ -1,6 +1,7 @@
 """Request headers of the protocol, turned into requests of the stream layer."""
 
 import re
+from typing import NamedTuple
 
 from durable_sessions.errors import InvalidForkError, InvalidHeaderError
 from durable_sessions.http.message import Request
@@ -15,6 +16,7 @@ from durable_sessions.times import parse_rfc3339
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
+_INCARNATION = re.compile(r'"[0-9a-f]{12}"', re.ASCII)
 
 
 def parse_append(request: Request, limits: Limits) -> Append:
@@ -27,7 +29,7 @@ def parse_append(request: Request, limits: Limits) -> Append:
         _producer(headers, limits) if b"producer-id" in headers or _has_other_producer(headers) else None,
         _stream_seq(headers, limits) if b"stream-seq" in headers else None,
         b"stream-closed" in headers and is_closed(headers),
-        _if_match(headers[b"if-match"].decode("latin-1")) if b"if-match" in headers else None,
+        *(if_match(headers[b"if-match"].decode("latin-1")) if b"if-match" in headers else _ANY),
     )
 
 
@@ -116,15 +118,31 @@ def _stream_seq(headers: dict[bytes, bytes], limits: Limits) -> str:
     return value.decode("latin-1")
 
 
-def _if_match(value: str) -> frozenset[int] | None:
-    if value.strip() == "*":
-        return None
+class IfMatch(NamedTuple):
+    """What an If-Match header wants: one of these ends, that there is something, one life of a session."""
+
+    tails: frozenset[int] | None = None
+    exists: bool = False
+    incarnation: str | None = None
+
+
+_ANY = IfMatch()
+
+
+def if_match(value: str) -> IfMatch:
+    """Return what an If-Match header wants."""
+    value = value.strip()
+    if value == "*":
+        return IfMatch(exists=True)
+    if _INCARNATION.fullmatch(value):
+        return IfMatch(exists=True, incarnation=value[1:-1])
     tags = _ENTITY_TAG.findall(value)
-    if not tags or _ENTITY_TAG.sub("", value).strip(" ,\t"):
+    if not tags or _ENTITY_TAG.sub("", value).strip(" ,\t") or any(map(_INCARNATION.fullmatch, tags)):
         raise InvalidHeaderError(
-            header="If-Match", problem='send the expected Stream-Next-Offset in double quotes, or "*"'
+            header="If-Match",
+            problem="send the expected Stream-Next-Offset or one Session-Incarnation in double quotes, or *",
         )
-    return frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/"))
+    return IfMatch(frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/")))
 
 
 def _ttl_seconds(value: str, limits: Limits) -> int:

@@ -107,7 +107,7 @@ class IngestFace:
         made = [await self._fitting(event, caller) for event in hook.events(durable.tail)]
         parsed = drafts.parse(b"[%b]" % b",".join(made), self._limits)
         batch = append.Batch(parsed, caller.principal, Append(b"", append.JSON))
-        await self._sessions.append(key, batch, size)
+        await self._sessions.append_named(key, batch, size)
 
     async def _fitting(self, event: Event, caller: Caller) -> bytes:
         """Return an event as JSON; one that is too large goes into an artifact, and refers to it."""

@@ -15,6 +15,7 @@ from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import stream_key
 from durable_sessions.http.reads import Reads
+from durable_sessions.http.sessions import lives
 from durable_sessions.http.sessions.strict import SessionStreams
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
@@ -81,16 +82,22 @@ class StreamsFace:
 
     async def _append_to_session(self, request: Request, caller: Caller, key: Key) -> Answer:
         try:
-            result = await self._sessions.append(request, caller, key)
+            result, life = await self._sessions.append(request, caller, key)
         except DurableSessionsError as error:
             return error_response(error)
-        return _acknowledgement(result, with_data=bool(request.body))
+        answer = _acknowledgement(result, with_data=bool(request.body))
+        answer.headers.append(lives.header(life))
+        return answer
 
     def _read(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         try:
-            answer = self._reads.answer(stream_key(caller.workspace, request.path), request, caller)
+            key = stream_key(caller.workspace, request.path)
+            life = self._sessions.life(key, request)
+            answer = self._reads.answer(key, request, caller)
         except (StreamNotFoundError, StreamGoneError) as error:
             return self._refuse(error)
+        if life is not None:
+            answer = lives.told(answer, life)
         if isinstance(answer, StreamingResponse):
             answer.chunks = self._auth.while_valid(caller, answer.chunks)
         return answer if isinstance(answer, Answer) else self._guard(answer, caller)
@@ -112,13 +119,16 @@ class StreamsFace:
             fields.append((b"Stream-Expires-At", rfc3339(stream.expires_at_ms).encode()))
         if durable.closed:
             fields.append(_CLOSED)
+        if self._sessions.holds(stream.key):
+            fields.append(lives.of(durable))
         return Response(200, fields)
 
     async def _create(self, request: Request, caller: Caller) -> Answer:
         try:
             key = stream_key(caller.workspace, request.path)
+            life = None
             if self._sessions.holds(key):
-                created = await self._sessions.create(request, caller, key)
+                created, life = await self._sessions.create(request, caller, key)
             else:
                 created = await self._create_stream(request, key)
         except DurableSessionsError as error:
@@ -129,6 +139,8 @@ class StreamsFace:
         ]
         if created.closed:
             fields.append(_CLOSED)
+        if life is not None:
+            fields.append(lives.header(life))
         if created.new:
             base = headers.base_url(request, self._public_url).encode("latin-1")
             fields.append((b"Location", base + request.path))
@@ -144,7 +156,7 @@ class StreamsFace:
         try:
             key = stream_key(caller.workspace, request.path)
             if self._sessions.holds(key):
-                await self._sessions.delete(caller, key)
+                await self._sessions.delete(request, caller, key)
             else:
                 await self._partition.delete(key)
         except DurableSessionsError as error:

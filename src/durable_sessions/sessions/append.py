@@ -1,6 +1,6 @@
 """Deciding an append to a session: what is new gets its place, what was there before is found again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -9,6 +9,7 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.errors import (
+    EventIdConflictError,
     IdempotencyMismatchError,
     InvalidEventError,
     SessionArchivedError,
@@ -18,8 +19,8 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids, original_times, record, summary, threads
 from durable_sessions.sessions.drafts import DEFINES, Draft
-from durable_sessions.sessions.finding import session_of, usable
-from durable_sessions.streams import append, offsets
+from durable_sessions.sessions.finding import absent, require_life, session_of, usable
+from durable_sessions.streams import append, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Producer, Stream
@@ -40,7 +41,9 @@ _OUTCOME = msgspec.json.Decoder(_Outcome)
 class Batch:
     """A request to append events, to close the session, or both; ``terms`` are the stream's own conditions.
 
-    With ``creates`` a session that is missing comes into being.
+    With ``creates`` a session that is missing comes into being. With ``unique`` another event under an id
+    that is taken is refused; else the first one stays, and the answer tells. ``digests`` are those of events
+    that were read for this, by the stream's tag and position.
     """
 
     drafts: Sequence[Draft]
@@ -49,17 +52,41 @@ class Batch:
     key: str | None = None
     check: int = 0
     creates: bool = True
+    unique: bool = False
+    digests: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Repeats:
+    """Which events of a request were there before, by index, and which of these have another body.
+
+    ``unread`` are the positions of those that must be read before this can be said.
+    """
+
+    repeated: list[int] = field(default_factory=list)
+    differ: list[int] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
+
+
+NO_REPEATS = Repeats()
+"""Of most requests; never changed."""
 
 
 @dataclass(slots=True)
 class Stored:
-    """The answer to an append: for each event its bytes if it is new, else its position."""
+    """The answer to an append: for each event its bytes if it is new, else its position.
+
+    ``life`` tells the session from others that had its id. If there are events to read first, nothing was
+    appended.
+    """
 
     tail: int
     closed: bool
     events: list[bytes | int] = field(default_factory=list)
     producer: Producer | None = None
     duplicate: bool = False
+    life: str = ""
+    repeats: Repeats = NO_REPEATS
 
 
 def decide(
@@ -67,23 +94,34 @@ def decide(
 ) -> tuple[list[Effect], Stored]:
     """Return the effects and the answer of an append, or refuse it; a refusal changes nothing."""
     effects: list[Effect] = []
-    stream = usable(state, key, now_ms, effects, creates=batch.creates)
+    stream = usable(state, key, now_ms, effects)
     if stream is None:
+        if batch.terms.if_exists or batch.terms.incarnation is not None:
+            raise absent()
         if not batch.creates:
             raise SessionNotFoundError(session=session_of(key))
         created = StreamCreated(state.next_id, *key, JSON, now_ms)
         effects.append(created)
         stream = Stream.of(created)
-    elif record.ARCHIVED in stream.attributes:
-        raise SessionArchivedError(session=session_of(key))
-    if batch.key is not None:
-        repeated = _repeated(state, stream, batch.key, batch)
-        if repeated is not None:
-            return effects, repeated
+    else:
+        if batch.terms.incarnation is not None:
+            require_life(stream, batch.terms.incarnation)
+        found = _found(state, stream, batch, now_ms, limits)
+        if found is not None:
+            return found
     repeat = append.admit(stream, batch.terms, now_ms, limits, close_only=not batch.drafts)
     if repeat is not None:
         touched, result = repeat
-        return [*effects, *touched], Stored(result.tail, result.closed, [], result.producer, result.duplicate)
+        stored = Stored(
+            result.tail,
+            result.closed,
+            [],
+            result.producer,
+            result.duplicate,
+            event_ids.tag(stream),
+            _told(state, stream, batch),
+        )
+        return [] if stored.repeats.unread else [*effects, *touched], stored
     placed, stored = place(state, stream, batch, now_ms, limits, ids)
     return [*effects, *placed] if effects else placed, stored
 
@@ -92,10 +130,14 @@ def place(
     state: State, stream: Stream, batch: Batch, now_ms: int, limits: Limits, ids: Ids
 ) -> tuple[list[Effect], Stored]:
     """Return the effects and the answer of an append that has been admitted."""
-    if len(batch.drafts) == 1 and batch.key is None and _is_plain(stream, batch.drafts[0]):
+    alone = len(batch.drafts) == 1 and batch.key is None and not batch.terms.close
+    if alone and _is_plain(stream, batch.drafts[0]):
         return _place_plain(stream, batch, now_ms)
     effects: list[Effect] = []
     added = _place(state, stream, batch, now_ms, ids)
+    life = event_ids.tag(stream)
+    if added.repeats.unread:
+        return [], Stored(stream.tail, stream.closed, life=life, repeats=added.repeats)
     if added.lengths or batch.terms.close or batch.terms.producer is not None:
         effects.append(
             Appended(
@@ -110,11 +152,12 @@ def place(
                 tuple(added.names),
             )
         )
-    changed = _follow(stream, added.new, now_ms, limits)
+    changed = _follow(stream, added.new, now_ms, limits, close=batch.terms.close)
     if changed:
         effects.append(StreamDescribed(stream.id, now_ms, changed))
+    tail = stream.tail + len(added.lengths)
     return effects, Stored(
-        stream.tail + len(added.lengths), batch.terms.close, added.events, batch.terms.producer
+        tail, batch.terms.close, added.events, batch.terms.producer, life=life, repeats=added.repeats
     )
 
 
@@ -130,14 +173,56 @@ def _is_plain(stream: Stream, draft: Draft) -> bool:
 def _place_plain(stream: Stream, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
     """Return the same for one plain event, of which there are so many that it is worth a way of its own."""
     position, terms = stream.tail, batch.terms
-    event = event_ids.event_id(event_ids.tag(stream), position)
+    life = event_ids.tag(stream)
+    event = event_ids.event_id(life, position)
     front = f'"id":"{event}","offset":"{offsets.encode(position)}",{_members(now_ms, batch.actor)}'
     stored = batch.drafts[0].stored(front)
     data = stored + b","
     appended = Appended(
         stream.id, position, now_ms, (len(data),), terms.producer, terms.seq, terms.close, data
     )
-    return [appended], Stored(position + 1, terms.close, [stored], terms.producer)
+    return [appended], Stored(position + 1, terms.close, [stored], terms.producer, life=life)
+
+
+def _found(
+    state: State, stream: Stream, batch: Batch, now_ms: int, limits: Limits
+) -> tuple[list[Effect], Stored] | None:
+    """Return the answer to a request that was carried out before, as its key or all of its ids tell.
+
+    That is harmless even if the session takes nothing more; then anything else is refused.
+    """
+    if batch.key is not None:
+        repeated = _repeated(state, stream, batch.key, batch)
+        if repeated is not None:
+            return [], repeated
+    archived = record.ARCHIVED in stream.attributes
+    if not stream.closed and not archived:
+        return None
+    known = _all_known(state, stream, batch)
+    if known:
+        repeats = _compared(stream, batch, enumerate(known))
+        if not (batch.unique and repeats.differ):
+            events: list[bytes | int] = [one.position for one in known]
+            stored = Stored(
+                stream.tail,
+                stream.closed,
+                events,
+                batch.terms.producer,
+                duplicate=True,
+                life=event_ids.tag(stream),
+                repeats=repeats,
+            )
+            return [] if repeats.unread else list(lifetime.touch(stream, now_ms, limits)), stored
+    if archived:
+        raise SessionArchivedError(session=session_of(stream.key))
+    return None
+
+
+class _Known(NamedTuple):
+    """Where an event with an id is, and its digest, 0 if that is not known here."""
+
+    position: int
+    digest: int = 0
 
 
 def _repeated(state: State, stream: Stream, key: str, batch: Batch) -> Stored | None:
@@ -149,11 +234,61 @@ def _repeated(state: State, stream: Stream, key: str, batch: Batch) -> Stored | 
         raise IdempotencyMismatchError
     events: list[bytes | int] = []
     position = found.first
+    there: list[tuple[int, _Known]] = []
     for index, draft in enumerate(batch.drafts):
-        known = None if draft.id is None else _known(state, stream, draft.id, index)
-        events.append(position if known is None else known)
-        position += known is None or known == position
-    return Stored(found.first + found.count, stream.closed, events, duplicate=True)
+        known = None if draft.id is None else _known(state, stream, draft.id)
+        if known is not None:
+            there.append((index, known))
+        events.append(position if known is None else known.position)
+        position += known is None or known.position == position
+    repeats = _compared(stream, batch, there)
+    repeats.repeated = list(range(len(events)))
+    return Stored(
+        found.first + found.count,
+        stream.closed,
+        events,
+        duplicate=True,
+        life=event_ids.tag(stream),
+        repeats=repeats,
+    )
+
+
+def _all_known(state: State, stream: Stream, batch: Batch) -> list[_Known]:
+    """Return where the events of a request are if every one of them is there, else nothing."""
+    found: list[_Known] = []
+    for draft in batch.drafts:
+        known = None if draft.id is None else _known(state, stream, draft.id)
+        if known is None:
+            return []
+        found.append(known)
+    return found
+
+
+def _told(state: State, stream: Stream, batch: Batch) -> Repeats:
+    """Return what is to be told of events that a producer has sent before, as far as they have ids."""
+    there = []
+    for index, draft in enumerate(batch.drafts):
+        known = None if draft.id is None else _known(state, stream, draft.id)
+        if known is not None:
+            there.append((index, known))
+    return _compared(stream, batch, there) if there else NO_REPEATS
+
+
+def _compared(stream: Stream, batch: Batch, there: Iterable[tuple[int, _Known]]) -> Repeats:
+    repeats = Repeats()
+    for index, known in there:
+        _compare(stream, batch, index, known, repeats)
+    return repeats
+
+
+def _compare(stream: Stream, batch: Batch, index: int, known: _Known, repeats: Repeats) -> None:
+    """Note an event that is there already, and whether it is another one."""
+    repeats.repeated.append(index)
+    digest = known.digest or batch.digests.get((event_ids.tag(stream), known.position))
+    if digest is None:
+        repeats.unread.append(known.position)
+    elif digest != batch.drafts[index].digest:
+        repeats.differ.append(index)
 
 
 class _Added(NamedTuple):
@@ -163,28 +298,31 @@ class _Added(NamedTuple):
     pieces: list[bytes]
     lengths: list[int]
     names: list[Name]
-    new: list[tuple[Draft, str | None]]
+    new: list[tuple[Draft, str | None, int]]
+    repeats: Repeats
 
 
 def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) -> _Added:
-    added = _Added([], [], [], [], [])
+    added = _Added([], [], [], [], [], Repeats())
     tag = event_ids.tag(stream)
     back = _members(now_ms, batch.actor)
     suffix = "" if batch.key is None else event_ids.key_suffix(batch.key, batch.check)
     # The key must be told from what is stored; an id that a client gave has no room for it.
     mark = f'"request_key":"{suffix}",' if suffix and all(draft.id for draft in batch.drafts) else ""
-    given: dict[str, int] = {}
+    given: dict[str, _Known] = {}
     position = stream.tail
     for index, draft in enumerate(batch.drafts):
         if draft.id is not None:
-            known = given.get(draft.id)
-            if known is None:
-                known = _known(state, stream, draft.id, index)
+            known = given.get(draft.id) or _known(state, stream, draft.id)
             if known is not None:
-                added.events.append(known)
+                added.events.append(known.position)
+                _compare(stream, batch, index, known, added.repeats)
+                if batch.unique and added.repeats.differ:
+                    raise EventIdConflictError(event=draft.id, index=index)
                 continue
-            given[draft.id] = position
-            added.names.append(Name(event_ids.id_name(draft.id), position, 1))
+            _require_givable(stream, draft.id, index)
+            given[draft.id] = _Known(position, draft.digest)
+            added.names.append(Name(event_ids.id_name(draft.id), position, 1, draft.digest))
         event = draft.id or event_ids.event_id(tag, position, suffix)
         front = f'"id":"{event}",{mark}"offset":"{offsets.encode(position)}",{back}'
         mark = ""
@@ -196,7 +334,7 @@ def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) ->
         added.pieces.append(piece)
         added.lengths.append(len(piece))
         added.events.append(piece[:-1])
-        added.new.append((draft, outcome))
+        added.new.append((draft, outcome, position))
         position += 1
     if batch.key is not None and added.lengths:
         added.names.append(Name(event_ids.key_name(batch.key), stream.tail, len(added.lengths), batch.check))
@@ -220,20 +358,24 @@ def _outcome(draft: Draft, ids: Ids) -> tuple[str, str]:
     return outcome, f'"outcome_id":"{outcome}",{members}'
 
 
-def _known(state: State, stream: Stream, event: str, index: int) -> int | None:
-    """Return where the event with an id is, None if it is new."""
-    position = event_ids.position_of(event)
-    if position is not None and event_ids.is_own(event, stream) and position >= stream.tail:
+def _require_givable(stream: Stream, event: str, index: int) -> None:
+    """Refuse a new id of the kind that the server gives to the events of this session."""
+    if event_ids.is_own(event, stream):
         raise InvalidEventError(
             problem=f"Event {index}: only the server gives ids such as {event}; choose another.",
             index=index,
         )
+
+
+def _known(state: State, stream: Stream, event: str) -> _Known | None:
+    """Return where the event with an id is, None if it is new."""
+    position = event_ids.position_of(event)
     if position is not None and _gave(state, stream, event, position):
-        return position
+        return _Known(position)
     if not stream.named and stream.parent is None:
         return None
     found = state.named(stream, event_ids.id_name(event))
-    return None if found is None else found.first
+    return None if found is None else _Known(found.first, found.check)
 
 
 def _gave(state: State, stream: Stream, event: str, position: int) -> bool:
@@ -249,18 +391,26 @@ def _gave(state: State, stream: Stream, event: str, position: int) -> bool:
 
 
 def _follow(
-    stream: Stream, new: Sequence[tuple[Draft, str | None]], now_ms: int, limits: Limits
+    stream: Stream,
+    new: Sequence[tuple[Draft, str | None, int]],
+    now_ms: int,
+    limits: Limits,
+    *,
+    close: bool,
 ) -> dict[str, bytes | None]:
-    """Return the attributes that new events change."""
+    """Return the attributes that new events and the end of a session change."""
     changed: dict[str, bytes | None] = {}
-    relevant = [pair for pair in new if pair[0].type in summary.RELEVANT]
-    if relevant:
+    relevant = [one for one in new if one[0].type in summary.RELEVANT]
+    if relevant or close:
         folded = summary.fold(stream.attributes, relevant, now_ms, limits)
-        changed[summary.SUMMARY] = folded.encode()
-    threaded = [draft for draft, _ in new if draft.thread is not None]
+        if (close and summary.closed(folded, now_ms)) or relevant:
+            changed[summary.SUMMARY] = folded.encode()
+    threaded = [draft for draft, _, _ in new if draft.thread is not None]
     if threaded:
         changed |= threads.fold(stream.attributes, threaded, now_ms, limits)
-    times = original_times.fold(stream.attributes, (draft for draft, _ in new), now_ms)
+    if close:
+        changed |= threads.closed({**stream.attributes, **changed}, now_ms)
+    times = original_times.fold(stream.attributes, (draft for draft, _, _ in new), now_ms)
     if times is not None:
         changed[original_times.TIMES] = times
     return changed

@@ -8,10 +8,10 @@ import msgspec
 from durable_sessions.errors import SessionArchivedError, SessionRunningError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, record, summary, threads
+from durable_sessions.sessions import append, event_ids, record, summary, threads
 from durable_sessions.sessions.create import encode
 from durable_sessions.sessions.drafts import Draft
-from durable_sessions.sessions.finding import existing, session_of
+from durable_sessions.sessions.finding import existing, require_life, require_tail, session_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.append import Append
@@ -25,52 +25,60 @@ Revise = Callable[[Record], tuple[Record, dict[str, object]]]
 
 @dataclass(slots=True)
 class By:
-    """Who changes a session; ``strict`` refuses what Anthropic's API refuses."""
+    """Who changes a session; ``strict`` refuses what Anthropic's API refuses.
+
+    With ``incarnation`` only that life of it is changed, with ``if_tail`` only if it ends there.
+    """
 
     actor: str
     strict: bool = False
+    incarnation: str | None = None
+    if_tail: frozenset[int] | None = None
 
 
 def update(
     state: State, key: Key, revise: Revise, by: By, now_ms: int, limits: Limits, ids: Ids
-) -> tuple[list[Effect], None]:
+) -> tuple[list[Effect], str]:
     """Return the effects of an update: the record, and an event that says what has changed."""
-    stream = existing(state, key, now_ms)
+    stream = _wanted(state, key, by, now_ms)
     _require_open(stream)
     said, changed = revise(record.of(stream.attributes))
     if not changed:
-        return [], None
+        return [], event_ids.tag(stream)
     if "agent" in changed:
         _require_rest(stream, by)
     described = StreamDescribed(stream.id, now_ms, {record.SESSION: encode(said, limits)})
     told: list[Effect] = []
     if not stream.closed:
         told = _tell(state, stream, "session.updated", changed, by, now_ms, limits, ids)
-    return [described, *told], None
+    return [described, *told], event_ids.tag(stream)
 
 
 def archive(
     state: State, key: Key, by: By, now_ms: int, limits: Limits, ids: Ids
-) -> tuple[list[Effect], None]:
-    """Return the effects of archiving a session: it is terminated, and takes nothing more."""
-    stream = existing(state, key, now_ms)
-    if record.ARCHIVED in stream.attributes:
-        return [], None
+) -> tuple[list[Effect], str]:
+    """Return the effects of archiving a session: it is terminated and closed, so that its followers end."""
+    stream = _wanted(state, key, by, now_ms)
+    archived = record.ARCHIVED in stream.attributes
+    if archived and stream.closed:
+        return [], event_ids.tag(stream)
     _require_rest(stream, by)
     effects: list[Effect] = []
-    if summary.of(stream.attributes).status != "terminated" and not stream.closed:
-        effects += _tell(state, stream, "session.status_terminated", {}, by, now_ms, limits, ids)
-    changed: dict[str, bytes | None] = {record.ARCHIVED: b"%d" % now_ms}
-    if not effects:
+    ended = stream.closed or summary.of(stream.attributes).status == "terminated"
+    if not stream.closed:
+        kind = None if ended else "session.status_terminated"
+        effects += _tell(state, stream, kind, {}, by, now_ms, limits, ids, close=True)
+    changed: dict[str, bytes | None] = {} if archived else {record.ARCHIVED: b"%d" % now_ms}
+    if ended:
         changed[summary.SUMMARY] = summary.end(stream.attributes, now_ms).encode()
-    return [*effects, StreamDescribed(stream.id, now_ms, changed)], None
+    return [*effects, StreamDescribed(stream.id, now_ms, changed)], event_ids.tag(stream)
 
 
 def archive_thread(
-    state: State, key: Key, thread: str, now_ms: int
+    state: State, key: Key, thread: str, by: By, now_ms: int
 ) -> tuple[list[Effect], threads.Thread | None]:
     """Return the effects of archiving a thread, and the thread; None if the session has no such thread."""
-    stream = existing(state, key, now_ms)
+    stream = _wanted(state, key, by, now_ms)
     known = threads.of(stream.attributes).get(thread)
     if known is None or known.archived_at_ms is not None:
         return [], known
@@ -78,10 +86,21 @@ def archive_thread(
     return [StreamDescribed(stream.id, now_ms, {threads.PREFIX + thread: archived.encode()})], archived
 
 
-def delete(state: State, key: Key, by: By, now_ms: int) -> tuple[list[Effect], None]:
+def delete(state: State, key: Key, by: By, now_ms: int) -> tuple[list[Effect], str]:
     """Return the effects of deleting a session."""
-    _require_rest(existing(state, key, now_ms), by)
-    return list(lifetime.delete(state, key, now_ms)), None
+    stream = _wanted(state, key, by, now_ms)
+    _require_rest(stream, by)
+    return list(lifetime.delete(state, key, now_ms)), event_ids.tag(stream)
+
+
+def _wanted(state: State, key: Key, by: By, now_ms: int) -> Stream:
+    """Return the session that is to be changed, or refuse if it is not the one that is meant."""
+    stream = existing(state, key, now_ms)
+    if by.incarnation is not None:
+        require_life(stream, by.incarnation)
+    if by.if_tail is not None:
+        require_tail(stream, by.if_tail)
+    return stream
 
 
 def _require_open(stream: Stream) -> None:
@@ -97,15 +116,19 @@ def _require_rest(stream: Stream, by: By) -> None:
 def _tell(
     state: State,
     stream: Stream,
-    kind: str,
+    kind: str | None,
     members: dict[str, object],
     by: By,
     now_ms: int,
     limits: Limits,
     ids: Ids,
+    *,
+    close: bool = False,
 ) -> list[Effect]:
-    """Return the effects of an event that the server itself appends."""
-    body = msgspec.json.encode({"type": kind, **members})
-    draft = Draft(kind, body, body[1:], is_live=False)
-    batch = append.Batch([draft], by.actor, Append(b"", append.JSON))
+    """Return the effects of an event that the server itself appends; without a ``kind`` there is none."""
+    drafts = []
+    if kind is not None:
+        body = msgspec.json.encode({"type": kind, **members})
+        drafts.append(Draft(kind, body, body[1:], is_live=False))
+    batch = append.Batch(drafts, by.actor, Append(b"", append.JSON, close=close))
     return append.place(state, stream, batch, now_ms, limits, ids)[0]

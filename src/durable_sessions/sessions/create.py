@@ -6,25 +6,30 @@ from dataclasses import dataclass, field
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.errors import SessionExistsError, SessionTooLargeError
+from durable_sessions.errors import InvalidHeaderError, SessionExistsError, SessionTooLargeError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, original_times, record
+from durable_sessions.sessions import append, digests, event_ids, original_times, record, summary
 from durable_sessions.sessions.drafts import Draft
-from durable_sessions.sessions.finding import session_of, usable
+from durable_sessions.sessions.finding import require_life, session_of, usable
 from durable_sessions.sessions.record import ForkedFrom, Record
 from durable_sessions.streams import create
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.times import rfc3339
 
 _MADE_FOR_RESOURCES = frozenset({"id", "created_at", "updated_at"})
 
 
 @dataclass(slots=True)
 class NewSession:
-    """A request to create a session; with ``confirms`` one that is there already and agrees will do."""
+    """A request to create a session; with ``confirms`` one that is there already and agrees will do.
+
+    With ``unique`` two events that it begins with may not have one id. With ``source_life`` it is a fork of
+    that life of its source only.
+    """
 
     record: Record
     actor: str
@@ -34,40 +39,82 @@ class NewSession:
     fork: create.Fork | None = None
     confirms: bool = False
     closed: bool = False
+    unique: bool = False
+    source_life: str | None = None
+
+
+@dataclass(slots=True)
+class Made:
+    """The answer to a creation: whether the session is new, and which life of it this is.
+
+    ``ignored`` says that it is not known whether an old session began with the same events. ``repeats`` are
+    events that a new one was to begin with twice, or that a fork inherits.
+    """
+
+    new: bool
+    life: str
+    ignored: bool = False
+    repeats: append.Repeats = append.NO_REPEATS
 
 
 def decide(
     state: State, key: Key, request: NewSession, now_ms: int, limits: Limits, ids: Ids
-) -> tuple[list[Effect], bool]:
-    """Return the effects of a creation and whether the session is new, or refuse it."""
-    existing = usable(state, key, now_ms, [], creates=True)
+) -> tuple[list[Effect], Made]:
+    """Return the effects of a creation and its answer, or refuse it."""
+    existing = usable(state, key, now_ms, [])
     if existing is not None:
-        _require_same(existing, request)
-        return [], False
+        ignored = _require_same(existing, request)
+        return [], Made(False, event_ids.tag(existing), ignored)
+    _require_future(request, now_ms)
     wanted = create.Create(append.JSON, request.ttl_seconds, request.expires_at_ms, fork=request.fork)
     effects, _ = create.decide(state, key, wanted, now_ms, limits, None)
     created = effects[-1]
     assert isinstance(created, StreamCreated)
-    said = _record(state, created, request)
     stream = Stream.of(created)
-    if said != record.EMPTY:
-        document = encode(said, limits)
-        stream.attributes = {record.SESSION: document}
-        effects.append(StreamDescribed(created.stream, now_ms, {record.SESSION: document}))
-    if (times := _inherited_times(state, created)) is not None:
-        stream.attributes = {**stream.attributes, original_times.TIMES: times}
-        effects.append(StreamDescribed(created.stream, now_ms, {original_times.TIMES: times}))
+    stream.attributes = {record.SESSION: encode(_record(state, created, request), limits)}
+    if created.parent is not None:
+        stream.attributes |= _inherited(state, created, request)
+    effects.append(StreamDescribed(created.stream, now_ms, {**stream.attributes}))
+    made = Made(True, event_ids.tag(stream))
     if request.drafts or request.closed:
         terms = Append(b"", append.JSON, close=request.closed)
-        batch = append.Batch(request.drafts, request.actor, terms)
-        placed, _ = append.place(state, stream, batch, now_ms, limits, ids)
+        batch = append.Batch(request.drafts, request.actor, terms, unique=request.unique)
+        placed, stored = append.place(state, stream, batch, now_ms, limits, ids)
+        if stored.repeats.unread:
+            # Ids that the server gave to the source's events: what comes under these is told as another.
+            batch.digests = {(stored.life, position): -1 for position in stored.repeats.unread}
+            placed, stored = append.place(state, stream, batch, now_ms, limits, ids)
         effects += placed
-    return effects, True
+        made.repeats = stored.repeats
+    return effects, made
 
 
-def _inherited_times(state: State, created: StreamCreated) -> bytes | None:
-    source = None if created.parent is None else state.get_id(created.parent)
-    return None if source is None else original_times.inherited(source.attributes)
+def _require_future(request: NewSession, now_ms: int) -> None:
+    """Refuse a session that would have expired already."""
+    if request.ttl_seconds == 0:
+        raise InvalidHeaderError(
+            header="Stream-TTL", problem="a session that lives for 0 seconds is gone at once; send at least 1"
+        )
+    if request.expires_at_ms is not None and request.expires_at_ms <= now_ms:
+        raise InvalidHeaderError(
+            header="Stream-Expires-At",
+            problem=f"{rfc3339(request.expires_at_ms)} is past, now is {rfc3339(now_ms)}; send a later time",
+        )
+
+
+def _inherited(state: State, created: StreamCreated, request: NewSession) -> dict[str, bytes]:
+    """Return the attributes that a fork takes over from its source: outcomes and original times."""
+    assert created.parent is not None
+    parent = state.get_id(created.parent)
+    assert parent is not None, "a fork has a source"
+    if request.source_life is not None:
+        require_life(parent, request.source_life)
+    inherited: dict[str, bytes] = {}
+    if (folded := summary.inherited(parent.attributes, created.base)) is not None:
+        inherited[summary.SUMMARY] = folded.encode()
+    if (times := original_times.inherited(parent.attributes)) is not None:
+        inherited[original_times.TIMES] = times
+    return inherited
 
 
 def encode(said: Record, limits: Limits) -> bytes:
@@ -82,7 +129,8 @@ def encode(said: Record, limits: Limits) -> bytes:
 
 def _record(state: State, created: StreamCreated, request: NewSession) -> Record:
     """Return what is said of a new session; a fork takes over what it does not say itself."""
-    said = msgspec.structs.replace(request.record, created_by=request.actor)
+    begins_with = digests.of_creation((draft.id, draft.body) for draft in request.drafts)
+    said = msgspec.structs.replace(request.record, created_by=request.actor, begins_with=begins_with)
     if request.fork is None:
         return said
     assert created.parent is not None
@@ -99,13 +147,14 @@ def _given(said: Record) -> list[str]:
     return [name for name in said.__struct_fields__ if getattr(said, name) != getattr(record.EMPTY, name)]
 
 
-def _require_same(existing: Stream, request: NewSession) -> None:
+def _require_same(existing: Stream, request: NewSession) -> bool:
+    """Refuse if a session is not as it is asked for; say whether the events it began with are not known."""
     session = session_of(existing.key)
     if not request.confirms:
         raise SessionExistsError(session=session, difference="a new one was asked for")
     there = record.of(existing.attributes)
     for name in _given(request.record):
-        if _plain(name, request.record) != _plain(name, there):
+        if not _agrees(name, request.record, there):
             raise SessionExistsError(session=session, difference=name)
     lifetime = (request.ttl_seconds, request.expires_at_ms)
     if lifetime != (None, None) and lifetime != (existing.ttl_seconds, existing.expires_at_ms):
@@ -116,6 +165,22 @@ def _require_same(existing: Stream, request: NewSession) -> None:
             raise SessionExistsError(session=session, difference="what it is forked from")
         if request.fork.anchor is not None and request.fork.anchor != source.position:
             raise SessionExistsError(session=session, difference="where it is forked")
+    if not request.drafts:
+        return False
+    begun_with = there.begins_with
+    if begun_with is None and there.created_by is not None:
+        return True  # made before this was kept
+    if begun_with != digests.of_creation((draft.id, draft.body) for draft in request.drafts):
+        raise SessionExistsError(session=session, difference="initial_events")
+    return False
+
+
+def _agrees(name: str, request: Record, there: Record) -> bool:
+    """Say whether a session has what a request says of a field; of metadata, the keys that it names."""
+    wanted, found = _plain(name, request), _plain(name, there)
+    if not isinstance(wanted, dict) or name != "metadata" or not isinstance(found, dict):
+        return wanted == found
+    return all(found.get(key) == value for key, value in wanted.items())
 
 
 def _plain(name: str, said: Record) -> object:

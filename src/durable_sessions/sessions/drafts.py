@@ -8,7 +8,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.errors import EventTooLargeError, InvalidEventError
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import originals
+from durable_sessions.sessions import digests, originals
 from durable_sessions.sessions.members import Member, members
 from durable_sessions.sessions.originals import RESERVED
 from durable_sessions.streams import messages
@@ -53,7 +53,8 @@ _WRAPPING_LEVELS = 2
 class Draft:
     """One event before it has a place.
 
-    ``body`` is the event as it was sent, ``rest`` the members to store with the closing brace.
+    ``body`` is the event as it was sent, ``rest`` the members to store with the closing brace. ``digest``
+    tells it from others under the same id.
     """
 
     type: str
@@ -65,6 +66,7 @@ class Draft:
     """When it happened, if whoever sent it says so."""
     is_live: bool = True
     """Whether it happens as it is sent, if it does not say when; what names another source does not."""
+    digest: int = 0
 
     def stored(self, front: str) -> bytes:
         """Return the event as it is stored; ``front`` are the server's members, each with a comma."""
@@ -144,9 +146,12 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
     draft = Draft(kind, value, value[1:], thread=_thread(envelope.session_thread_id))
     if envelope.reserved:
         draft.id = _client_id(envelope.id, where, index, limits)
-        kept = _without_reserved(value, where, index)
+        sent = list(members(value))
+        kept = _without_reserved(sent, where, index)
         draft.rest = b",".join(member.raw_key + b":" + member.value for member in kept) + b"}"
         draft.happened_ms = originals.happened_ms(kept)
+        if draft.id is not None:
+            draft.digest = digests.of_sent(sent)
     elif b'"original_' in value:
         draft.happened_ms = originals.happened_ms(members(value))
     if isinstance(envelope.source, msgspec.Raw):
@@ -176,9 +181,8 @@ def _client_id(
     return value
 
 
-def _without_reserved(value: bytes, where: str, index: int | None) -> list[Member]:
+def _without_reserved(sent: list[Member], where: str, index: int | None) -> list[Member]:
     """Return the members to store: what the server sets itself is renamed or left out."""
-    sent = list(members(value))
     _require_once(sent, where, index)
     kept: list[Member] = []
     for member in originals.once(sent):

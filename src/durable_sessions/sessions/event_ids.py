@@ -14,6 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from durable_sessions.bucket.records import AppendRun
+from durable_sessions.sessions import digests
 from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Stream
 
@@ -22,7 +23,10 @@ _STORED_ID = re.compile(rb'\{"id":"([^"\\]+)",(?:"request_key":"_([\w-]{22})([0-
 
 
 def tag(stream: Stream) -> str:
-    """Return the part of an id that tells a stream apart from all others."""
+    """Return the part of an id that tells a stream apart from all others, also of the same path.
+
+    It is made of what never changes in a stream's life; sessions show it as their ``incarnation``.
+    """
     return _tag(stream.id, stream.created_at_ms)
 
 
@@ -54,7 +58,7 @@ def key_name(key: str) -> str:
 
 
 def id_name(event: str) -> str:
-    """Return the name of the record with an id that a client has given."""
+    """Return the name of the record with an id that a client has given; its check is the event's digest."""
     return "id:" + event
 
 
@@ -73,17 +77,18 @@ def names_of(stream: Stream, run: AppendRun) -> Iterable[Name]:
     own = tag(stream)
     names: list[Name] = []
     key: Name | None = None
-    begin = 0
+    end = 0
     for position, length in enumerate(run.lengths, run.first):
-        match = _STORED_ID.match(run.data, begin, begin + length)
-        begin += length
+        begin, end = end, end + length
+        match = _STORED_ID.match(run.data, begin, end)
         if match is None:
             continue
         event = match[1].decode()
         made = _SERVER_ID.fullmatch(event)
         stated = None if match[2] is None else (match[2].decode(), match[3])
         if made is None or made[1] != own:
-            names.append(Name(id_name(event), position, 1))
+            digest = digests.of_stored(run.data[begin : end - 1])
+            names.append(Name(id_name(event), position, 1, digest))
         elif made[3] is not None:
             stated = made[3], made[4]
         if stated is not None:

@@ -1,7 +1,8 @@
 """Finding the stream of a session at the tip."""
 
-from durable_sessions.errors import PathBlockedError, SessionNotFoundError, StreamGoneError
-from durable_sessions.streams import lifetime
+from durable_sessions.errors import PreconditionFailedError, SessionGoneError, SessionNotFoundError
+from durable_sessions.sessions import event_ids
+from durable_sessions.streams import lifetime, offsets
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
@@ -12,20 +13,17 @@ def session_of(key: Key) -> str:
     return key.path.partition("/")[2]
 
 
-def usable(
-    state: State, key: Key, now_ms: int, effects: list[Effect], *, creates: bool = False
-) -> Stream | None:
+def usable(state: State, key: Key, now_ms: int, effects: list[Effect]) -> Stream | None:
     """Return the stream of a session, None if there is none; refuse if only its forks need it.
 
     An expired one makes room for a new one: the effects of its expiry are added to ``effects``.
-    With ``creates`` the refusal says that no other session can take its place.
     """
     stream = state.get(key)
     if stream is None or not (stream.soft_deleted or stream.mortal):
         return stream
     expired = lifetime.expire(state, key, now_ms)
     if stream.soft_deleted or (expired and stream.forks):
-        raise PathBlockedError(path=key.path) if creates else StreamGoneError(path=key.path)
+        raise SessionGoneError(session=session_of(key))
     effects += expired
     return None if expired else stream
 
@@ -36,3 +34,34 @@ def existing(state: State, key: Key, now_ms: int) -> Stream:
     if stream is None:
         raise SessionNotFoundError(session=session_of(key))
     return stream
+
+
+def require_life(stream: Stream, incarnation: str) -> None:
+    """Refuse a change that is meant for an earlier life of a session."""
+    life = event_ids.tag(stream)
+    if life != incarnation:
+        raise PreconditionFailedError(
+            problem=f"The session is {life}, not {incarnation[:40]}: "
+            "that one was deleted, and its id given to another.",
+            exists=True,
+            tail=offsets.encode(stream.tail),
+            incarnation=life,
+        )
+
+
+def require_tail(stream: Stream, tails: frozenset[int]) -> None:
+    """Refuse a change of a session that does not end where it is expected to."""
+    if stream.tail not in tails:
+        tail = offsets.encode(stream.tail)
+        raise PreconditionFailedError(
+            problem=f"The session ends at {tail}, which If-Match does not name.", exists=True, tail=tail
+        )
+
+
+def absent() -> PreconditionFailedError:
+    """Return the refusal of a change that is meant for a session which is not there."""
+    return PreconditionFailedError(
+        problem="If-Match wants a session that exists, and there is none.",
+        exists=False,
+        tail=None,
+    )

@@ -17,7 +17,10 @@ class ForkedFrom(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What was said of a session; JSON values are kept as they came."""
+    """What was said of a session; JSON values are kept as they came.
+
+    ``begins_with`` is the digest of the events that it was created with.
+    """
 
     agent: msgspec.Raw = NULL
     environment_id: str | None = None
@@ -28,6 +31,7 @@ class Record(msgspec.Struct, omit_defaults=True, frozen=True):
     budget: msgspec.Raw = NULL
     forked_from: ForkedFrom | None = None
     created_by: str | None = None
+    begins_with: str | None = None
 
     def encode(self) -> bytes:
         """Return the value of the attribute."""

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     InvalidSessionError,
+    SessionGoneError,
     SessionNotFoundError,
+    SessionReplacedError,
     StreamGoneError,
     StreamNotFoundError,
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, change, create, record, threads
+from durable_sessions.sessions import append, change, create, digests, event_ids, record, threads
 from durable_sessions.sessions.change import By, Revise
+from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
@@ -59,21 +62,57 @@ class Sessions:
         """Return an id for a session that was not given one."""
         return self._ids.token("sesn_")
 
-    def find(self, key: Key) -> DurableStream:
-        """Return a session that is durable, or refuse; wait for ``settled`` before answering a refusal."""
+    def find(self, key: Key, incarnation: str | None = None) -> DurableStream:
+        """Return a session that is durable, or refuse; wait for ``settled`` before answering a refusal.
+
+        With an ``incarnation`` only that life of it.
+        """
         try:
-            return self.partition.find(key)
-        except (StreamNotFoundError, StreamGoneError):
-            raise SessionNotFoundError(session=key.path.partition("/")[2]) from None
+            durable = self.partition.find(key)
+        except StreamNotFoundError:
+            raise SessionNotFoundError(session=session_of(key)) from None
+        except StreamGoneError:
+            raise SessionGoneError(session=session_of(key)) from None
+        if incarnation is not None and incarnation != event_ids.tag(durable.stream):
+            raise SessionReplacedError(
+                session=session_of(key),
+                incarnation=event_ids.tag(durable.stream),
+                expected=incarnation[:40],
+            )
+        return durable
+
+    def life(self, key: Key) -> str | None:
+        """Return which life of a session there is now, None if there is none."""
+        durable = self.partition.published.get(key)
+        return None if durable is None or durable.removed else event_ids.tag(durable.stream)
+
+    async def append_named(self, key: Key, batch: append.Batch, body_bytes: int) -> append.Stored:
+        """Append events of which some have ids, durably, all or nothing; others under their ids are found.
+
+        Most of these are told apart without reading them; ids that the server gave are not.
+        """
+        while True:
+            stored = await self.append(key, batch, body_bytes)
+            if not stored.repeats.unread:
+                return stored
+            await self._read_digests(key, stored, batch.digests)
+
+    async def _read_digests(self, key: Key, stored: append.Stored, known: dict[tuple[str, int], int]) -> None:
+        try:
+            durable = self.find(key, stored.life)
+        except (SessionNotFoundError, SessionGoneError, SessionReplacedError):
+            return  # what was found there is gone: it is decided anew
+        for position in stored.repeats.unread:
+            known[stored.life, position] = digests.of_stored(await self.events.one(durable, position))
 
     def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
-        """Append events durably, all or nothing."""
+        """Append events durably, all or nothing; those with ids by :meth:`append_named`."""
         self.partition.admit(body_bytes)
         return self.partition.commit(
             lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids), (key,)
         )
 
-    def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[bool]":
+    def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[create.Made]":
         """Create a session durably; the answer says whether it is new."""
         self.partition.admit(body_bytes)
         source = request.fork
@@ -82,25 +121,25 @@ class Sessions:
             lambda state, now: create.decide(state, key, request, now, self._limits, self._ids), keys
         )
 
-    def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[None]":
-        """Change durably what is said of a session."""
+    def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[str]":
+        """Change durably what is said of a session; like all changes it tells which life of it that was."""
         return self.partition.commit(
             lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids), (key,)
         )
 
-    def archive(self, key: Key, by: By) -> "asyncio.Future[None]":
+    def archive(self, key: Key, by: By) -> "asyncio.Future[str]":
         """Archive a session durably."""
         return self.partition.commit(
             lambda state, now: change.archive(state, key, by, now, self._limits, self._ids), (key,)
         )
 
-    def archive_thread(self, key: Key, thread: str) -> "asyncio.Future[threads.Thread | None]":
+    def archive_thread(self, key: Key, thread: str, by: By) -> "asyncio.Future[threads.Thread | None]":
         """Archive a thread durably."""
         return self.partition.commit(
-            lambda state, now: change.archive_thread(state, key, thread, now), (key,)
+            lambda state, now: change.archive_thread(state, key, thread, by, now), (key,)
         )
 
-    def delete(self, key: Key, by: By) -> "asyncio.Future[None]":
+    def delete(self, key: Key, by: By) -> "asyncio.Future[str]":
         """Delete a session durably."""
         return self.partition.commit(lambda state, now: change.delete(state, key, by, now), (key,))
 

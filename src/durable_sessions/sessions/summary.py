@@ -29,6 +29,7 @@ RELEVANT = {
     "span.outcome_evaluation_ongoing",
     "span.outcome_evaluation_end",
 }
+_UNDER_WAY = frozenset({"running", "rescheduling"})
 _OUTCOME_RESULTS = {
     "span.outcome_evaluation_start": "evaluating",
     "span.outcome_evaluation_ongoing": "evaluating",
@@ -46,7 +47,11 @@ class Usage(msgspec.Struct, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, omit_defaults=True):
-    """One outcome that was asked for, and how its evaluation stands."""
+    """One outcome that was asked for, and how its evaluation stands.
+
+    ``defined`` and ``evaluated`` are the positions behind the event that asked for it and behind the last
+    one that told of its evaluation.
+    """
 
     id: str
     description: str
@@ -54,6 +59,8 @@ class Outcome(msgspec.Struct, omit_defaults=True):
     iteration: int = 0
     completed_at: str | None = None
     explanation: str | None = None
+    defined: int = 0
+    evaluated: int = 0
 
 
 class Summary(msgspec.Struct, omit_defaults=True):
@@ -117,11 +124,14 @@ def of(attributes: dict[str, bytes]) -> Summary:
 
 
 def fold(
-    attributes: dict[str, bytes], events: Sequence[tuple[Draft, str | None]], now_ms: int, limits: Limits
+    attributes: dict[str, bytes],
+    events: Sequence[tuple[Draft, str | None, int]],
+    now_ms: int,
+    limits: Limits,
 ) -> Summary:
-    """Return the summary after relevant events; with each comes the id of the outcome that it defines."""
+    """Return the summary after relevant events: each with its position, and the outcome that it defines."""
     summary = of(attributes)
-    for draft, outcome in events:
+    for draft, outcome, position in events:
         try:
             event = lenient.decode(_EVENT, draft.body)
         except msgspec.MsgspecError:
@@ -133,10 +143,32 @@ def fold(
             _add_usage(summary.usage, event.model_usage)
         elif draft.type == "user.define_outcome":
             if outcome is not None and len(summary.outcomes) < limits.session_outcomes_max:
-                summary.outcomes.append(Outcome(outcome, _text(event.description)))
+                asked = Outcome(outcome, _text(event.description), defined=position + 1)
+                summary.outcomes.append(asked)
         else:
-            _evaluate(summary, draft.type, event, at_ms)
+            _evaluate(summary, draft.type, event, at_ms, position)
     return summary
+
+
+def inherited(attributes: dict[str, bytes], base: int) -> Summary | None:
+    """Return the summary that a fork begins with: the outcomes asked for before ``base``, None if none were.
+
+    One whose evaluation went on behind that is pending in the fork.
+    """
+    outcomes = [
+        one if one.evaluated <= base else Outcome(one.id, one.description, defined=one.defined)
+        for one in of(attributes).outcomes
+        if one.defined <= base
+    ]
+    return Summary(outcomes=outcomes) if outcomes else None
+
+
+def closed(summary: Summary, now_ms: int) -> bool:
+    """Take note that a session takes no more events: it cannot go on running; say whether it was."""
+    if summary.status not in _UNDER_WAY:
+        return False
+    _status(summary, "terminated", _Event(), now_ms)
+    return True
 
 
 def end(attributes: dict[str, bytes], now_ms: int) -> Summary:
@@ -175,10 +207,11 @@ def _add_usage(usage: Usage, raw: msgspec.Raw) -> None:
         usage.cache_1h_tokens = _sum(usage.cache_1h_tokens, count(created.ephemeral_1h_input_tokens))
 
 
-def _evaluate(summary: Summary, kind: str, event: _Event, at_ms: int) -> None:
+def _evaluate(summary: Summary, kind: str, event: _Event, at_ms: int, position: int) -> None:
     named = lenient.text(event.outcome_id)
     for outcome in summary.outcomes:
         if outcome.id == named:
+            outcome.evaluated = position + 1
             outcome.iteration = max(outcome.iteration, count(event.iteration))
             outcome.result = _OUTCOME_RESULTS.get(kind) or _text(event.result) or outcome.result
             if kind == "span.outcome_evaluation_end":

@@ -83,6 +83,18 @@ def fold(
     return {name: thread.encode() for name, thread in changed.items()}
 
 
+def closed(attributes: dict[str, bytes | None], now_ms: int) -> dict[str, bytes | None]:
+    """Return the attributes of the threads that a session's end finds running: they end with it."""
+    ended: dict[str, bytes | None] = {}
+    for name, value in attributes.items():
+        if name.startswith(PREFIX) and value is not None:
+            thread = _decode(value)
+            if thread.status in ("running", "rescheduling"):
+                thread.status, thread.updated_at_ms = "terminated", now_ms
+                ended[name] = thread.encode()
+    return ended
+
+
 def archive(thread: Thread, now_ms: int) -> Thread:
     """Return a thread that takes part no more."""
     return msgspec.structs.replace(thread, archived_at_ms=now_ms, updated_at_ms=now_ms, status="terminated")

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.sessions import original_times, record, rosters, summary, threads
+from durable_sessions.sessions import event_ids, original_times, record, rosters, summary, threads
 from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.summary import Outcome, Summary
@@ -61,7 +61,12 @@ def session_object(durable: DurableStream, now_ms: int) -> dict[str, object]:
         "event_count": durable.tail,
         "bytes": durable.record_bytes,
         "lifecycle": lifecycle(durable, folded),
+        "incarnation": event_ids.tag(durable.stream),
     }
+    if durable.stream.ttl_seconds is not None:
+        shown["ttl_seconds"] = durable.stream.ttl_seconds
+    if durable.stream.expires_at_ms is not None:
+        shown["expires_at"] = rfc3339(durable.stream.expires_at_ms)
     if said.forked_from is not None:
         shown["forked_from"] = said.forked_from
     return shown

@@ -23,7 +23,11 @@ from durable_sessions.streams.stream import Key, Producer, Stream
 
 @dataclass(slots=True)
 class Append:
-    """A request to append, to close, or both; ``if_tail`` are the tails that it is meant for."""
+    """A request to append, to close, or both; ``if_tail`` are the tails that it is meant for.
+
+    ``if_exists`` and ``incarnation`` are for streams that an append may bring into being: it must be there,
+    and be this one.
+    """
 
     body: bytes
     content_type: str | None = None
@@ -31,6 +35,8 @@ class Append:
     seq: str | None = None
     close: bool = False
     if_tail: frozenset[int] | None = None
+    if_exists: bool = False
+    incarnation: str | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +54,10 @@ def decide(
 ) -> tuple[list[Effect], AppendResult]:
     """Return the effects and the answer of an append, or refuse it; a refusal changes nothing."""
     stream = lifetime.find(state, key, now_ms)
+    if request.incarnation is not None:
+        raise PreconditionFailedError(
+            problem="Only sessions have an incarnation.", exists=True, tail=offsets.encode(stream.tail)
+        )
     close_only = request.close and not request.body
     if not request.body and not request.close:
         raise EmptyBodyError
@@ -90,7 +100,10 @@ def admit(
                 stream.tail, closed=False, producer=repeat, duplicate=True
             )
     if request.if_tail is not None and stream.tail not in request.if_tail:
-        raise PreconditionFailedError(tail=offsets.encode(stream.tail))
+        tail = offsets.encode(stream.tail)
+        raise PreconditionFailedError(
+            problem=f"It ends at {tail}, which If-Match does not name.", exists=True, tail=tail
+        )
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:
         raise SequenceConflictError(sent=request.seq, last=stream.last_seq)
     return None

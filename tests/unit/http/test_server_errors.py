@@ -23,7 +23,8 @@ def subclasses(base: type[DurableSessionsError]) -> Iterator[type[DurableSession
 def make(kind: type[DurableSessionsError]) -> DurableSessionsError:
     template = inspect.getdoc(kind) or ""
     names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
-    return kind(**{name: FIELDS.get(name, f"<{name}>") for name in names})
+    more = {"tail": FIELDS["tail"]} if kind is errors.PreconditionFailedError else {}
+    return kind(**{name: FIELDS.get(name, f"<{name}>") for name in names}, **more)
 
 
 REACH_HTTP = [kind for kind in subclasses(DurableSessionsError) if kind is not errors.SettingsError]

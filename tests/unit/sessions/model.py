@@ -13,9 +13,13 @@ Event = dict[str, Any]
 
 @dataclass
 class ModelSession:
-    """One session; an event is its number, and the id that a client gave it."""
+    """One session; an event is its number, the id that a client gave it, and its type.
 
-    events: list[tuple[int, str | None]] = field(default_factory=list)
+    ``life`` tells it from all others, also those of the same name.
+    """
+
+    life: int
+    events: list[tuple[int, str | None, str]] = field(default_factory=list)
     own: int = 0
     closed: bool = False
     closed_by: tuple[str, int, int] | None = None
@@ -35,19 +39,25 @@ class Model:
     def __init__(self) -> None:
         self.sessions: dict[str, ModelSession] = {}
         self.order: list[str] = []
+        self.lives = 0
 
     def copy(self) -> "Model":
         return deepcopy(self)
+
+    def _new(self) -> ModelSession:
+        self.lives += 1
+        return ModelSession(self.lives)
 
     def create(self, name: str, title: str | None, source: str | None, anchor: int | None) -> Answer:
         there = self.sessions.get(name)
         if there is not None:
             if there.deleted:
-                return ("path_blocked",)
+                return ("session_gone",)
             differs = title is not None and title != there.title
             differs |= source is not None and (source != there.source or anchor not in (None, there.own))
             return ("session_exists",) if differs else ("confirmed",)
-        made = ModelSession(title=title)
+        made = self._new()
+        made.title = title
         if source is not None:
             origin = self.sessions.get(source)
             if origin is None:
@@ -77,51 +87,78 @@ class Model:
         producer: tuple[str, int, int] | None,
         close: bool,
         if_tail: int | None,
+        life: int | None,
     ) -> Answer:
         session = self.sessions.get(name)
         if session is not None and session.deleted:
-            return ("path_blocked",)
+            return ("session_gone",)
+        if life is not None and (session is None or session.life != life):
+            return ("precondition_failed",)
         made = session is None
-        session = session or ModelSession()
-        if session.archived:
-            return ("session_archived",)
+        session = session or self._new()
+        told = _told(session, events)
         if key is not None and key in session.keys:
             body, places, tail = session.keys[key]
             if body != events:
                 return ("idempotency_mismatch",)
-            return ("stored", tail, [session.events[place][0] for place in places])
+            numbers = [session.events[place][0] for place in places]
+            return ("stored", tail, numbers, list(range(len(events))), told[1])
         tail = len(session.events)
-        if session.closed:
+        if session.closed or session.archived:
+            if events and told[0] == list(range(len(events))) and all("id" in event for event in events):
+                return ("stored", tail, [_find(session, event)[0] for event in events], *told)
+            if session.archived:
+                return ("session_archived",)
             repeats = producer is not None and producer == session.closed_by
             if not repeats and (events or producer is not None):
                 return ("stream_closed",)
-            return ("stored", tail, [])
+            return ("stored", tail, [], *told)
         if producer is not None:
             verdict = _producer(session, *producer)
             if verdict == "duplicate":
-                return ("stored", tail, [])
+                return ("stored", tail, [], *told)
             if verdict is not None:
                 return (verdict,)
         if if_tail is not None and if_tail != tail:
             return ("precondition_failed",)
         if made:
             self._add(name, session)
-        places = [self._place(session, event) for event in events]
+        told = [], []
+        places = []
+        for index, event in enumerate(events):
+            found = _told(session, [event])
+            told[0].extend(index for _ in found[0])
+            told[1].extend(index for _ in found[1])
+            places.append(self._place(session, event))
         if key is not None and len(session.events) > tail:
             session.keys[key] = (events, places, len(session.events))
         if producer is not None:
             session.producers[producer[0]] = producer[1:]
         if close:
             session.closed, session.closed_by = True, producer
-        return ("stored", len(session.events), [session.events[place][0] for place in places])
+            if session.status == "running":
+                session.status = "terminated"
+        return ("stored", len(session.events), [session.events[place][0] for place in places], *told)
+
+    def echo(self, name: str, place: int, altered: bool) -> Answer:
+        """What is answered to an event that is sent back as it was shown, or altered."""
+        session = self.sessions.get(name)
+        if session is None:
+            return ("session_not_found",)
+        if session.deleted:
+            return ("session_gone",)
+        if not session.events:
+            return ("nothing",)
+        number = session.events[min(place, len(session.events) - 1)][0]
+        return ("stored", len(session.events), [number], [0], [0] if altered else [])
 
     @staticmethod
     def _place(session: ModelSession, event: Event) -> int:
         name = event.get("id")
-        for place, (_, known) in enumerate(session.events):
+        for place, (_, known, _) in enumerate(session.events):
             if name is not None and known == name:
                 return place
-        session.events.append((event["n"], name))
+        session.events.append((event["n"], name, event["type"]))
         if event["type"].startswith("session.status_"):
             session.status = event["type"].removeprefix("session.status_")
         return len(session.events) - 1
@@ -131,11 +168,11 @@ class Model:
         if session is None:
             return ("session_not_found",)
         if session.deleted:
-            return ("stream_gone",)
+            return ("session_gone",)
         if not session.archived:
             if session.status != "terminated" and not session.closed:
-                session.events.append((-1, None))
-            session.archived, session.status = True, "terminated"
+                session.events.append((-1, None, "session.status_terminated"))
+            session.archived, session.closed, session.status = True, True, "terminated"
         return ("done",)
 
     def delete(self, name: str) -> Answer:
@@ -143,7 +180,7 @@ class Model:
         if session is None:
             return ("session_not_found",)
         if session.deleted:
-            return ("stream_gone",)
+            return ("session_gone",)
         if session.forks:
             session.deleted = True
         else:
@@ -161,14 +198,32 @@ class Model:
 
     def read(self, name: str) -> Answer:
         session = self.sessions.get(name)
-        if session is None or session.deleted:
+        if session is None:
             return ("session_not_found",)
-        numbers = [number for number, _ in session.events]
+        if session.deleted:
+            return ("session_gone",)
+        numbers = [number for number, _, _ in session.events]
         return ("read", numbers, session.closed, session.archived, session.title, session.status)
 
     def listed(self) -> list[str]:
         """Return the sessions that a list shows, newest first, archived ones too."""
         return [name for name in reversed(self.order) if not self.sessions[name].deleted]
+
+
+def _find(session: ModelSession, event: Event) -> tuple[int, str | None, str]:
+    return next(known for known in session.events if known[1] == event["id"])
+
+
+def _told(session: ModelSession, events: list[Event]) -> tuple[list[int], list[int]]:
+    """Return which events a session has under their ids, and which of these are others."""
+    repeated, differ = [], []
+    for index, event in enumerate(events):
+        if "id" in event and any(known == event["id"] for _, known, _ in session.events):
+            number, _, kind = _find(session, event)
+            repeated.append(index)
+            if (number, kind) != (event["n"], event["type"]):
+                differ.append(index)
+    return repeated, differ
 
 
 def _producer(session: ModelSession, name: str, epoch: int, seq: int) -> str | None:

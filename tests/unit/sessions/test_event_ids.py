@@ -4,9 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_sessions.bucket.records import AppendRun
-from durable_sessions.sessions import event_ids
+from durable_sessions.sessions import digests, event_ids
+from durable_sessions.sessions.members import members
 from durable_sessions.streams.effects import Name, StreamCreated
 from durable_sessions.streams.stream import Stream
+
+DIGEST = digests.of_sent(members(b'{"type":"a"}'))
 
 
 def stream(number: int = 1, created_at_ms: int = 5) -> Stream:
@@ -41,7 +44,7 @@ def test_names_are_told_from_stored_events() -> None:
     plain = [event_ids.event_id(tag, position) for position in (3, 4)]
     assert list(event_ids.names_of(own, run(3, *plain))) == []
     foreign = event_ids.event_id(event_ids.tag(stream(2)), 9)
-    expected = [Name("id:mine", 3, 1), Name(f"id:{foreign}", 4, 1)]
+    expected = [Name("id:mine", 3, 1, DIGEST), Name(f"id:{foreign}", 4, 1, DIGEST)]
     assert list(event_ids.names_of(own, run(3, "mine", foreign))) == expected
 
 
@@ -56,7 +59,7 @@ def test_the_key_of_a_request_is_told_from_any_event_that_the_server_named(
         for number, is_given in enumerate(given_ids)
     ]
     found = set(event_ids.names_of(own, run(7, *ids)))
-    expected = {Name(f"id:mine-{n}", 7 + n, 1) for n, is_given in enumerate(given_ids) if is_given}
+    expected = {Name(f"id:mine-{n}", 7 + n, 1, DIGEST) for n, is_given in enumerate(given_ids) if is_given}
     if not all(given_ids):
         expected.add(Name(event_ids.key_name(key), 7, len(ids), check))
     assert found == expected
@@ -66,8 +69,10 @@ def test_the_key_of_a_request_in_which_all_events_had_ids_is_told_too() -> None:
     mark = b'"request_key":"%b",' % event_ids.key_suffix("k", 9).encode()
     events = [b'{"id":"a",' + mark + b'"type":"x"},', b'{"id":"b","type":"x","y":{' + mark[:-1] + b"}},"]
     found = event_ids.names_of(stream(), AppendRun(3, 7, tuple(map(len, events)), b"".join(events)))
-    assert set(found) == {Name("id:a", 3, 1), Name("id:b", 4, 1), Name(event_ids.key_name("k"), 3, 2, 9)}
+    key = Name(event_ids.key_name("k"), 3, 2, 9)
+    digested = [digests.of_stored(event[:-1]) for event in events]
+    assert set(found) == {Name("id:a", 3, 1, digested[0]), Name("id:b", 4, 1, digested[1]), key}
 
 
 def test_ids_with_odd_characters_are_names_too() -> None:
-    assert list(event_ids.names_of(stream(), run(0, "é 😀/,{}"))) == [Name("id:é 😀/,{}", 0, 1)]
+    assert list(event_ids.names_of(stream(), run(0, "é 😀/,{}"))) == [Name("id:é 😀/,{}", 0, 1, DIGEST)]

@@ -16,7 +16,9 @@ from durable_sessions.errors import BucketError, DurableSessionsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.file import FileLog
+from durable_sessions.sessions import event_ids as event_ids_of
 from durable_sessions.sessions import record, summary
+from durable_sessions.sessions.append import Batch
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.event_ids import names_of
@@ -39,7 +41,8 @@ Step = tuple[Operation, Callable[[Model], Answer]]
 names = st.sampled_from(NAMES)
 types = st.sampled_from(["note", "note", "session.status_running", "session.status_idle"])
 event_ids = st.none() | st.sampled_from(["x", "y", "é"])
-events = st.lists(st.tuples(types, event_ids), min_size=1, max_size=3)
+bodies = st.none() | st.integers(0, 1)
+events = st.lists(st.tuples(types, event_ids, bodies), min_size=1, max_size=3)
 producers = st.none() | st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 1), st.integers(0, 2))
 
 
@@ -54,6 +57,8 @@ class SessionsBesideModel(RuleBasedStateMachine):
         self.store = MemoryStore(self.clock)
         self.count = 0
         self.requests: dict[tuple[str, str], list[Event]] = {}
+        self.lives: dict[int, str] = {}
+        self.seen: dict[str, int] = {}
 
     @initialize(
         seed=st.integers(0, 2**32),
@@ -103,39 +108,66 @@ class SessionsBesideModel(RuleBasedStateMachine):
         request = NewSession(Record(title=title), "me", fork=fork, confirms=True)
 
         async def call() -> Answer:
-            return ("created",) if await self.sessions.create(key(name), request, 0) else ("confirmed",)
+            made = await self.sessions.create(key(name), request, 0)
+            return ("created",) if made.new else ("confirmed",)
 
         return call, lambda model: model.create(name, title, source, anchor)
 
     def appending(
         self,
         name: str,
-        made: list[tuple[str, str | None]],
+        made: list[tuple[str, str | None, int | None]],
         idempotency: str | None,
         again: bool,
         producer: tuple[str, int, int] | None,
         close: bool,
         if_tail: int | None,
+        if_life: bool,
     ) -> Step:
         sent: list[Event] = []
-        for kind, given in made:
-            sent.append({"type": kind, "n": self.count} | ({} if given is None else {"id": given}))
+        for kind, given, body in made:
+            number = self.count if body is None else -2 - body
+            sent.append({"type": kind, "n": number} | ({} if given is None else {"id": given}))
             self.count += 1
+        life = self.seen.get(name) if if_life else None
         if idempotency is not None and again:
             sent = self.requests.get((name, idempotency), sent)
         if idempotency is not None:
             self.requests[name, idempotency] = sent
         request = batch(
-            self.limits, *sent, idempotency=idempotency, producer=producer, close=close, if_tail=if_tail
+            self.limits,
+            *sent,
+            idempotency=idempotency,
+            producer=producer,
+            close=close,
+            if_tail=if_tail,
+            incarnation=None if life is None else self.lives[life],
+        )
+        return (
+            lambda: self.append(name, request),
+            lambda model: model.append(name, sent, idempotency, producer, close, if_tail, life),
         )
 
-        async def call() -> Answer:
-            stored = await self.sessions.append(key(name), request, 0)
-            events = await self.sessions.events.stored(self.sessions.find(key(name)), stored.events)
-            numbers = [msgspec.json.decode(event)["n"] for event in events]
-            return ("stored", stored.tail, numbers)
+    async def append(self, name: str, request: Batch) -> Answer:
+        stored = await self.sessions.append_named(key(name), request, 0)
+        durable = self.sessions.find(key(name), stored.life)
+        events = await self.sessions.events.stored(durable, stored.events)
+        numbers = [msgspec.json.decode(event).get("n", -1) for event in events]
+        return ("stored", stored.tail, numbers, stored.repeats.repeated, stored.repeats.differ)
 
-        return call, lambda model: model.append(name, sent, idempotency, producer, close, if_tail)
+    def echoing(self, name: str, place: int, altered: bool) -> Step:
+        """Send an event back as it was shown, which has an id in any case, or another one under its id."""
+
+        async def call() -> Answer:
+            durable = self.sessions.find(key(name))
+            if not durable.tail:
+                return ("nothing",)
+            event = decoded(await self.sessions.events.one(durable, min(place, durable.tail - 1)))[0]
+            if altered:
+                event["other"] = True
+            return await self.append(name, batch(self.limits, event))
+
+        return call, lambda model: model.echo(name, place, altered)
 
     def archiving(self, name: str) -> Step:
         async def call() -> Answer:
@@ -167,6 +199,7 @@ class SessionsBesideModel(RuleBasedStateMachine):
         producers,
         st.sampled_from([False, False, False, True]),
         st.none() | st.none() | st.integers(0, 4),
+        st.booleans(),
     )
     plain_appends = st.tuples(
         st.just("appending"),
@@ -177,9 +210,11 @@ class SessionsBesideModel(RuleBasedStateMachine):
         st.none(),
         st.just(False),
         st.none(),
+        st.just(False),
     )
     others = st.tuples(st.sampled_from(["archiving", "deletion"]), names)
-    operations = creations | appends | plain_appends | others
+    echoes = st.tuples(st.just("echoing"), names, st.integers(0, 4), st.booleans())
+    operations = creations | appends | plain_appends | others | echoes
 
     def step(self, operation: tuple[object, ...]) -> Step:
         made: Step = getattr(self, str(operation[0]))(*operation[1:])
@@ -255,13 +290,30 @@ class SessionsBesideModel(RuleBasedStateMachine):
     # What is seen ------------------------------------------------------------------------------------
 
     def agrees(self, model: Model) -> bool:
-        return all(self.loop.run_until_complete(self.read(name)) == model.read(name) for name in NAMES)
+        return all(
+            self.loop.run_until_complete(self.read(name)) == model.read(name) and self.is_alive(model, name)
+            for name in NAMES
+        )
+
+    def is_alive(self, model: Model, name: str) -> bool:
+        """Say whether the session of this name is the one that the model means, if there is one."""
+        session = model.sessions.get(name)
+        if session is None or session.deleted:
+            return True
+        tag = event_ids_of.tag(self.sessions.find(key(name)).stream)
+        known = self.lives.get(session.life)
+        return tag not in self.lives.values() if known is None else tag == known
 
     @invariant()
     def every_session_reads_the_same(self) -> None:
         if hasattr(self, "partition"):
             for name in NAMES:
                 assert self.loop.run_until_complete(self.read(name)) == self.model.read(name)
+                assert self.is_alive(self.model, name), "a life is told from others, and stays the same"
+                session = self.model.sessions.get(name)
+                if session is not None and not session.deleted:
+                    self.lives[session.life] = event_ids_of.tag(self.sessions.find(key(name)).stream)
+                    self.seen.setdefault(name, session.life)
             found = self.sessions.list("default", None, 10, lambda one: True, newest_first=True)
             listed = [one.stream.key.path.removeprefix("sessions/") for one in found.sessions]
             assert listed == self.model.listed()

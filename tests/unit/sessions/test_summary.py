@@ -20,7 +20,7 @@ def fold(*events: dict[str, Any] | str, start: Summary | None = None, now_ms: in
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
     drafts = [draft for text in texts for draft in parse(text.encode(), LIMITS)]
     pairs = [
-        (draft, f"o{n}" if draft.type == "user.define_outcome" else None) for n, draft in enumerate(drafts)
+        (draft, f"o{n}" if draft.type == "user.define_outcome" else None, n) for n, draft in enumerate(drafts)
     ]
     folded = summary.fold(
         attributes, [pair for pair in pairs if pair[0].type in summary.RELEVANT], now_ms, LIMITS

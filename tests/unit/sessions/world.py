@@ -37,7 +37,7 @@ class SessionWorld(World):
 
     async def send(self, session: str, *events: Event, **options: Any) -> Stored:
         """Append events to a session."""
-        return await self.sessions.append(key(session), batch(self.limits, *events, **options), 0)
+        return await self.sessions.append_named(key(session), batch(self.limits, *events, **options), 0)
 
     def find(self, session: str) -> DurableStream:
         """Return a session as its readers see it."""
@@ -60,6 +60,9 @@ def batch(
     if_tail: int | None = None,
     creates: bool = True,
     actor: str = "me",
+    unique: bool = False,
+    if_exists: bool = False,
+    incarnation: str | None = None,
 ) -> Batch:
     """Return a request to append, as the face makes it of a body and headers."""
     body = msgspec.json.encode(list(events))
@@ -70,10 +73,12 @@ def batch(
         seq,
         close,
         None if if_tail is None else frozenset({if_tail}),
+        if_exists,
+        incarnation,
     )
     made = drafts.parse(body, limits) if events else []
     check = 0 if idempotency is None else body_check(body)
-    return Batch(made, actor, terms, idempotency, check, creates)
+    return Batch(made, actor, terms, idempotency, check, creates, unique)
 
 
 def key(session: str) -> Key:

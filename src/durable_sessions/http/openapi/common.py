@@ -52,8 +52,8 @@ CLOSED = in_header(
 IF_MATCH = in_header(
     "If-Match",
     text(),
-    'The expected end, as `"<Stream-Next-Offset>"`: nothing is appended if it has moved (412). `*` always '
-    "fits.",
+    'The expected end, as `"<Stream-Next-Offset>"`, or of a session its `"<Session-Incarnation>"`: nothing '
+    "is changed if it is another (412). `*` fits whatever is there.",
     f'"{OFFSET_EXAMPLE}"',
 )
 
@@ -166,6 +166,12 @@ HEADERS: dict[str, tuple[str, Schema]] = {
     "Producer-Seq": ("The highest number accepted of the producer.", text()),
     "Producer-Expected-Seq": ("The number that would have been accepted.", text()),
     "Producer-Received-Seq": ("The number that was sent.", text()),
+    "Session-Incarnation": ("Tells the session from others that had its id.", text()),
+    "Events-Repeated": (
+        "Which events of the request, counted from 0, were there before: `0,2,5-9`. It may end with `...`.",
+        text(),
+    ),
+    "Events-Differ": ("Which of these are others than those that were there, which stay.", text()),
     "Idempotent-Replayed": ("`true` if this was carried out before and nothing was written now.", text()),
     "x-should-retry": ("`false`: trying again will not help; the official SDKs obey it.", text()),
     "Retry-After": ("Seconds to wait before trying again.", text()),

@@ -16,6 +16,7 @@ from durable_sessions.http.openapi import (
     events,
     ingest,
     keys,
+    lives,
     operations,
     refusals,
     resources,
@@ -52,7 +53,7 @@ _SECURED: list[dict[str, list[str]]] = [{"bearer": []}, {"x-api-key": []}]
 
 def nouns(limits: Limits) -> list[Noun]:
     """Return the description of everything, in the order in which to read it."""
-    return [module.noun(limits) for module in _NOUNS]
+    return [lives.told(module.noun(limits)) for module in _NOUNS]
 
 
 @lru_cache(maxsize=4)

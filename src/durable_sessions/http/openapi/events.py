@@ -133,6 +133,7 @@ def noun(limits: Limits) -> Noun:
                     "next_page": nullable(text("What to send as `page` for the next page.")),
                     "next_offset": OFFSET,
                     "up_to_date": flag("Whether the page reaches the end of the session."),
+                    "incarnation": text("Which life of the session this is of."),
                 }
             ),
         },
@@ -147,7 +148,15 @@ def _append(limits: Limits) -> Operation:
         "tool_use_id": "call-1",
         "content": [{"type": "text", "text": "ok"}],
     }
-    headers = ("Stream-Next-Offset", "Stream-Closed", "Idempotent-Replayed", "Producer-Epoch", "Producer-Seq")
+    headers = (
+        "Stream-Next-Offset",
+        "Stream-Closed",
+        "Idempotent-Replayed",
+        "Events-Repeated",
+        "Events-Differ",
+        "Producer-Epoch",
+        "Producer-Seq",
+    )
     return Operation(
         "post",
         _PATH,

@@ -119,12 +119,16 @@ _SESSION = record(
             description="open: no event yet; active; paused: idle, waiting for you; closed: no more events; "
             "archived: read-only for ever.",
         ),
+        "incarnation": text("Tells the session from others that had its id; never changes while it lives."),
     },
     {
+        "ttl_seconds": whole("Only with a TTL: how long it lives after it was last used."),
+        "expires_at": time("Only with an expiry: when it ends."),
+        "initial_events": constant("ignored"),
         "forked_from": record(
             {"session_id": text(), "position": whole("How many events are shared.")},
             description="Only of a fork.",
-        )
+        ),
     },
     "A session: what was said of it, and what follows from its events.",
 )
@@ -146,7 +150,10 @@ def _new_session(limits: Limits) -> Schema:
             "initial_events": nullable(
                 many(ref("NewEvent"), "What the session begins with.", maxItems=limits.events_per_request_max)
             ),
-            "budget": anything("Kept as it comes."),
+            "budget": anything(
+                "Managed Agents' `{type: limit, max_list_cost}`, or natively limits, each a number above 0: "
+                "`tokens`, `usd`, `seconds`, `tool_calls`, `consecutive_errors`, `repeated_calls`."
+            ),
             "resources": nullable(many(ref("NewResource"))),
             "vault_ids": nullable(many(text(minLength=1, maxLength=200))),
         },
@@ -203,8 +210,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 "invalid_agent",
                 "invalid_json",
                 "session_exists",
-                "path_blocked",
-                "stream_gone",
+                "session_gone",
                 "session_not_found",
                 "registered_object_not_found",
                 "session_too_large",
@@ -300,7 +306,8 @@ def _one(limits: Limits) -> tuple[Operation, ...]:
                 201: json_answer("Created.", ref("Session")),
                 200: json_answer("It was there already and agrees with what was sent.", ref("Session")),
             },
-            "Safe to repeat. 409 if it exists and differs in something that was sent. A fork shares the "
+            "Safe to repeat. 409 if it exists and differs in something that was sent, or began with other "
+            "events. One from before those were kept has `initial_events: ignored`. A fork shares the "
             "events of its source up to `Stream-Fork-Offset`, at no cost, and goes its own way from there.",
             (
                 SESSION_ID,
@@ -328,7 +335,8 @@ def _one(limits: Limits) -> tuple[Operation, ...]:
                 "session_not_found",
                 "registered_object_not_found",
                 "session_exists",
-                "path_blocked",
+                "session_gone",
+                "precondition_failed",
                 "content_type_mismatch",
                 "fork_too_deep",
                 "session_too_large",

@@ -29,7 +29,14 @@ from durable_sessions.http.openapi.schemas import Schema, anything, frame, text,
 from durable_sessions.limits import Limits
 
 _URL = "/v1/stream/{path}"
-_SESSION = ("invalid_session", "invalid_event", "event_too_large", "session_not_found", "session_archived")
+_SESSION = (
+    "invalid_session",
+    "invalid_event",
+    "event_too_large",
+    "session_not_found",
+    "session_archived",
+    "event_id_conflict",
+)
 _FOUND = ("invalid_path", "stream_not_found", "stream_gone")
 _BODIES: dict[str, Schema] = {
     JSON: anything("One message, or a list of messages."),

@@ -7,6 +7,7 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.errors import InvalidSessionError
+from durable_sessions.http.sessions import budgets
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import agents, shapes
@@ -73,7 +74,7 @@ def record(body: SessionBody, agent: msgspec.Raw, now_ms: int, ids: Ids, *, stri
         metadata=metadata,
         resources=[new_resource(one, now_ms, ids) for one in body.resources or []],
         vault_ids=body.vault_ids or [],
-        budget=body.budget,
+        budget=budgets.checked(body.budget, strict=strict),
     )
 
 
@@ -115,6 +116,7 @@ def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Reco
                 changed["agent"] = agent
         if isinstance(body.budget, msgspec.Raw):
             _require_budget(old, strict=strict)
+            budgets.checked(body.budget, strict=strict)
             if body.budget != old.budget:
                 changed["budget"] = body.budget
         return msgspec.structs.replace(old, **changed), changed

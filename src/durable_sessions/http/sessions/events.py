@@ -18,6 +18,8 @@ from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.reads import Reads
+from durable_sessions.http.sessions import indexes, lives
+from durable_sessions.http.sessions.lives import is_strict
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.refusals import refusal_to
 from durable_sessions.http.sessions.searches import Searches
@@ -42,11 +44,6 @@ _CLOSED: Header = (b"Stream-Closed", b"true")
 _UP_TO_DATE: Header = (b"Stream-Up-To-Date", b"true")
 _POSITION_MAX = 2**40
 _PAGE = re.compile(r"(asc|desc)-([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
-
-
-def is_strict(request: Request) -> bool:
-    """Say whether a request speaks Anthropic's dialect."""
-    return b"anthropic-version" in request.headers
 
 
 @dataclass(slots=True)
@@ -96,19 +93,29 @@ class Events:
         """Append events durably; 204, or 200 with the events as stored."""
         strict = is_strict(request)
         batch = self._batch(request, caller, strict=strict)
-        appended = self._sessions.append(key, batch, len(request.body))
-        if strict or b"return=representation" in request.headers.get(b"prefer", b""):
-            return self._shown(appended, key, strict=strict)
-        return Later(appended, partial(_acknowledged, request.id))
+        shown = strict or b"return=representation" in request.headers.get(b"prefer", b"")
+        if shown or any(draft.id is not None for draft in batch.drafts):
+            appended = self._sessions.append_named(key, batch, len(request.body))
+            return self._told(appended, key, strict=strict, shown=shown)
+        later = self._sessions.append(key, batch, len(request.body))
+        return Later(later, partial(self._acknowledged, request.id, key))
 
-    async def _shown(self, appended: Awaitable[Stored], key: Key, *, strict: bool) -> Response:
-        """Answer with the events, unless it is not known which ones a producer had sent before."""
+    async def _told(self, appended: Awaitable[Stored], key: Key, *, strict: bool, shown: bool) -> Response:
+        """Answer, with the events if asked to and if it is known which ones a producer had sent before."""
         stored = await appended
-        if stored.duplicate and not stored.events and not strict:
-            return _acknowledgement(stored)
-        events = await self._sessions.events.stored(self._sessions.find(key), stored.events)
+        told = _acknowledgement(stored, self._limits)
+        if not shown or (stored.duplicate and not stored.events and not strict):
+            return told
+        events = await self._sessions.events.stored(self._sessions.find(key, stored.life), stored.events)
         body = b"".join((b'{"data":[', b",".join(events), b"]}"))
-        return Response(200, [JSON, *_acknowledgement(stored).headers], body)
+        return Response(200, [JSON, *told.headers], body)
+
+    def _acknowledged(self, request_id: bytes, key: Key, future: "asyncio.Future[Stored]") -> Response:
+        """Answer an append when it is durable, or refused."""
+        try:
+            return _acknowledgement(future.result(), self._limits)
+        except DurableSessionsError as error:
+            return refusal_to(error, request_id, self._sessions.life(key))
 
     def _batch(self, request: Request, caller: Caller, *, strict: bool) -> Batch:
         body = request.body
@@ -120,6 +127,8 @@ class Events:
             raise EmptyBodyError
         if strict:
             shapes.check(parsed)
+        if terms.incarnation is None:
+            terms.incarnation = lives.asked(request)
         key = _idempotency_key(request, self._limits)
         check = 0 if key is None else event_ids.body_check(body)
         return Batch(parsed, caller.principal, terms, key, check, creates=not strict)
@@ -129,7 +138,7 @@ class Events:
     def read(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
         """Answer a read at once if it neither waits nor needs the disk."""
         parameters = Parameters(request)
-        durable = self._sessions.find(key)
+        durable = self._sessions.find(key, lives.asked(request))
         self._sessions.partition.touch(durable)
         live = parameters.choice("live", "", ("long-poll", "sse"))
         if "q" in parameters:
@@ -146,14 +155,16 @@ class Events:
                 return _answer(request, durable, asked, page)
         return self._read(request, durable, asked, selection)
 
-    def _search(self, caller: Caller, parameters: Parameters, durable: DurableStream) -> Awaitable[Response]:
+    async def _search(self, caller: Caller, parameters: Parameters, durable: DurableStream) -> Response:
         for other in ("live", "pairs"):
             if other in parameters:
                 raise InvalidRequestError(
                     problem=f"q and {other} do not go together; search first, then read around a hit."
                 )
         asked = self._range(durable, parameters, searched=True)
-        return self._searches.within(caller, durable, asked.start, asked.stop, parameters)
+        found = await self._searches.within(caller, durable, asked.start, asked.stop, parameters)
+        found.headers = [*found.headers, lives.of(durable)]
+        return found
 
     async def _read(
         self, request: Request, durable: DurableStream, asked: Range, selection: Selection
@@ -198,6 +209,7 @@ class Events:
         if live == "sse":
             answer = self._reads.follow(durable, position, parameters.text("cursor"), caller)
             answer.chunks = self._auth.while_valid(caller, answer.chunks)
+            answer.headers.append(lives.of(durable))
             return answer
         return self._long_poll(request, caller, key, durable, position)
 
@@ -208,7 +220,12 @@ class Events:
         self._auth.require_valid(caller)
         asked = Range(position, durable.tail, self._limits.page_events_max)
         if position >= durable.tail:
-            fields = [(b"Stream-Next-Offset", offsets.encode(position).encode()), _UP_TO_DATE, _NO_STORE]
+            fields = [
+                (b"Stream-Next-Offset", offsets.encode(position).encode()),
+                _UP_TO_DATE,
+                _NO_STORE,
+                lives.of(durable),
+            ]
             return Response(204, [*fields, _CLOSED] if durable.closed else fields)
         return await self._read(request, durable, asked, EVERYTHING)
 
@@ -234,19 +251,21 @@ class Events:
             return Range(min(parameters.number("from", 0, _POSITION_MAX), end), end, limit, backwards)
         return Range(_offset(parameters, durable), end, limit, backwards)
 
-    async def one(self, key: Key, event: str) -> Response:
+    async def one(self, request: Request, key: Key, event: str) -> Response:
         """Answer with one event."""
-        _, stored = await self._sessions.events.by_id(self._sessions.find(key), event)
-        return Response(200, [JSON, _NO_STORE], stored)
+        durable = self._sessions.find(key, lives.asked(request))
+        _, stored = await self._sessions.events.by_id(durable, event)
+        return Response(200, [JSON, _NO_STORE, lives.of(durable)], stored)
 
-    def head(self, key: Key) -> Response:
+    def head(self, request: Request, key: Key) -> Response:
         """Answer with what a client needs to go on, and nothing else."""
-        durable = self._sessions.find(key)
+        durable = self._sessions.find(key, lives.asked(request))
         stream = durable.stream
         fields: list[Header] = [
             JSON,
             (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
             _NO_STORE,
+            lives.of(durable),
         ]
         if stream.ttl_seconds is not None:
             fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
@@ -262,7 +281,7 @@ class Events:
         """Follow a session as Anthropic's API does: from now on, or from where a client says."""
         caller.require(Role.READER)
         parameters = Parameters(request)
-        durable = self._sessions.find(key)
+        durable = self._sessions.find(key, lives.asked(request))
         position = durable.tail
         last = request.headers.get(b"last-event-id")
         if last:  # a client that comes back sends the offset of its first request as well
@@ -276,26 +295,24 @@ class Events:
         if thread is not None:
             selection = of_thread(durable, thread)
         chunks = self._readers.following(caller, self._tails.follow(durable, position, selection))
-        return StreamingResponse(200, [*FIELDS], self._auth.while_valid(caller, chunks))
+        fields = [*FIELDS, lives.of(durable)]
+        return StreamingResponse(200, fields, self._auth.while_valid(caller, chunks))
 
     async def of_thread(self, request: Request, key: Key, thread: str) -> Response:
         """Answer with a page of one thread's events."""
         parameters = Parameters(request)
-        durable = self._sessions.find(key)
+        durable = self._sessions.find(key, lives.asked(request))
         asked = self._range(durable, parameters)
         return await self._read(request, durable, asked, of_thread(durable, thread))
 
 
-def _acknowledged(request_id: bytes, future: "asyncio.Future[Stored]") -> Response:
-    """Answer an append when it is durable, or refused."""
-    try:
-        return _acknowledgement(future.result())
-    except DurableSessionsError as error:
-        return refusal_to(error, request_id)
-
-
-def _acknowledgement(stored: Stored) -> Response:
-    fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(stored.tail).encode())]
+def _acknowledgement(stored: Stored, limits: Limits) -> Response:
+    fields: list[Header] = [
+        (b"Stream-Next-Offset", offsets.encode(stored.tail).encode()),
+        lives.header(stored.life),
+    ]
+    if stored.repeats.repeated:
+        fields += indexes.of(stored.repeats, limits)
     if stored.closed:
         fields.append(_CLOSED)
     if stored.duplicate:
@@ -354,7 +371,8 @@ def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) 
     at = durable.tail if asked.backwards else page.next
     up_to_date = at == durable.tail
     offset = offsets.encode(at).encode()
-    fields: list[Header] = [(b"Stream-Next-Offset", offset), _NO_STORE]
+    life = lives.of(durable)
+    fields: list[Header] = [(b"Stream-Next-Offset", offset), _NO_STORE, life]
     if up_to_date:
         fields.append(_UP_TO_DATE)
         if durable.closed:
@@ -364,10 +382,11 @@ def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) 
         body = b"".join([event.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for event in events])
         return Response(200, [_NDJSON, *fields], body)
     following = b'"%b"' % asked.page(page.next).encode() if page.more else b"null"
-    end = b'],"next_page":%b,"next_offset":"%b","up_to_date":%b}' % (
+    end = b'],"next_page":%b,"next_offset":"%b","up_to_date":%b,"incarnation":"%b"}' % (
         following,
         offset,
         b"true" if up_to_date else b"false",
+        life[1],
     )
     # Joined: to format a large body takes thirty times as long as to copy it.
     return Response(200, [JSON, *fields], b"".join((b'{"data":[', *page.pieces, end)))

@@ -20,10 +20,11 @@ from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.message import Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import is_of_sessions
-from durable_sessions.http.sessions import bodies
+from durable_sessions.http.sessions import bodies, indexes, lives
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
-from durable_sessions.http.sessions.events import JSON, Events, is_strict
+from durable_sessions.http.sessions.events import JSON, Events
 from durable_sessions.http.sessions.listing import listed
+from durable_sessions.http.sessions.lives import is_strict
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.refusals import refusal
 from durable_sessions.http.sessions.registries import Registries
@@ -33,8 +34,7 @@ from durable_sessions.http.sessions.slices import sliced
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, record, view
-from durable_sessions.sessions.change import By
-from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Fork
@@ -78,27 +78,30 @@ class SessionsFace:
         """Answer a request; the hot ones with as little as possible in between."""
         if request.method == b"OPTIONS":
             return Response(204, _PREFLIGHT)
+        caller: Caller | None = None
         try:
             caller = self._auth.caller(request)
             key = _events_of(caller.workspace, request.path)
             answer = self._route(request, caller) if key is None else self._on_events(request, caller, key)
         except DurableSessionsError as error:
-            return self._refuse(error, request)
-        return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request)
+            return self._refuse(error, request, caller)
+        return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request, caller)
 
-    async def _guard(self, answer: Awaitable[Answer], request: Request) -> Answer:
+    async def _guard(self, answer: Awaitable[Answer], request: Request, caller: Caller) -> Answer:
         try:
             return await answer
         except DurableSessionsError as error:
-            return await self._refuse(error, request)
+            return await self._refuse(error, request, caller)
 
-    async def _refuse(self, error: DurableSessionsError, request: Request) -> Answer:
+    async def _refuse(self, error: DurableSessionsError, request: Request, caller: Caller | None) -> Answer:
         """Answer a refusal when that which it rests on is durable."""
         try:
             await self._sessions.partition.settled()
+            key = None if caller is None else _session_of(caller.workspace, request.path)
+            life = None if key is None else self._sessions.life(key)
         except DurableSessionsError as failure:
             return refusal(failure, request)
-        return refusal(error, request)
+        return refusal(error, request, life)
 
     def _route(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         parts = request.path.split(b"/")[2:]
@@ -120,7 +123,7 @@ class SessionsFace:
         if request.method == b"GET":
             return self._events.read(request, caller, key)
         if request.method == b"HEAD":
-            return self._events.head(key)
+            return self._events.head(request, key)
         raise MethodNotAllowedError(allow="GET, HEAD, POST")
 
     def _on_search(self, request: Request, caller: Caller, rest: list[str]) -> Awaitable[Answer]:
@@ -137,7 +140,7 @@ class SessionsFace:
         method = request.method
         match (method, rest):
             case (b"GET" | b"HEAD", []):
-                return self._show(key)
+                return self._show(key, lives.asked(request))
             case (b"POST", []):
                 return self._update(request, caller, key)
             case (b"PUT", []):
@@ -147,11 +150,11 @@ class SessionsFace:
             case (b"POST", ["archive"]):
                 return self._archive(request, caller, key)
             case (b"POST", ["close"]):
-                return self._close(caller, key)
+                return self._close(request, caller, key)
             case (b"GET", ["stream"] | ["events", "stream"]):
                 return self._events.stream(request, caller, key)
             case (b"GET", ["events", event]):
-                return self._events.one(key, event)
+                return self._events.one(request, key, event)
             case (_, ["threads", *inner]):
                 return self._on_threads(request, caller, key, inner)
             case (_, ["resources", *inner]):
@@ -167,9 +170,11 @@ class SessionsFace:
 
     # One session ------------------------------------------------------------------------
 
-    def _show(self, key: Key, status: int = 200) -> Response:
-        durable = self._sessions.find(key)
-        return _json(view.session_object(durable, self._sessions.now_ms()), status)
+    def _show(self, key: Key, life: str | None, status: int = 200, **more: object) -> Response:
+        """Answer with a session; with ``life`` only that one, so that nobody is shown another by its id."""
+        durable = self._sessions.find(key, life)
+        shown = view.session_object(durable, self._sessions.now_ms())
+        return _json({**shown, **more}, status, lives.of(durable))
 
     async def _create(self, request: Request, caller: Caller) -> Answer:
         body = bodies.decode(request.body, SessionBody)
@@ -177,8 +182,8 @@ class SessionsFace:
             raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
         key = session_key(caller.workspace, body.id or self._sessions.new_id())
         wanted = await self._wanted(request, caller, body)
-        await self._sessions.create(key, wanted, len(request.body))
-        return self._show(key, 200 if is_strict(request) else 201)
+        made = await self._sessions.create(key, wanted, len(request.body))
+        return self._made(key, made, 200 if is_strict(request) else 201)
 
     async def _put(self, request: Request, caller: Caller, key: Key) -> Answer:
         body = bodies.decode(request.body, SessionBody)
@@ -188,12 +193,21 @@ class SessionsFace:
         terms = headers.parse_lifetime(request, self._limits)
         wanted.ttl_seconds, wanted.expires_at_ms = terms
         wanted.fork, wanted.confirms = _fork(request), True
-        new = await self._sessions.create(key, wanted, len(request.body))
-        return self._show(key, 201 if new else 200)
+        wanted.source_life = _source_life(request)
+        made = await self._sessions.create(key, wanted, len(request.body))
+        return self._made(key, made, 201 if made.new else 200)
+
+    def _made(self, key: Key, made: Made, status: int) -> Response:
+        more = {"initial_events": "ignored"} if made.ignored else {}
+        answer = self._show(key, made.life, status, **more)
+        answer.headers += indexes.of(made.repeats, self._limits)
+        return answer
 
     async def _wanted(self, request: Request, caller: Caller, body: SessionBody) -> NewSession:
         strict = is_strict(request)
-        agent = await self._registries.resolve(caller.workspace, body.agent)
+        agent = await self._registries.resolve(caller.workspace, body.agent, strict=strict)
+        if strict:
+            self._registries.require_current(caller.workspace, body.environment_id)
         said = bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
         events = bodies.initial_events(body, self._limits, strict=strict)
         return NewSession(said, caller.principal, events)
@@ -201,21 +215,24 @@ class SessionsFace:
     async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:
         strict = is_strict(request)
         revise = bodies.revision(bodies.decode(request.body, UpdateBody), strict=strict)
-        await self._sessions.update(key, revise, By(caller.principal, strict))
-        return self._show(key)
+        life = await self._sessions.update(key, revise, lives.by(request, caller))
+        return self._show(key, life)
 
     async def _archive(self, request: Request, caller: Caller, key: Key) -> Answer:
-        await self._sessions.archive(key, By(caller.principal, is_strict(request)))
-        return self._show(key)
+        life = await self._sessions.archive(key, lives.by(request, caller))
+        return self._show(key, life)
 
-    async def _close(self, caller: Caller, key: Key) -> Answer:
-        terms = Append(b"", append.JSON, close=True)
-        await self._sessions.append(key, append.Batch([], caller.principal, terms, creates=False), 0)
-        return self._show(key)
+    async def _close(self, request: Request, caller: Caller, key: Key) -> Answer:
+        by = lives.by(request, caller)
+        terms = Append(b"", append.JSON, close=True, if_tail=by.if_tail, incarnation=by.incarnation)
+        batch = append.Batch([], caller.principal, terms, creates=False)
+        stored = await self._sessions.append(key, batch, 0)
+        return self._show(key, stored.life)
 
     async def _delete(self, request: Request, caller: Caller, key: Key) -> Answer:
-        await self._sessions.delete(key, By(caller.principal, is_strict(request)))
-        return _json({"id": key.path.partition("/")[2], "type": "session_deleted"})
+        life = await self._sessions.delete(key, lives.by(request, caller))
+        deleted = {"id": key.path.partition("/")[2], "type": "session_deleted"}
+        return _json(deleted, 200, lives.header(life))
 
     # Threads ----------------------------------------------------------------------------
 
@@ -224,36 +241,40 @@ class SessionsFace:
     ) -> Answer | Awaitable[Answer]:
         match (request.method, inner):
             case (b"GET", []):
-                return _json(self._threads(request, key))
+                return self._threads(request, key)
             case (b"GET", [thread]):
-                return _json(self._thread(key, thread))
+                return self._thread(key, thread, lives.asked(request))
             case (b"POST", [thread, "archive"]):
-                return self._archive_thread(key, thread)
+                return self._archive_thread(request, caller, key, thread)
             case (b"GET", [thread, "events"]):
-                self._thread(key, thread)
+                self._thread(key, thread, lives.asked(request))
                 return self._events.of_thread(request, key, thread)
             case (b"GET", [thread, "stream"]):
-                self._thread(key, thread)
+                self._thread(key, thread, lives.asked(request))
                 return self._events.stream(request, caller, key, thread)
         raise _wrong(["threads", *inner], request)
 
-    def _threads(self, request: Request, key: Key) -> dict[str, object]:
+    def _threads(self, request: Request, key: Key) -> Response:
         parameters = Parameters(request)
         statuses = parameters.texts("statuses")
-        threads = view.thread_objects(self._sessions.find(key))
-        return sliced(threads, parameters, lambda one: not statuses or one["status"] in statuses)
+        durable = self._sessions.find(key, lives.asked(request))
+        threads = view.thread_objects(durable)
+        page = sliced(threads, parameters, lambda one: not statuses or one["status"] in statuses)
+        return _json(page, 200, lives.of(durable))
 
-    def _thread(self, key: Key, thread: str) -> dict[str, object]:
-        for shown in view.thread_objects(self._sessions.find(key)):
+    def _thread(self, key: Key, thread: str, life: str | None) -> Response:
+        durable = self._sessions.find(key, life)
+        for shown in view.thread_objects(durable):
             if shown["id"] == thread:
-                return shown
+                return _json(shown, 200, lives.of(durable))
         raise ThreadNotFoundError(thread=thread)
 
-    async def _archive_thread(self, key: Key, thread: str) -> Answer:
-        if await self._sessions.archive_thread(key, thread) is None:
-            self._thread(key, thread)
+    async def _archive_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Answer:
+        by = lives.by(request, caller)
+        if await self._sessions.archive_thread(key, thread, by) is None:
+            self._thread(key, thread, by.incarnation)
             raise InvalidRequestError(problem="The primary thread is archived with its session.")
-        return _json(self._thread(key, thread))
+        return self._thread(key, thread, by.incarnation)
 
 
 def _fork(request: Request) -> Fork | None:
@@ -261,7 +282,7 @@ def _fork(request: Request) -> Fork | None:
     source = request.headers.get(b"stream-forked-from")
     if source is None:
         return None
-    path = unquote(source.decode("latin-1"))
+    path = unquote(source.decode("latin-1").partition("?")[0])
     name = next((path.removeprefix(root) for root in _SOURCES if path.startswith(root)), None)
     if not name or "/" in name:
         raise InvalidForkError(problem="Stream-Forked-From is the path of a session, /v1/sessions/{id}")
@@ -271,12 +292,18 @@ def _fork(request: Request) -> Fork | None:
     return fork
 
 
+def _source_life(request: Request) -> str | None:
+    """Return which life of its source a fork is meant for."""
+    _, _, query = request.headers.get(b"stream-forked-from", b"").partition(b"?")
+    return lives.asked(Request(b"GET", b"", query, {}, b"")) if query else None
+
+
 def _decoded(parts: list[bytes]) -> list[str]:
     return [unquote(part.decode("latin-1")) for part in parts]
 
 
-def _json(value: object, status: int = 200) -> Response:
-    return Response(status, [JSON, _NO_STORE], msgspec.json.encode(value))
+def _json(value: object, status: int = 200, *fields: Header) -> Response:
+    return Response(status, [JSON, _NO_STORE, *fields], msgspec.json.encode(value))
 
 
 _ALLOWED = {
@@ -295,6 +322,17 @@ def _events_of(workspace: str, path: bytes) -> Key | None:
     if len(parts) != 3 or parts[0] != b"sessions" or parts[2] != b"events":
         return None
     return _key(workspace, parts[1])
+
+
+def _session_of(workspace: str, path: bytes) -> Key | None:
+    """Return the session that a path is below, None if it is not below any."""
+    parts = path.split(b"/")[2:]
+    if len(parts) < 2 or parts[0] != b"sessions" or not parts[1]:
+        return None
+    try:
+        return _key(workspace, parts[1])
+    except InvalidSessionError:
+        return None
 
 
 def _key(workspace: str, part: bytes) -> Key:

@@ -4,12 +4,16 @@ import msgspec
 
 from durable_sessions.errors import (
     DurableSessionsError,
+    PathBlockedError,
+    SessionGoneError,
     SessionNotFoundError,
     StreamGoneError,
     StreamNotFoundError,
 )
 from durable_sessions.http.errors import STATUS_BY_CODE, error_headers
 from durable_sessions.http.message import Request, Response
+from durable_sessions.http.sessions import lives
+from durable_sessions.http.sessions.lives import is_strict
 
 _TYPE_BY_STATUS = {
     400: "invalid_request_error",
@@ -28,24 +32,36 @@ _TYPE_BY_STATUS = {
     503: "overloaded_error",
 }
 _FINAL = {409, 412}
+_ABOUT_A_LIFE = {410, 412}
 _FOLDER = "sessions/"
+_DETAILS = ("index", "exists", "tail")
 
 
-def refusal(error: DurableSessionsError, request: Request) -> Response:
-    """Return the answer for ``error``; a final one tells the SDKs not to try again."""
-    return refusal_to(error, request.id)
+def refusal(error: DurableSessionsError, request: Request, life: str | None = None) -> Response:
+    """Return the answer for ``error``; a final one tells the SDKs not to try again.
+
+    ``life`` is that of the session that the request is for.
+    """
+    return refusal_to(error, request.id, life, strict=is_strict(request))
 
 
-def refusal_to(error: DurableSessionsError, request_id: bytes) -> Response:
+def refusal_to(
+    error: DurableSessionsError, request_id: bytes, life: str | None = None, *, strict: bool = False
+) -> Response:
     """Return the answer for ``error`` to a request of which no more than its id may be known."""
-    if isinstance(error, StreamNotFoundError | StreamGoneError) and str(error.path).startswith(_FOLDER):
-        error = SessionNotFoundError(session=str(error.path).removeprefix(_FOLDER))
+    error = _of_session(error)
     status = STATUS_BY_CODE[error.code]
+    if strict and isinstance(error, SessionGoneError):
+        status = STATUS_BY_CODE[SessionNotFoundError.code]  # Anthropic's API knows no forks
     details: dict[str, object] = {"error_code": error.code}
-    index = error.fields.get("index")
-    if index is not None:
-        details["index"] = index
+    for name in _DETAILS:
+        if error.fields.get(name) is not None:
+            details[name] = error.fields[name]
     headers = error_headers(error)
+    if life is not None:
+        headers.append(lives.header(life))
+        if status in _ABOUT_A_LIFE:
+            details["incarnation"] = life
     if status in _FINAL:
         headers.append((b"x-should-retry", b"false"))
     body = {
@@ -58,3 +74,16 @@ def refusal_to(error: DurableSessionsError, request_id: bytes) -> Response:
         "request_id": request_id.decode("latin-1"),
     }
     return Response(status, headers, msgspec.json.encode(body))
+
+
+def _of_session(error: DurableSessionsError) -> DurableSessionsError:
+    """Return what a failure of a stream means for the session that it is."""
+    path = str(error.fields.get("path", ""))
+    if not path.startswith(_FOLDER):
+        return error
+    session = path.removeprefix(_FOLDER)
+    if isinstance(error, StreamNotFoundError):
+        return SessionNotFoundError(session=session)
+    if isinstance(error, StreamGoneError | PathBlockedError):
+        return SessionGoneError(session=session)
+    return error

@@ -49,8 +49,16 @@ class Registries:
         self._agents = agents_registry
         self._environments = environments_registry
 
-    async def resolve(self, workspace: str, given: msgspec.Raw) -> msgspec.Raw:
-        """Return the snapshot of the agent that a session is created with; an unknown id is kept as it is."""
+    def require_current(self, workspace: str, environment: str | None) -> None:
+        """Refuse an environment that is archived; an unknown one is nobody's business."""
+        if environment is not None:
+            _require_current(self._environments, workspace, environment, "environment")
+
+    async def resolve(self, workspace: str, given: msgspec.Raw, *, strict: bool = False) -> msgspec.Raw:
+        """Return the snapshot of the agent that a session is created with; an unknown id is kept as it is.
+
+        With ``strict`` one that is archived is refused.
+        """
         if given == NULL:
             return NULL
         try:
@@ -61,6 +69,8 @@ class Registries:
             ) from None
         if isinstance(spec, str):
             spec = AgentSpec(spec)
+        if strict:
+            _require_current(self._agents, workspace, spec.id, "agent")
         found = agents.shown(await self._find(workspace, spec.id, spec.version))
         called = {pair: await self._find(workspace, *pair) for pair in agents.called_by(found)}
         overrides = {
@@ -170,6 +180,15 @@ class Registries:
             )
 
         return registry.list(caller.workspace, after, limit, wanted)
+
+
+def _require_current(registry: Registry, workspace: str, name: str, kind: str) -> None:
+    try:
+        found = registry.get(workspace, name)
+    except RegisteredObjectNotFoundError:
+        return
+    if found["archived_at"] is not None:
+        raise InvalidSessionError(problem=f"The {kind} {name} is archived; choose one that is not.")
 
 
 def _body(request: Request, kind: type[T]) -> T:

@@ -7,7 +7,8 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidSessionError, MethodNotAllowedError, RegisteredObjectNotFoundError
-from durable_sessions.http.message import Answer, Request, Response
+from durable_sessions.http.message import Answer, Header, Request, Response
+from durable_sessions.http.sessions import lives
 from durable_sessions.http.sessions.bodies import decode, new_resource
 from durable_sessions.http.sessions.events import JSON
 from durable_sessions.http.sessions.parameters import Parameters
@@ -36,17 +37,22 @@ class Resources:
         """Answer a request."""
         match (request.method, rest):
             case (b"GET", []):
-                kept = record.of(self._sessions.find(key).attributes).resources
-                return _json(sliced(kept, Parameters(request)))
+                durable = self._sessions.find(key, lives.asked(request))
+                kept = record.of(durable.attributes).resources
+                return _json(sliced(kept, Parameters(request)), lives.of(durable))
             case (b"POST", []):
                 return self._add(request, caller, key)
             case (b"GET", [name]):
-                return _json(_find(record.of(self._sessions.find(key).attributes), name))
+                return self._one(key, name, lives.asked(request))
             case (b"POST", [name]):
-                return self._update(caller, key, name)
+                return self._update(request, caller, key, name)
             case (b"DELETE", [name]):
-                return self._delete(caller, key, name)
+                return self._delete(request, caller, key, name)
         raise MethodNotAllowedError(allow="GET, POST, DELETE")
+
+    def _one(self, key: Key, name: str, life: str | None) -> Response:
+        durable = self._sessions.find(key, life)
+        return _json(_find(record.of(durable.attributes), name), lives.of(durable))
 
     async def _add(self, request: Request, caller: Caller, key: Key) -> Answer:
         given = decode(request.body, dict[str, msgspec.Raw])
@@ -60,10 +66,10 @@ class Resources:
             resources = [*old.resources, added]
             return msgspec.structs.replace(old, resources=resources), {"resources": resources}
 
-        await self._sessions.update(key, revise, By(caller.principal))
-        return _json(added)
+        life = await self._sessions.update(key, revise, _by(request, caller))
+        return _json(added, lives.header(life))
 
-    async def _update(self, caller: Caller, key: Key, name: str) -> Answer:
+    async def _update(self, request: Request, caller: Caller, key: Key, name: str) -> Answer:
         """Note that a resource has a new secret; the secret itself goes to who mounts it, not here."""
         at = rfc3339(self._sessions.now_ms())
 
@@ -72,17 +78,24 @@ class Resources:
             resources = [_touched(raw, at) if _name(raw) == name else raw for raw in old.resources]
             return msgspec.structs.replace(old, resources=resources), {"resources": resources}
 
-        await self._sessions.update(key, revise, By(caller.principal))
-        return _json(_find(record.of(self._sessions.find(key).attributes), name))
+        life = await self._sessions.update(key, revise, _by(request, caller))
+        return self._one(key, name, life)
 
-    async def _delete(self, caller: Caller, key: Key, name: str) -> Answer:
+    async def _delete(self, request: Request, caller: Caller, key: Key, name: str) -> Answer:
         def revise(old: Record) -> tuple[Record, dict[str, object]]:
             _find(old, name)
             resources = [raw for raw in old.resources if _name(raw) != name]
             return msgspec.structs.replace(old, resources=resources), {"resources": resources}
 
-        await self._sessions.update(key, revise, By(caller.principal))
-        return _json({"id": name, "type": "session_resource_deleted"})
+        life = await self._sessions.update(key, revise, _by(request, caller))
+        return _json({"id": name, "type": "session_resource_deleted"}, lives.header(life))
+
+
+def _by(request: Request, caller: Caller) -> By:
+    """Return who changes resources; that is possible also while a session runs."""
+    by = lives.by(request, caller)
+    by.strict = False
+    return by
 
 
 def _name(raw: msgspec.Raw) -> str | None:
@@ -104,5 +117,5 @@ def _touched(raw: msgspec.Raw, at: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**_members(raw), "updated_at": at}))
 
 
-def _json(value: object) -> Response:
-    return Response(200, [JSON, (b"Cache-Control", b"no-store")], msgspec.json.encode(value))
+def _json(value: object, life: Header) -> Response:
+    return Response(200, [JSON, (b"Cache-Control", b"no-store"), life], msgspec.json.encode(value))

@@ -6,12 +6,17 @@ from durable_sessions.errors import (
     EmptyBodyError,
     InvalidForkError,
     MissingContentTypeError,
+    PathBlockedError,
+    SessionGoneError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
 )
 from durable_sessions.http import headers
 from durable_sessions.http.message import Request
+from durable_sessions.http.sessions import lives
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, drafts
-from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import FOLDER, Record
 from durable_sessions.sessions.store import Sessions, session_key
@@ -32,8 +37,23 @@ class SessionStreams:
         """Say whether a stream is a session."""
         return key.path.startswith(FOLDER + "/")
 
-    async def append(self, request: Request, caller: Caller, key: Key) -> AppendResult:
-        """Append events; a missing session is not created, as the protocol wants it."""
+    def life(self, key: Key, request: Request) -> str | None:
+        """Return which life of a session a read is of, None for other streams; refuse if it wants another."""
+        if not self.holds(key):
+            return None
+        wanted = lives.asked(request)
+        if wanted is None:
+            return self._sessions.life(key)
+        try:
+            self._sessions.find(key, wanted)
+        except SessionNotFoundError:
+            raise StreamNotFoundError(path=key.path) from None
+        except SessionGoneError:
+            raise StreamGoneError(path=key.path) from None
+        return wanted
+
+    async def append(self, request: Request, caller: Caller, key: Key) -> tuple[AppendResult, str]:
+        """Append events and tell to which life; a missing session is not created, as the protocol wants."""
         terms = headers.parse_append(request, self._limits)
         parsed: list[drafts.Draft] = []
         if request.body:
@@ -43,38 +63,48 @@ class SessionStreams:
             parsed = drafts.parse(request.body, self._limits)
         elif not terms.close:
             raise EmptyBodyError
-        batch = append.Batch(parsed, caller.principal, terms, creates=False)
-        stored = await self._sessions.append(key, batch, len(request.body))
-        return AppendResult(stored.tail, stored.closed, stored.producer, stored.duplicate)
+        batch = append.Batch(parsed, caller.principal, terms, creates=False, unique=True)
+        try:
+            stored = await self._sessions.append_named(key, batch, len(request.body))
+        except SessionGoneError:
+            raise StreamGoneError(path=key.path) from None
+        result = AppendResult(stored.tail, stored.closed, stored.producer, stored.duplicate)
+        return result, stored.life
 
-    async def create(self, request: Request, caller: Caller, key: Key) -> Created:
-        """Create a session with the events in the body, or confirm that it exists."""
+    async def create(self, request: Request, caller: Caller, key: Key) -> tuple[Created, str]:
+        """Create a session with the events in the body, or confirm that it exists; tell which life of it."""
         session_key(key.workspace, key.path.partition("/")[2])
         wanted = headers.parse_create(request, self._limits)
         _require_json(wanted.content_type or append.JSON)
         if wanted.fork is not None and not wanted.fork.source.startswith(FOLDER + "/"):
             raise InvalidForkError(problem="a session can only be forked from a session")
         events = drafts.parse(request.body, self._limits) if request.body.strip() not in (b"", b"[]") else []
-        new = await self._sessions.create(
-            key,
-            NewSession(
-                Record(),
-                caller.principal,
-                events,
-                wanted.ttl_seconds,
-                wanted.expires_at_ms,
-                wanted.fork,
-                confirms=True,
-                closed=wanted.closed,
-            ),
-            len(request.body),
+        session = NewSession(
+            Record(),
+            caller.principal,
+            events,
+            wanted.ttl_seconds,
+            wanted.expires_at_ms,
+            wanted.fork,
+            confirms=True,
+            closed=wanted.closed,
+            unique=True,
         )
-        durable = self._sessions.find(key)
-        return Created(new, append.JSON, durable.tail, durable.closed)
+        try:
+            made = await self._sessions.create(key, session, len(request.body))
+        except SessionGoneError:
+            raise PathBlockedError(path=key.path) from None
+        durable = self._sessions.find(key, made.life)
+        return Created(made.new, append.JSON, durable.tail, durable.closed), made.life
 
-    async def delete(self, caller: Caller, key: Key) -> None:
+    async def delete(self, request: Request, caller: Caller, key: Key) -> None:
         """Delete a session."""
-        await self._sessions.delete(key, By(caller.principal))
+        by = lives.by(request, caller)
+        by.strict = False
+        try:
+            await self._sessions.delete(key, by)
+        except SessionGoneError:
+            raise StreamGoneError(path=key.path) from None
 
 
 def _require_json(content_type: str) -> None:

@@ -1,0 +1,65 @@
+"""Digests of what clients sent: they tell a repeated event from another one under the same id.
+
+An event's digest is of its members as they were sent, in their order, without white space between them.
+What the server sets or renames does not count; so it can be told from the stored event as well.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
+
+from durable_sessions.sessions.members import Member, members
+from durable_sessions.sessions.originals import RESERVED
+
+_SET = frozenset({"id", "request_key", *RESERVED, *(f"original_{name}" for name in RESERVED)})
+_DEFINES = "user.define_outcome"
+_COMPLETED = frozenset({"outcome_id", "max_iterations"})
+_MARKS = (b'"request_key"', b'"original_', b'"outcome_id"', b'"max_iterations"', b"\\u")
+"""Without these behind it, what the server has put in front of an event is all that does not count."""
+_FRONT = re.compile(
+    rb'\{"id":"[^"\\]+",(?:"request_key":"[^"]*",)?"offset":"[0-9_]+","created_at":"[^"]+",'
+    rb'"processed_at":"[^"]+","actor":"(?:[^"\\]|\\.)*",'
+)
+
+
+def of_sent(sent: Iterable[Member]) -> int:
+    """Return the digest of an event whose members are given; it is never 0."""
+    said = [one for one in sent if one.key not in _SET]
+    if any(one.key == "type" and _text(one.value) == _DEFINES for one in said):
+        said = [one for one in said if one.key not in _COMPLETED or not _made(one)]
+    return _digest(b",".join([one.raw_key + b":" + one.value for one in said]))
+
+
+def of_stored(event: bytes) -> int:
+    """Return the digest of an event as it is stored."""
+    front = _FRONT.match(event)
+    if front is None or any(event.find(mark, front.end()) >= 0 for mark in _MARKS):
+        return of_sent(members(event))
+    return _digest(event[front.end() : -1])
+
+
+def of_creation(events: Iterable[tuple[str | None, bytes]]) -> str:
+    """Return the digest of the events that a session begins with, each as its id and its body."""
+    said = [(name, of_sent(members(body))) for name, body in events]
+    return blake2b(msgspec.json.encode(said), digest_size=16).hexdigest()
+
+
+def _made(member: Member) -> bool:
+    """Say whether a member of an event that defines an outcome may be the server's."""
+    return member.key == "outcome_id" or member.value == b"null"
+
+
+def _text(value: bytes) -> object:
+    return json.loads(value) if b"\\" in value else value[1:-1].decode()
+
+
+def _digest(said: bytes) -> int:
+    body = b"{%b}" % said
+    try:
+        body = msgspec.json.format(body, indent=-1)
+    except msgspec.DecodeError:
+        pass  # an escape of a lone surrogate: compared as it is
+    return (int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1) or 1
