@@ -18,7 +18,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator
-from durable_sessions.http.message import Answer, Later, Request, Response, StreamingResponse
+from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies, indexes, lives
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
