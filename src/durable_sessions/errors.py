@@ -404,6 +404,18 @@ class PartitionStoppedError(DurableSessionsError):
     code = "partition_stopped"
 
 
+class PartitionFencedError(DurableSessionsError):
+    """Another server has become the writer of the bucket, so this one answers nothing more. Send the request to the other server. This request changed nothing."""  # noqa: E501
+
+    code = "partition_fenced"
+
+
+class ManifestLostError(DurableSessionsError):
+    """Another server has become the writer of the bucket: it wrote manifest {manifest}, and was started {how}. This server has stepped down and takes nothing more. What it acknowledged after position {after} of its log is in {log} and not in the bucket; durable-sessions dump log --from {after} shows it. Let only one server use a bucket."""  # noqa: E501
+
+    code = "manifest_lost"
+
+
 class OutcomeUnknownError(DurableSessionsError):
     """The log failed while this request was being written, so it may or may not have taken effect: {reason}. Check after the restart, or retry with producer headers."""  # noqa: E501
 
@@ -615,6 +627,24 @@ class ArchiveAheadError(DurableSessionsError):
     """The log ends at {ends}, but the bucket already holds what came before {flushed}: another server has written to it, or the log has lost its end. Point --bucket to the bucket that this data directory was flushed to, start with an empty data directory, or see durable-sessions repair."""  # noqa: E501
 
     code = "archive_ahead"
+
+
+class ArchiveMissingError(DurableSessionsError):
+    """The log in {log} belongs to a bucket, and this one is empty. Point --bucket to the bucket that this data directory was flushed to. If that one is lost, durable-sessions repair --bucket-is-lost goes on with what the log has."""  # noqa: E501
+
+    code = "archive_missing"
+
+
+class LogForeignError(DurableSessionsError):
+    """The bucket belongs to another log ({lineage}): a server with another data directory has become its writer since. The log in {log} can no longer go on with it, and nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Point --bucket to the log's own bucket, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
+
+    code = "log_foreign"
+
+
+class LogDivergedError(DurableSessionsError):
+    """The bucket was flushed up to position {flushed} by a server with a copy of this data directory: the log in {log} has something else there. It can no longer go on with the bucket, and nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Use the other copy, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
+
+    code = "log_diverged"
 
 
 class SettingsError(DurableSessionsError):

@@ -215,6 +215,8 @@ class Limits:
     idle_touch_lag_seconds_max: float = 3600.0
     # How long requests in flight may take to finish after SIGTERM.
     shutdown_seconds_max: float = 10.0
+    # How long a server that has lost its bucket to another one still answers, with 503, before it ends.
+    step_down_seconds: float = 5.0
     # Subscriptions in one workspace. Beyond it: 409.
     subscriptions_max: int = 1_000
     # Streams linked to one subscription. Beyond it: 409.

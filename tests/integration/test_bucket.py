@@ -242,7 +242,7 @@ async def test_a_new_machine_on_an_old_bucket_loses_nothing_it_acknowledges(
         for _ in range(2):
             await other.restart()
             assert await read(there, "s0") == [event(number) for number in range(110)]
-    with pytest.raises(Exception, match="another server has written to it"):
+    with pytest.raises(Exception, match="a server with another data directory has become its writer"):
         await small.start()
     shutil.rmtree(small.data / "log")
     await small.start()

@@ -1,5 +1,7 @@
 """The server as a process: starting, stopping, settings, health and metrics."""
 
+import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ import httpx2
 import pytest
 
 from durable_sessions import __version__
+from durable_sessions.testing.server import local_server
 from tests.support.process import ServerProcess
 from tests.support.skips import disabled
 from tests.support.waiting import PATIENCE_SECONDS
@@ -137,3 +140,23 @@ def test_promtool_agrees(metrics: str) -> None:
         ["promtool", "check", "metrics"], input=metrics, text=True, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_parents_of_a_new_data_directory_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    async def run() -> None:
+        async with local_server(tmp_path / "a" / "b" / "data"):
+            pass
+
+    monkeypatch.setattr(os, "fsync", noted)
+    asyncio.run(run())
+    for parent in (tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "data"):
+        assert parent.stat().st_ino in synced

@@ -380,7 +380,7 @@ def test_beside_a_running_server(tmp_path: Path) -> None:
             "Appended",
         ]
         flushed = answer("flush", "--data", data, "--url", server.url)
-        assert flushed == [{"manifest": 1, "flushed_through": batches[-1]["position"]}]
+        assert flushed == [{"manifest": 2, "flushed_through": batches[-1]["position"]}]
         assert tool("verify", "--bucket-only", "--data", data).returncode == 0
         assert tool("gc", "--dry-run", "--data", data).returncode == 0
         httpx2.post(f"{server.url}/v1/stream/chat", headers=JSON, json=4)
@@ -439,7 +439,7 @@ def test_flush_without_a_server(data: Path) -> None:
     number = manifest(data)["number"]
     nobody = f"http://127.0.0.1:{free_port()}"
     done = tool("flush", "--data", data, "--json", environment={"DURABLE_SESSIONS_URL": nobody})
-    assert json.loads(done.stdout) == {"manifest": number + 1, "flushed_through": last}
+    assert json.loads(done.stdout) == {"manifest": number + 2, "flushed_through": last}
     assert tool("verify", "--data", data).returncode == 0
 
 

@@ -5,13 +5,14 @@ they do not know. ``docs/formats/bucket.md`` describes it.
 """
 
 import hashlib
+from collections.abc import AsyncIterator
 
 import msgspec
 
 from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.errors import BucketRefusedError, ObjectDamagedError
+from durable_sessions.errors import BucketRefusedError, ObjectDamagedError, ObjectNotFoundError
 
 VERSION = 1
 _DIGEST_KEY = b',"sha256":"'
@@ -53,6 +54,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a partition has flushed: everything in the log up to ``flushed_through``.
 
     ``writer`` is random for each process, so that two writers never send the same bytes.
+    ``lineage`` names the log ("" before logs had a lineage), ``log_begins`` is the address at which that
+    log began, and ``frame`` the checksum of its frame at ``flushed_through``, None as long as nothing of
+    it is flushed.
     ``checkpoints`` are oldest first: a later row of a stream replaces an earlier one.
     """
 
@@ -62,6 +66,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     next_stream: int
     created_at_ms: int
     version: int = VERSION
+    lineage: str = ""
+    log_begins: int = 0
+    frame: int | None = None
     segments: tuple[SegmentInfo, ...] = ()
     checkpoints: tuple[CheckpointInfo, ...] = ()
     garbage: tuple[GarbageInfo, ...] = ()
@@ -118,6 +125,18 @@ class Manifests:
         if manifest.number != number:
             raise ObjectDamagedError(path=path, problem=f"it says that it is number {manifest.number}")
         return manifest
+
+    async def newest_number(self) -> int:
+        """Return the number of the manifest that holds, 0 before the first."""
+        return max(await self._objects.numbers(), default=0)
+
+    async def all(self) -> AsyncIterator[Manifest]:
+        """Yield the manifests that can be read, newest first."""
+        for number in reversed(await self._objects.numbers()):
+            try:
+                yield decode_manifest(await self._objects.get(number), self._objects.path(number))
+            except (ObjectNotFoundError, ObjectDamagedError, BucketRefusedError):
+                continue
 
     async def create_next(self, manifest: Manifest) -> None:
         """Make ``manifest`` the one that holds, durably; its number is one past the one it replaces.

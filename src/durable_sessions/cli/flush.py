@@ -17,6 +17,7 @@ from durable_sessions.ids import RandomIds
 from durable_sessions.log.file import FileLog
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.ownership import require_own
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.verification import CATALOG_NAME
@@ -61,9 +62,10 @@ async def _flush(where: Target) -> Flushed:
     log = await FileLog.open(where.log, segment_bytes_max=limits.log_segment_bytes_max)
     try:
         bucket = await where.open_bucket(writable=True)
+        await require_own(log, bucket)
         await probe(bucket, ids)
         await ensure_format(bucket)
-        archive = await BucketArchive.open(bucket, where.data / CATALOG_NAME, clock, ids, limits)
+        archive = await BucketArchive.open(bucket, where.data / CATALOG_NAME, clock, ids, limits, log=log)
         try:
             partition = await Partition.open(log, clock, limits, archive, Retention(settings.retention))
             await Flusher(partition, clock, limits, settings.flush_seconds).flush_all()

@@ -47,7 +47,7 @@ async def _sweep(where: Target, bucket: ObjectStore) -> None:
     """Let the server's own sweep do it: it makes sure first that nobody else writes to the bucket."""
     clock, limits = SystemClock(), where.settings.limits()
     catalog = where.data / CATALOG_NAME
-    archive = await BucketArchive.open(bucket, catalog, clock, RandomIds(), limits)
+    archive = await BucketArchive.open(bucket, catalog, clock, RandomIds(), limits, log=None)
     try:
         await Sweeper(archive, clock, limits).sweep()
     finally:

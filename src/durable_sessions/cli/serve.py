@@ -76,8 +76,13 @@ async def _serve(settings: Settings) -> None:
     service = await Service.open(settings)
     try:
         await service.listen()
-        await stop.wait()
+        stopping, losing = asyncio.create_task(stop.wait()), asyncio.create_task(service.until_lost())
+        await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        losing.cancel()
         logger.info("stopping")
+        if service.partition.lost is not None:
+            raise service.partition.lost
     finally:
         await service.close()
 

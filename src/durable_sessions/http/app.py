@@ -24,6 +24,8 @@ from durable_sessions.http.sessions.refusals import refusal
 from durable_sessions.http.streams import StreamsFace
 from durable_sessions.http.subscriptions import SubscriptionRoutes
 
+_DATA_ROOT = b"/v1/"
+
 
 class Application:
     """Sends a request, once it is known who sent it, to the part that answers it; it is a ``Handler``."""
@@ -71,6 +73,8 @@ class Application:
         if preflight is not None:
             return preflight
         try:
+            if request.path.startswith(_DATA_ROOT):
+                self.operations.require_writer()
             if request.path.startswith(STREAM_ROOT):
                 control = control_path(request.path)
                 if control is not None:

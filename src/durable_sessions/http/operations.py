@@ -52,6 +52,10 @@ class Operations:
         self._metrics = metrics
         self.draining = False
 
+    def require_writer(self) -> None:
+        """Refuse whatever rests on data while another server has the bucket."""
+        self._partition.require_writer()
+
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request for health, metrics or a flush."""
         if request.path == b"/livez":

@@ -171,6 +171,7 @@ class Reads:
             finally:
                 timer.cancel()
                 waiter.cancel()
+            self._partition.require_writer()
             if loop.time() >= deadline:
                 return
 

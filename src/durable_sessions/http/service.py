@@ -10,7 +10,7 @@ from durable_sessions.bucket.format import ensure_format
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import KeysRequiredError, SettingsError
+from durable_sessions.errors import KeysRequiredError, ManifestLostError, SettingsError
 from durable_sessions.http.administration import Administration
 from durable_sessions.http.admission import KeyAdmission
 from durable_sessions.http.app import Application
@@ -56,6 +56,7 @@ from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.maintenance import Maintenance
+from durable_sessions.storage.ownership import require_own
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
@@ -91,7 +92,6 @@ class Service:
 
     async def _open(self, disk: Disk) -> None:
         settings, limits = self._settings, self._limits
-        settings.data.mkdir(parents=True, exist_ok=True)
         self.log = await FileLog.open(
             settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=disk
         )
@@ -222,10 +222,17 @@ class Service:
     async def _open_bucket(self) -> None:
         settings = self._settings
         bucket = await Bucket.open(settings.bucket or settings.data / "bucket")
+        await require_own(self.log, bucket)
         await probe(bucket, self._ids)
         await ensure_format(bucket)
         self.archive = await BucketArchive.open(
-            bucket, settings.data / "catalog.sqlite", self._clock, self._ids, self._limits, names_of
+            bucket,
+            settings.data / "catalog.sqlite",
+            self._clock,
+            self._ids,
+            self._limits,
+            names_of,
+            log=self.log,
         )
 
     async def listen(self) -> None:
@@ -242,6 +249,17 @@ class Service:
                 "keys_required", public_url=self._settings.public_url, problem=str(KeysRequiredError())
             )
         logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
+
+    async def until_lost(self) -> ManifestLostError:
+        """Wait until another server has the bucket; from then on every request is refused.
+
+        Returns when clients and health checks have had some time to learn it.
+        """
+        lost = await self.partition.until_lost()
+        self._events.draining = self._tails.draining = True
+        self.partition.published.wake_all()
+        await asyncio.sleep(self._limits.step_down_seconds)
+        return lost
 
     async def close(self) -> None:
         """Refuse new work, finish what is in flight, and leave everything durable."""

@@ -7,15 +7,6 @@ NEW_LOG_GAP = 2**40
 """How far beyond what another log has flushed a new one begins: more than any log holds."""
 
 
-def continues(begins: int, flushed: int) -> bool:
-    """Say whether a log that begins at an address has all that came after a flush.
-
-    It reaches back to that flush, or it was begun anew on what the flush had left, and nothing of it
-    has been flushed yet.
-    """
-    return begins <= flushed or begins == flushed + NEW_LOG_GAP
-
-
 class Extent(NamedTuple):
     """A run of bytes in the batch at a position."""
 
@@ -33,6 +24,21 @@ class Log(Protocol):
     """
 
     @property
+    def lineage(self) -> str | None:
+        """The random name that ties the log to its bucket; None until it is tied."""
+        ...
+
+    @property
+    def intended(self) -> str | None:
+        """The name that the log was about to be tied by when its process ended, or None."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Where the log is, for messages to people."""
+        ...
+
+    @property
     def begins_after(self) -> int:
         """The position after which the log is complete; batches up to it may be gone."""
         ...
@@ -42,8 +48,20 @@ class Log(Protocol):
         """A position up to which there are no more batches, None for a log that has never had one."""
         ...
 
-    def begin_after(self, position: int) -> None:
-        """Let a log that has never had a batch give out only positions greater than this one."""
+    def begin_at(self, address: int) -> None:
+        """Let a log that has never had a batch give out only positions greater than this address."""
+        ...
+
+    async def intend(self, lineage: str) -> None:
+        """Keep durably that the next manifest may carry this lineage."""
+        ...
+
+    async def tie(self, lineage: str) -> None:
+        """Keep durably that a manifest carries this lineage: the log has a bucket from now on."""
+        ...
+
+    async def checksum(self, position: int) -> int | None:
+        """Return the checksum of the frame at a position, verified; None if there is no such frame."""
         ...
 
     async def append(self, batch: bytes) -> int:
@@ -59,7 +77,7 @@ class Log(Protocol):
         ...
 
     async def trim(self, through: int) -> None:
-        """Allow every batch up to and including ``through`` to be dropped."""
+        """Allow every batch before ``through`` to be dropped; that one stays, as proof of its lineage."""
         ...
 
     async def close(self) -> None:

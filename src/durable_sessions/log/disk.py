@@ -130,12 +130,14 @@ class RealDisk:
     def _make(self, directory: Path) -> None:
         directory = directory.absolute()
         missing = [path for path in (directory, *directory.parents) if not path.exists()]
+        # A process may have been killed between creating a directory and syncing its entry. Each entry is
+        # synced before the next directory is made, so that only the lowest of those that exist can lack it.
+        lowest = missing[-1].parent if missing else directory
+        if os.access(lowest.parent, os.R_OK):
+            self.sync_directory(lowest.parent)
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
             self.sync_directory(path.parent)
-        # A process may have been killed between creating the directory and syncing its entry.
-        if os.access(directory.parent, os.R_OK):
-            self.sync_directory(directory.parent)
 
     def sizes(self, directory: Path) -> dict[str, int]:
         """Return the name and the size in bytes of every file in ``directory``."""

@@ -12,13 +12,14 @@ import structlog
 
 from durable_sessions.errors import LogDamagedError, LogError
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.log import NEW_LOG_GAP, Extent
+from durable_sessions.log import Extent, lineage
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.extents import read_extents
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
 from durable_sessions.log.handoff import Writer, WriterThread
+from durable_sessions.log.lineage import Lineage, read_lineage
 from durable_sessions.log.recovery import recover
-from durable_sessions.log.segment import ActiveSegment, Segment, read_batches
+from durable_sessions.log.segment import ActiveSegment, Segment, frame_checksum, read_batches
 
 logger = structlog.get_logger(__name__)
 
@@ -39,6 +40,7 @@ class FileLog:
         self,
         directory: Path,
         segments: tuple[Segment, ...],
+        known: Lineage,
         release: Callable[[], None],
         *,
         segment_bytes_max: int,
@@ -49,6 +51,7 @@ class FileLog:
         self.bytes_written = 0
         self.syncs = 0
         self._directory = directory
+        self._lineage = known
         self._release = release
         self._segment_bytes_max = segment_bytes_max
         self._disk = disk
@@ -82,21 +85,22 @@ class FileLog:
         LogDamagedError, LogVersionError, or LogError if the disk fails.
         """
 
-        def claim_and_recover() -> tuple[Callable[[], None], tuple[Segment, ...]]:
+        def claim_and_recover() -> tuple[Callable[[], None], Lineage, tuple[Segment, ...]]:
             release = disk.claim(directory)
             try:
-                return release, recover(disk, directory)
+                return release, read_lineage(disk, directory), recover(disk, directory)
             except BaseException:
                 release()
                 raise
 
         try:
-            release, segments = await asyncio.to_thread(claim_and_recover)
+            release, known, segments = await asyncio.to_thread(claim_and_recover)
         except OSError as error:
             raise LogError(reason=f"{directory} cannot be opened: {error}") from error
         return cls(
             directory,
             segments,
+            known,
             release,
             segment_bytes_max=segment_bytes_max,
             disk=disk,
@@ -110,22 +114,43 @@ class FileLog:
         return self._segments[0].base if self._segments else 0
 
     @property
-    def lineage(self) -> int:
-        """Which log of its bucket this is: a new one begins far behind what there was."""
-        return max(self.begins_after, self._floor) // NEW_LOG_GAP
+    def location(self) -> str:
+        """The directory."""
+        return str(self._directory)
+
+    @property
+    def lineage(self) -> str | None:
+        """The random name that ties the log to its bucket; None until it is tied."""
+        return self._lineage.tied
+
+    @property
+    def intended(self) -> str | None:
+        """The name that the log was about to be tied by when its process ended, or None."""
+        return self._lineage.intended
+
+    async def intend(self, name: str) -> None:
+        """Keep durably that the next manifest may carry this lineage."""
+        self._lineage = await self._keep(lineage.intend, name)
+
+    async def tie(self, name: str) -> None:
+        """Keep durably that a manifest carries this lineage: the log has a bucket from now on."""
+        self._lineage = await self._keep(lineage.tie, name)
+
+    async def _keep(self, step: Callable[[Disk, Path, Lineage, str], Lineage], name: str) -> Lineage:
+        try:
+            return await asyncio.to_thread(step, self._disk, self._directory, self._lineage, name)
+        except OSError as error:
+            raise LogError(reason=f"the lineage cannot be kept in {self._directory}: {error}") from error
 
     @property
     def ends_at(self) -> int | None:
         """The address after the last batch, None for a log that has never had one."""
         return self._segments[-1].end if self._segments else None
 
-    def begin_after(self, position: int) -> None:
-        """Let a log that has never had a batch give out only positions greater than this one.
-
-        It leaves a wide gap, so that none of them can be a position of the log that came before it.
-        """
+    def begin_at(self, address: int) -> None:
+        """Let a log that has never had a batch give out only positions greater than this address."""
         assert not self._segments, "the log has its own positions already"
-        self._floor = position + NEW_LOG_GAP if position else 0
+        self._floor = address
 
     @property
     def segment_count(self) -> int:
@@ -211,11 +236,27 @@ class FileLog:
         """
         return await asyncio.to_thread(read_extents, self._disk, self._segments, extents)
 
-    async def trim(self, through: int) -> None:
-        """Remove the segments that end at or before the address ``through``, never the newest.
+    async def checksum(self, position: int) -> int | None:
+        """Return the checksum of the frame at a position, verified; None if there is no such frame."""
+        return await asyncio.to_thread(self._checksum, position)
 
-        A batch up to ``through`` that shares its segment with a later one stays. A file that cannot be
-        removed stays too, which harms nobody: ``trim_failure`` says why, and the next call tries again.
+    def _checksum(self, position: int) -> int | None:
+        for segment in self._segments:
+            if segment.base < position <= segment.end:
+                try:
+                    with closing(self._disk.open(segment.path)) as file:
+                        return frame_checksum(file, segment, position)
+                except OSError as error:
+                    raise LogError(reason=f"{segment.path} cannot be read: {error}") from error
+        return None
+
+    async def trim(self, through: int) -> None:
+        """Remove the segments that end before the address ``through``, never the newest.
+
+        A batch before ``through`` that shares its segment with a later one stays. The one at
+        ``through`` always does, also an empty one that ends there: it shows which log this is.
+        A file that cannot be removed stays too, which harms nobody: ``trim_failure`` says why, and the next
+        call tries again.
         """
         while await asyncio.to_thread(self._trim_one, through):
             pass
@@ -228,7 +269,7 @@ class FileLog:
                 if self._unsynced_removal:
                     self._disk.sync_directory(self._directory)
                     self._unsynced_removal = False
-                if len(self._segments) < 2 or self._segments[0].end > through:
+                if len(self._segments) < 2 or self._segments[0].end >= through:
                     self.trim_failure = None
                     return False
                 self._remove_oldest()

@@ -55,6 +55,13 @@ class SegmentHeader:
         return header
 
 
+def stated_checksum(header: bytes) -> int:
+    """Return the checksum that a frame's header states."""
+    checksum = _FRAME.unpack(header)[3]
+    assert isinstance(checksum, int)
+    return checksum
+
+
 class FrameCodec:
     """Encodes and decodes the frames of the segment that has this salt.
 

@@ -4,7 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from durable_sessions.log.disk import Disk, File, write_all
-from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch, FrameCodec, SegmentHeader
+from durable_sessions.log.frame import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    Batch,
+    FrameCodec,
+    SegmentHeader,
+    stated_checksum,
+)
 
 PIECE_BYTES = 4 * 1024 * 1024
 """How much is read and decoded at a time; a larger frame is read whole."""
@@ -59,6 +66,15 @@ def read_batches(file: File, segment: Segment, offset: int) -> tuple[list[Batch]
         if length is not None and len(data) < FRAME_BYTES + length <= left:
             batches, used = segment.codec.decode(file.read(FRAME_BYTES + length, offset), address)
     return batches, offset + used
+
+
+def frame_checksum(file: File, segment: Segment, position: int) -> int | None:
+    """Return the checksum of the valid frame at a position, None if there is none."""
+    offset = segment.offset(position) - FRAME_BYTES
+    if offset < HEADER_BYTES or segment.offset(position) > segment.size:
+        return None
+    batches, _ = read_batches(file, segment, offset)
+    return stated_checksum(file.read(FRAME_BYTES, offset)) if batches else None
 
 
 class ActiveSegment:

@@ -1,8 +1,9 @@
 """What a partition needs of its archive: streams and records as of the last flush."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from durable_sessions.errors import ManifestLostError
 from durable_sessions.storage.reading import FlushedRecords
 from durable_sessions.storage.retention import Retention
 from durable_sessions.streams.effects import Effect
@@ -80,6 +81,14 @@ class Archive(Protocol):
         """Archive the batches that follow the last flush, up to ``through``; all or nothing."""
         ...
 
+    async def look(self) -> None:
+        """Find out whether another writer has taken the archive; raise ManifestLostError if one has."""
+        ...
+
+    def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
+        """Say whom to tell, at once, when another writer has taken the archive."""
+        ...
+
 
 class NothingArchived:
     """For a partition that keeps everything in its log."""
@@ -135,3 +144,9 @@ class NothingArchived:
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
         """Refuse: there is nowhere to flush to."""
         raise AssertionError
+
+    async def look(self) -> None:
+        """Do nothing: nobody can take it."""
+
+    def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
+        """Do nothing: nobody can take it."""

@@ -23,14 +23,16 @@ from durable_sessions.bucket.records import split_by_date
 from durable_sessions.bucket.segment import EncodedSegment, encode_segment
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.clock import Clock
-from durable_sessions.errors import BucketError, ColdReadError, ObjectDamagedError
+from durable_sessions.errors import BucketError, ColdReadError, ManifestLostError, ObjectDamagedError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
+from durable_sessions.log import Log
 from durable_sessions.storage import batch, placing
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Catalog, Change
 from durable_sessions.storage.checkpoints import encode_changes
 from durable_sessions.storage.fold import Folded, fold
+from durable_sessions.storage.ownership import claim, first_manifest
 from durable_sessions.storage.rebuild import NamesOf, no_names, rebuild
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.succession import (
@@ -53,11 +55,21 @@ class BucketArchive:
     """Everything up to the newest manifest; the manifest changes in ``succession``."""
 
     def __init__(
-        self, bucket: ObjectStore, catalog: Catalog, manifest: Manifest, clock: Clock, limits: Limits
+        self,
+        bucket: ObjectStore,
+        catalog: Catalog,
+        manifest: Manifest,
+        clock: Clock,
+        limits: Limits,
+        log: Log | None,
     ) -> None:
         self.bucket = bucket
         self.catalog = catalog
-        self.succession = Succession(bucket, manifest, clock, self._carry_out)
+        location = "its data directory" if log is None else log.location
+        self.succession = Succession(
+            bucket, manifest, clock, self._carry_out, location, written=log is not None
+        )
+        self._log = log
         self.cache = BlockCache(limits.block_cache_bytes_max)
         self.records = self
         self._clock = clock
@@ -73,26 +85,31 @@ class BucketArchive:
         ids: Ids,
         limits: Limits,
         names_of: NamesOf = no_names,
+        *,
+        log: Log | None,
     ) -> "BucketArchive":
-        """Open the archive; a catalog that is not of the newest manifest is made anew from the bucket.
+        """Open the archive for a log; a catalog that is not of the newest manifest is made anew.
 
-        ``names_of`` then tells again which names the records of an append were given.
+        A log that is not the bucket's is refused. Else a new manifest ties both and fences whoever
+        wrote the one before it. Without a log nothing is written, and nothing can be flushed. ``names_of``
+        tells again, for a new catalog, which names the records of an append were given.
         """
         writer = ids.token("writer_")
-        newest = await Manifests(bucket).newest()
-        manifest = (
-            Manifest(number=0, writer=writer, flushed_through=0, next_stream=1, created_at_ms=clock.now_ms())
-            if newest is None
-            else msgspec.structs.replace(newest, writer=writer)
-        )
+        if log is None:
+            found = await Manifests(bucket).newest() or first_manifest(clock)
+            manifest = msgspec.structs.replace(found, writer=writer)
+        else:
+            found, manifest = await claim(bucket, log, writer, clock, ids)
         catalog = Catalog.open(catalog_path, limits)
-        archive = cls(bucket, catalog, manifest, clock, limits)
+        archive = cls(bucket, catalog, manifest, clock, limits, log)
         archive._add_segments(manifest)
         await archive._load_subscriptions()
-        if catalog.reader.about() != about(manifest):
+        if catalog.reader.about() not in (about(manifest), about(found)):
             catalog.close()
             archive.catalog = Catalog.create(catalog_path, limits)
             await rebuild(archive.catalog, bucket, manifest, archive.cache, names_of)
+        elif catalog.reader.about() != about(manifest):
+            await catalog.apply(Change(about(manifest)))  # the claim has changed nothing else
         return archive
 
     async def close(self) -> None:
@@ -179,6 +196,16 @@ class BucketArchive:
             raise ColdReadError(reason=f"no segment holds position {position} of stream {stream}")
         return self._segments[place.segment]
 
+    # The writer -------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Find out whether another writer has taken the archive; raise ManifestLostError if one has."""
+        await self.succession.look()
+
+    def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
+        """Say whom to tell, at once, when another writer has taken the archive."""
+        self.succession.on_lost = on_lost
+
     # Flushing ---------------------------------------------------------------------------
 
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
@@ -190,6 +217,7 @@ class BucketArchive:
         return await self.succession.flush(lambda manifest: self._prepare(manifest, batches, through))
 
     async def _prepare(self, manifest: Manifest, batches: Sequence[bytes], through: int) -> Next:
+        assert self._log is not None, "only what has a log can be flushed"
         number = manifest.number + 1
         folded, encoded = await self.catalog.run(self._fold, batches)
         state, now_ms = folded.state, self._clock.now_ms()
@@ -212,6 +240,7 @@ class BucketArchive:
                 replaced=replaced,
             ),
             flushed_through=through,
+            frame=await self._log.checksum(through),
             next_stream=state.next_id,
             extra=extra,
         )

@@ -133,6 +133,14 @@ class Committer:
         """Accept nothing more: the tip is no longer what the log will say."""
         self._fail(LogError(reason=reason))
 
+    def stop(self, error: DurableSessionsError) -> None:
+        """Acknowledge nothing more, not even what is being written."""
+        if self._stopped is None:
+            self._stopped = error
+            self._refuse(str(error))
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
     async def close(self) -> None:
         """Finish what was submitted, then accept nothing more."""
         self._closing = True
@@ -150,7 +158,7 @@ class Committer:
     async def _run(self) -> None:
         while True:
             if not self._queue:
-                if self._closing:
+                if self._closing or self._stopped is not None:
                     self._stopped = self._stopped or ShuttingDownError()
                     return
                 self._idle = self._loop.create_future()
@@ -164,6 +172,8 @@ class Committer:
             except LogError as error:
                 self._fail(error)
                 return
+            if self._stopped is not None:
+                return  # what was being written is on disk, but nobody is told so
             self._publish(position, flying)
             self._flying = []
             self.durations.add(self._loop.time() - started)
@@ -183,9 +193,16 @@ class Committer:
         return taken
 
     def _fail(self, error: LogError) -> None:
+        if self._stopped is not None:
+            return
         reason = str(error)
         logger.critical("partition_stopped", reason=reason)
         self._stopped = PartitionStoppedError(reason=reason)
+        self._refuse(reason)
+
+    def _refuse(self, reason: str) -> None:
+        """Tell all who wait: what is being written may become durable, the rest certainly not."""
+        assert self._stopped is not None
         unknown = OutcomeUnknownError(reason=reason)
         for entries, failure in ((self._flying, unknown), (self._queue, self._stopped)):
             for entry in entries:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import structlog
 
 from durable_sessions.clock import Clock
-from durable_sessions.errors import DurableSessionsError
+from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.release import release_memory
@@ -36,6 +36,8 @@ class Flusher:
         self._era_ms = int(limits.era_seconds * 1000)
         self._turn = asyncio.Lock()
         self._task: Task | None = None
+        self._at_once = partition.unflushed_from is not None
+        self._confirmed_ms = clock.now_ms()
         self.failure: Failure | None = None
         self.flushes = 0
 
@@ -50,6 +52,8 @@ class Flusher:
         try:
             async with asyncio.timeout(self._limits.last_flush_seconds_max):
                 await self.flush_all()
+        except ManifestLostError:
+            pass  # that has been told
         except (DurableSessionsError, sqlite3.Error, TimeoutError) as error:
             logger.warning("last_flush_failed", reason=str(error) or "it took too long")
 
@@ -63,6 +67,7 @@ class Flusher:
         async with self._turn:
             try:
                 self.flushes += await self._partition.flush()
+                self._confirmed_ms = self._clock.now_ms()
             except Exception as error:
                 since_ms = self._clock.now_ms() if self.failure is None else self.failure.since_ms
                 if self.failure is None:
@@ -76,7 +81,12 @@ class Flusher:
     def _due(self) -> bool:
         since_ms = self._partition.unflushed_since_ms
         if since_ms is None:
+            self._at_once = False
             return False
+        if self._at_once:
+            # What a start finds is flushed first of all. Of two copies of a directory that are started
+            # by turns, one then soon has the bucket, and the other is refused.
+            return True
         waited_ms = self._clock.now_ms() - since_ms
         # Only what is flushed can leave memory, so that many streams in it are a reason, too.
         crowded = len(self._partition.state.by_id) >= 2 * self._limits.active_streams_max
@@ -95,11 +105,20 @@ class Flusher:
                 while self._due():
                     await self._flush()
                     await asyncio.to_thread(release_memory)
+                await self._confirm()
+            except ManifestLostError:
+                return  # the partition has stepped down
             except (DurableSessionsError, sqlite3.Error):
                 pause = self._limits.flush_retry_seconds
             if not 0 <= self._clock.now_ms() - rested < self._era_ms:
                 rested = self._clock.now_ms()
                 await self._rest()
+
+    async def _confirm(self) -> None:
+        """Look now and then whether the bucket is still ours, also while there is nothing to flush."""
+        if not 0 <= self._clock.now_ms() - self._confirmed_ms < self._flush_ms:
+            await self._partition.look()
+            self._confirmed_ms = self._clock.now_ms()
 
     async def _rest(self) -> None:
         try:

@@ -6,7 +6,7 @@ import sqlite3
 import structlog
 
 from durable_sessions.clock import Clock
-from durable_sessions.errors import DurableSessionsError
+from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.compaction import Compactor
@@ -60,6 +60,8 @@ class Maintenance:
                     self._recovered()
                     await asyncio.to_thread(release_memory)
                 self._recovered()
+            except ManifestLostError:
+                return  # the partition has stepped down
             except (DurableSessionsError, sqlite3.Error) as error:
                 self._failed(error)
             except Exception as error:

@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
+import structlog
+
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
-    ArchiveAheadError,
-    ArchiveBehindError,
     DurableSessionsError,
+    ManifestLostError,
     OverloadedError,
+    PartitionFencedError,
     StreamGoneError,
     StreamNotFoundError,
 )
 from durable_sessions.limits import Limits
-from durable_sessions.log import Extent, Log, continues
+from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
@@ -40,6 +42,8 @@ from durable_sessions.streams.effects import Effect, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
+
+logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -76,6 +80,8 @@ class Partition:
         self.reader = Reader(self.published, log, archive.records)
         self.committer = Committer(log, self._publish, limits)
         self._quotas: Quotas | None = None
+        self._stepped_down: asyncio.Future[ManifestLostError] = self._loop.create_future()
+        self.lost: ManifestLostError | None = None
         self.streams_expired = 0
 
     @classmethod
@@ -90,14 +96,9 @@ class Partition:
     ) -> "Partition":
         """Return a partition that has replayed its log and knows all that was acknowledged."""
         archive = archive or NothingArchived()
-        if not continues(log.begins_after, archive.flushed_through):
-            raise ArchiveBehindError(begins=log.begins_after, flushed=archive.flushed_through)
-        if log.ends_at is None:
-            log.begin_after(archive.flushed_through)  # what it takes must not count as flushed
-        elif log.ends_at < archive.flushed_through:
-            raise ArchiveAheadError(ends=log.ends_at, flushed=archive.flushed_through)
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
+        archive.tell_lost(partition.step_down)
         partition.state.next_id = archive.next_stream
         if quotas is not None and quotas.bounded:
             partition._quotas = quotas
@@ -114,6 +115,27 @@ class Partition:
         for stream in partition.state.by_id.values():
             lifetime.grant_lag(stream, limits)
         return partition
+
+    def step_down(self, lost: ManifestLostError) -> None:
+        """Acknowledge and answer nothing any more: another writer has the bucket.
+
+        For good. Log and memory may hold what no longer counts, so that nothing here can be mended.
+        """
+        logger.critical("stepped_down", reason=str(lost))
+        self.lost = lost
+        self.committer.stop(PartitionFencedError())
+        self.published.wake_all()
+        if not self._stepped_down.done():
+            self._stepped_down.set_result(lost)
+
+    async def until_lost(self) -> ManifestLostError:
+        """Wait until another writer has the bucket, and return how that is known."""
+        return await asyncio.shield(self._stepped_down)
+
+    def require_writer(self) -> None:
+        """Refuse to answer from a state that may no longer be the current one."""
+        if self.lost is not None:
+            raise PartitionFencedError
 
     async def close(self) -> None:
         """Finish every accepted write; what comes later is refused."""
@@ -181,6 +203,8 @@ class Partition:
     @property
     def refusal(self) -> str | None:
         """Why appends are refused now, None if they are not."""
+        if self.lost is not None:
+            return str(self.lost)
         if self.committer.failure is not None:
             return self.committer.failure
         if self.unflushed_bytes >= self._limits.unflushed_bytes_max:
@@ -209,6 +233,7 @@ class Partition:
 
     def find(self, key: Key) -> DurableStream:
         """Return a durable stream, or refuse; wait for ``settled`` before answering a refusal."""
+        self.require_writer()
         durable = self.published.get(key)
         if durable is None:
             raise StreamNotFoundError(path=key.path)
@@ -317,6 +342,10 @@ class Partition:
     def unflushed_since_ms(self) -> int | None:
         """Since when the oldest batch waits to be flushed, None if all are."""
         return self._unflushed[0].at_ms if self._unflushed else None
+
+    async def look(self) -> None:
+        """Find out whether another writer has the bucket; raise ManifestLostError if one has."""
+        await self._archive.look()
 
     async def flush(self) -> bool:
         """Move what is durable to the bucket and out of the log; say whether there was anything.

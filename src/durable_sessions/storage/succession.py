@@ -20,7 +20,13 @@ from durable_sessions.bucket.manifest import (
 )
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
-from durable_sessions.errors import BucketError, ObjectDamagedError, ObjectExistsError
+from durable_sessions.errors import (
+    BucketError,
+    DurableSessionsError,
+    ManifestLostError,
+    ObjectDamagedError,
+    ObjectExistsError,
+)
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.catalog_view import About
@@ -82,7 +88,12 @@ def referred(manifest: Manifest) -> set[str]:
 
 
 class Succession:
-    """Replaces the manifest that holds; ``carry_out`` is told of each that does."""
+    """Replaces the manifest that holds; ``carry_out`` is told of each that does.
+
+    Who loses a manifest to another writer has lost the bucket: ``on_lost`` is told once, and nothing
+    is tried any more. ``location`` is where the log is, for those who are told. ``written`` says that
+    this process wrote the manifest that holds.
+    """
 
     def __init__(
         self,
@@ -90,18 +101,25 @@ class Succession:
         manifest: Manifest,
         clock: Clock,
         carry_out: Callable[[Next], Awaitable[None]],
+        location: str = "its data directory",
+        *,
+        written: bool = False,
     ) -> None:
         self._manifests = Manifests(bucket)
         self._clock = clock
         self._carry_out = carry_out
         self._turn = asyncio.Lock()
+        self._location = location
         self._unsettled: Next | None = None
-        self._written = -1
+        self._lost: ManifestLostError | None = None
+        self.on_lost: Callable[[ManifestLostError], None] = _ignore
+        self._written = manifest.number if written else -1
         self.manifest = manifest
 
     async def flush(self, prepare: Callable[[Manifest], Awaitable[Next]]) -> Flushed:
         """Replace the manifest by a flush's; an earlier one that is not settled is finished instead."""
         async with self._turn:
+            self._require_writer()
             while True:
                 settled = await self._settle()
                 if settled is None:
@@ -112,6 +130,7 @@ class Succession:
     async def change(self, prepare: Callable[[Manifest], Awaitable[Next | None]]) -> bool:
         """Replace the manifest by what ``prepare`` makes of it; say whether it made anything."""
         async with self._turn:
+            self._require_writer()
             if not await self._ready():
                 return False
             following = await prepare(self.manifest)
@@ -127,14 +146,44 @@ class Succession:
         to an object with a number up to this one's. None while the outcome of a flush is unknown.
         """
         async with self._turn:
+            self._require_writer()
             if not await self._ready():
                 return None
             if self._written != self.manifest.number:
                 manifest = successor(self.manifest, self._clock.now_ms())
                 await self._commit(Next(manifest, Change(about(manifest))))
             elif not await self._holds(self.manifest):
-                raise ObjectExistsError(path=f"manifest {self.manifest.number + 1}")
+                raise await self._lose()
             return self.manifest
+
+    async def look(self) -> None:
+        """Find out whether another writer has replaced the manifest; raise if one has."""
+        async with self._turn:
+            self._require_writer()
+            if self._unsettled is None and await self._manifests.newest_number() > self.manifest.number:
+                raise await self._lose()
+
+    def _require_writer(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    async def _lose(self) -> ManifestLostError:
+        """Give the bucket up for good, and tell who has it."""
+        self._unsettled = None
+        number, how = self.manifest.number + 1, "with another data directory or a copy of this one"
+        try:
+            newest = await self._manifests.newest()
+        except DurableSessionsError:
+            newest = None
+        if newest is not None and newest.number > self.manifest.number:
+            number = newest.number
+            same = newest.lineage == self.manifest.lineage
+            how = "with a copy of this data directory" if same else "with another data directory"
+        self._lost = ManifestLostError(
+            manifest=number, how=how, after=self.manifest.flushed_through, log=self._location
+        )
+        self.on_lost(self._lost)
+        return self._lost
 
     async def _ready(self) -> bool:
         """Settle what is not; but only a flush may finish a flush, because it tells the partition."""
@@ -161,8 +210,7 @@ class Succession:
                 await self._manifests.create_next(following.manifest)
             except ObjectExistsError:
                 if not await self._holds(following.manifest):
-                    self._unsettled = None  # another writer was first
-                    raise
+                    raise await self._lose() from None
         await self._carry_out(following)
         self.manifest = following.manifest
         self._written = following.manifest.number
@@ -175,3 +223,7 @@ class Succession:
         except ObjectDamagedError as error:
             raise BucketError(reason=str(error)) from error  # on the way, most likely: we shall look again
         return newest is not None and (newest.number, newest.writer) == (manifest.number, manifest.writer)
+
+
+def _ignore(lost: ManifestLostError) -> None:
+    """Do nothing: nobody is to be told."""

@@ -1,6 +1,7 @@
 """A log in memory, for tests that want to decide when a batch becomes durable, or fails."""
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Sequence
 
 from durable_sessions.errors import LogError
@@ -15,6 +16,13 @@ class MemoryLog:
         self._gate = asyncio.Event()
         self._gate.set()
         self._failure: str | None = None
+        self.lineage: str | None = None
+        self.intended: str | None = None
+
+    @property
+    def location(self) -> str:
+        """Nowhere in particular."""
+        return "memory"
 
     @property
     def begins_after(self) -> int:
@@ -26,8 +34,21 @@ class MemoryLog:
         """The number of the last batch, None if there is none."""
         return len(self.batches) or None
 
-    def begin_after(self, position: int) -> None:
-        """Do nothing: nothing is ever flushed from here."""
+    def begin_at(self, address: int) -> None:
+        """Refuse to begin anywhere else: positions are list indexes."""
+        assert address == 0, "a log in memory begins with its bucket"
+
+    async def intend(self, lineage: str) -> None:
+        """Keep that the next manifest may carry this lineage."""
+        self.intended = lineage
+
+    async def tie(self, lineage: str) -> None:
+        """Keep that a manifest carries this lineage."""
+        self.lineage, self.intended = lineage, None
+
+    async def checksum(self, position: int) -> int | None:
+        """Return a checksum of the batch at a position, None if there is none."""
+        return zlib.crc32(self.batches[position - 1]) if 0 < position <= len(self.batches) else None
 
     def hold(self) -> None:
         """Let no append return until :meth:`release`."""

@@ -41,6 +41,8 @@ def example(*segments: SegmentInfo) -> Manifest:
         number=1,
         writer="writer_1",
         flushed_through=120,
+        lineage="log_f4c1d0a6b27e4b1c9d3e5f60718293a4",
+        frame=1272514395,
         next_stream=8,
         created_at_ms=NOON + 60_000,
         segments=segments,

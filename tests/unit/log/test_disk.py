@@ -2,12 +2,14 @@
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +87,43 @@ async def test_new_directories_are_synced_into_their_parents(
     synced.clear()
     await stored(folder)
     assert folder.parent.stat().st_ino in synced
+
+
+@pytest.mark.anyio
+async def test_each_new_directory_is_synced_before_the_next_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after any step, and then without power, the next process loses no directory that it used."""
+    folder, durable = tmp_path / "a" / "b" / "log", {tmp_path}
+    monkeypatch.setattr(os, "fsync", lambda fd: _note_synced(os.readlink(f"/proc/self/fd/{fd}"), durable))
+    mkdir, left = Path.mkdir, 0
+
+    def limited(path: Path, *arguments: Any, **options: Any) -> None:
+        nonlocal left
+        assert path.parent in durable, "a directory is made in one whose own entry may be lost"
+        mkdir(path, *arguments, **options)
+        left -= 1
+        if left < 0:
+            raise KilledError  # after the directory was made, before its entry is synced
+
+    monkeypatch.setattr(Path, "mkdir", limited)
+    for steps in range(3):
+        left = steps
+        with pytest.raises(KilledError):
+            await stored(folder)
+        left = 3
+        await stored(folder)
+        assert {tmp_path / "a", tmp_path / "a" / "b", folder} <= durable
+        shutil.rmtree(tmp_path / "a")
+        durable.intersection_update({tmp_path})
+
+
+class KilledError(BaseException):
+    pass
+
+
+def _note_synced(directory: str, durable: set[Path]) -> None:
+    durable.update(path for path in Path(directory).iterdir() if path.is_dir())
 
 
 @pytest.mark.anyio

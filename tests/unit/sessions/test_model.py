@@ -84,7 +84,7 @@ class SessionsBesideModel(RuleBasedStateMachine):
     async def open(self) -> None:
         self.log = await FileLog.open(DIRECTORY, segment_bytes_max=2_000, disk=self.disk)
         self.archive = await BucketArchive.open(
-            self.store, self.catalog, self.clock, RandomIds(), self.limits, names_of
+            self.store, self.catalog, self.clock, RandomIds(), self.limits, names_of, log=self.log
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)

@@ -28,7 +28,7 @@ class SessionWorld(World):
 
     async def open(self) -> "SessionWorld":
         self.archive = await BucketArchive.open(
-            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits, names_of
+            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits, names_of, log=self.log
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)

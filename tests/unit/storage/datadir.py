@@ -42,7 +42,7 @@ class DataDirectory:
             await ensure_format(bucket)
             clock = SystemClock()
             catalog = self.data / "catalog.sqlite"
-            self.archive = await BucketArchive.open(bucket, catalog, clock, RandomIds(), LIMITS)
+            self.archive = await BucketArchive.open(bucket, catalog, clock, RandomIds(), LIMITS, log=self.log)
             self.partition = await Partition.open(self.log, clock, LIMITS, self.archive)
         except BaseException:
             await self.log.close()

@@ -70,7 +70,7 @@ async def reopen_without_catalog(world: World) -> None:
     await world.close()
     world.catalog_path.unlink()
     world.archive = await BucketArchive.open(
-        world.faults, world.catalog_path, world.clock, RandomIds(), world.limits, names_of
+        world.faults, world.catalog_path, world.clock, RandomIds(), world.limits, names_of, log=world.log
     )
     world.partition = await Partition.open(world.log, world.clock, world.limits, world.archive)
 

@@ -82,7 +82,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
     async def open(self) -> None:
         self.log = await FileLog.open(DIRECTORY, segment_bytes_max=400, disk=self.disk)
         self.archive = await BucketArchive.open(
-            self.store, self.catalog, self.clock, RandomIds(), self.limits
+            self.store, self.catalog, self.clock, RandomIds(), self.limits, log=self.log
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)

@@ -9,7 +9,7 @@ import pytest
 
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import SystemClock
-from durable_sessions.errors import ArchiveBehindError, BucketRefusedError, LogVersionError
+from durable_sessions.errors import ArchiveMissingError, BucketRefusedError, LogVersionError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.repair import interrupted
@@ -182,10 +182,10 @@ async def test_what_a_newer_program_wrote_is_left_alone(data: Path, tmp_path: Pa
         await planned(data, tmp_path / "version")
 
 
-async def test_an_empty_bucket_under_a_trimmed_log_is_refused(data: Path, tmp_path: Path) -> None:
+async def test_an_empty_bucket_under_a_log_that_has_one_is_refused(data: Path, tmp_path: Path) -> None:
     shutil.rmtree(data / "bucket")
     repair = Repair(await Bucket.open(data / "bucket"), data, tmp_path)
-    with pytest.raises(ArchiveBehindError):
+    with pytest.raises(ArchiveMissingError):
         await repair.plan()
     repair.close()
 

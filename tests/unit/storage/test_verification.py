@@ -214,7 +214,8 @@ async def test_a_log_that_does_not_follow_from_the_bucket(data: Path) -> None:
     assert newest is not None
     async with DataDirectory(data) as opened:
         positions = [position async for position, _ in opened.log.replay(newest.flushed_through)]
-    await manifest_changed(data, flushed_through=positions[4])
+        frame = await opened.log.checksum(positions[4])
+    await manifest_changed(data, flushed_through=positions[4], frame=frame)
     found = await problems(data)
     assert len(found) == 4, "one per stream, and not one more for each append that follows"
     assert all("before it are lost" in problem.problem for problem in found)

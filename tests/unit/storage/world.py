@@ -53,7 +53,7 @@ class World:
 
     async def open(self) -> "World":
         self.archive = await BucketArchive.open(
-            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits
+            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits, log=self.log
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)
@@ -121,7 +121,7 @@ class World:
             return {
                 table: connection.execute(f"select {columns} from {table} order by 1, 2").fetchall()
                 for table, columns in [
-                    ("about", "manifest, flushed_through"),
+                    ("about", "flushed_through, ''"),
                     ("streams", "id, *"),
                     ("extents", "stream, first, next, segment"),
                     ("segments", "path, record_bytes"),

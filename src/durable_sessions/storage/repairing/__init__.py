@@ -8,19 +8,22 @@ from pathlib import Path
 
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
-from durable_sessions.errors import ArchiveBehindError, LogVersionError
+from durable_sessions.errors import LogVersionError
 from durable_sessions.ids import Ids
 from durable_sessions.log.frame import VERSION
 from durable_sessions.log.repair import complete, interrupted
 from durable_sessions.log.scan import REPAIR_NAME, scan
+from durable_sessions.storage.ownership import match
 from durable_sessions.storage.repairing.bucket import BucketRepair
 from durable_sessions.storage.repairing.copies import Copies
 from durable_sessions.storage.repairing.log import LogRepair
 from durable_sessions.storage.repairing.plan import Action, Loss, Plan
+from durable_sessions.storage.repairing.tying import Tying
 from durable_sessions.storage.verification import CATALOG_NAME, LOG_NAME
 from durable_sessions.storage.verification.catalog import SUFFIXES, check_catalog
 from durable_sessions.storage.verification.findings import Findings
 from durable_sessions.storage.verification.ledger import Ledger
+from durable_sessions.storage.verification.scanned import ScannedLog
 
 __all__ = ["Action", "Loss", "Plan", "Repair"]
 
@@ -38,6 +41,7 @@ class Repair:
         self._ledger = Ledger(folder / "ledger.sqlite")
         self._bucket_repair = BucketRepair(bucket, data, self._ledger, folder)
         self._log_repair: LogRepair | None = None
+        self._tying: Tying | None = None
         self._interrupted = interrupted(data / LOG_NAME)
 
     def close(self) -> None:
@@ -59,12 +63,15 @@ class Repair:
             if found.version != VERSION:
                 raise LogVersionError(file=str(found.path), found=found.version, supported=VERSION)
         await self._bucket_repair.plan(plan)
-        examined = self._bucket_repair.examined
-        begins = scan(log).begins_after
-        if examined.manifest is None and begins > 0 and not bucket_lost:
-            raise ArchiveBehindError(begins=begins, flushed=0)
+        examined, scanned = self._bucket_repair.examined, ScannedLog(log)
+        if examined.manifest is None and not bucket_lost:
+            await match(scanned, None)
+        self._tying = Tying(self._bucket, log, examined, self._ledger)
+        holds = examined.trusted and not self._bucket_repair.flushed_anew
+        await self._tying.plan(plan, scanned, manifest_holds=holds)
         self._log_repair = LogRepair(log, examined, self._ledger)
-        self._log_repair.plan(plan)
+        if not self._tying.foreign:
+            self._log_repair.plan(plan)
         findings = Findings()
         if not plan.actions:
             folder = self._folder / "compared"
@@ -80,10 +87,12 @@ class Repair:
             complete(self._data / LOG_NAME)
             return None
         assert self._log_repair is not None, "a repair is planned first"
+        assert self._tying is not None
         copies = Copies(self._data, clock.now_ms())
         self._remove_catalog(copies)
         await self._bucket_repair.apply(copies, clock, ids)
         self._log_repair.apply(copies)
+        await self._tying.apply(copies, clock, ids)
         return copies.folder
 
     def _remove_catalog(self, copies: Copies) -> None:

@@ -12,9 +12,9 @@ from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
 from durable_sessions.errors import BucketRefusedError, ObjectNotFoundError
 from durable_sessions.ids import Ids
-from durable_sessions.log import continues
 from durable_sessions.log.scan import scan
 from durable_sessions.storage.compaction import FULL_PARTS
+from durable_sessions.storage.ownership import continues
 from durable_sessions.storage.repairing.copies import Copies
 from durable_sessions.storage.repairing.plan import Plan
 from durable_sessions.storage.repairing.records import RecordsRepair
@@ -41,7 +41,7 @@ from durable_sessions.storage.verification.bucket import Examined, Examiner, dec
 from durable_sessions.storage.verification.coverage import check_coverage
 from durable_sessions.storage.verification.findings import Findings
 from durable_sessions.storage.verification.ledger import Ledger
-from durable_sessions.storage.verification.replay import log_end
+from durable_sessions.storage.verification.scanned import log_end
 from durable_sessions.storage.verification.segments import CheckedSegment
 from durable_sessions.streams.stream import Stream
 
@@ -64,6 +64,7 @@ class BucketRepair:
         self._new_manifest = False
         self._new_sessions = False
         self._new_subscriptions = False
+        self.flushed_anew = False
         self.examined = Examined()
 
     # Planning ---------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class BucketRepair:
         examined = self.examined
         log = scan(self._data / LOG_NAME)
         batches = sum(1 for _ in log.frames())
-        joins = continues(log.begins_after, examined.flushed_through)
+        joins = continues(log.begins_after, examined.manifest)
         joins = joins and examined.flushed_through <= log_end(log)
         if batches and joins and (examined.trusted or not examined.damaged_checkpoints):
             return False
@@ -128,6 +129,7 @@ class BucketRepair:
 
     def _flushed_to(self, through: int, plan: Plan) -> None:
         plan.act("manifest", f"made anew: the log counts as flushed up to {through}")
+        self.flushed_anew = True
         base = self.examined.manifest or _FIRST
         following = max(base.next_stream, self._ledger.largest + 1)
         self.examined.manifest = msgspec.structs.replace(base, flushed_through=through, next_stream=following)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from durable_sessions.errors import LogError
-from durable_sessions.log import continues
 from durable_sessions.log.repair import replace_segments
 from durable_sessions.log.scan import Found, Frame, LogScan, scan
 from durable_sessions.storage import batch
@@ -16,11 +15,13 @@ from durable_sessions.storage.mending import (
     fill_acknowledged,
     mend,
 )
+from durable_sessions.storage.ownership import continues
 from durable_sessions.storage.repairing.copies import Copies
 from durable_sessions.storage.repairing.plan import Plan
 from durable_sessions.storage.verification.bucket import Examined
 from durable_sessions.storage.verification.ledger import Ledger
-from durable_sessions.storage.verification.replay import base_state, log_end
+from durable_sessions.storage.verification.replay import base_state
+from durable_sessions.storage.verification.scanned import log_end
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.streams.state import State
 
@@ -107,7 +108,7 @@ class LogRepair:
     def _divide(self, log: LogScan, changed: set[Path], *, fill: bool, plan: Plan) -> None:
         """Decide which segments stay, and where new ones begin."""
         flushed, end = self._examined.flushed_through, log_end(log)
-        joins = continues(log.begins_after, flushed)
+        joins = continues(log.begins_after, self._examined.manifest)
         meets = joins and flushed <= end
         if meets and not changed and not fill:
             return

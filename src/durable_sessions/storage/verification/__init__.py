@@ -49,7 +49,7 @@ async def _verify(bucket: ObjectStore, data: Path | None) -> Findings:
             if data is not None:
                 copy = Path(folder) / "catalog"
                 check_catalog(data / CATALOG_NAME, copy, examined.manifest, ledger, findings)
-                check_log(data / LOG_NAME, examined, ledger, findings)
+                await check_log(data / LOG_NAME, examined, ledger, findings)
         finally:
             ledger.close()
     return findings

@@ -1,6 +1,6 @@
 """Examining a bucket: every manifest, and every object that the newest intact one names."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -29,6 +29,7 @@ class Examined:
 
     manifest: Manifest | None = None
     newest: int = 0
+    manifests: list[Manifest] = field(default_factory=list)
     damaged_manifests: list[str] = field(default_factory=list)
     format_damaged: bool = False
     damaged_checkpoints: list[CheckpointInfo] = field(default_factory=list)
@@ -40,6 +41,11 @@ class Examined:
     def trusted(self) -> bool:
         """Whether the manifest that holds is intact; a bucket that was never flushed to is fine, too."""
         return self.newest == (0 if self.manifest is None else self.manifest.number)
+
+    async def each_manifest(self) -> AsyncIterator[Manifest]:
+        """Yield the intact manifests, newest first."""
+        for manifest in self.manifests:
+            yield manifest
 
     @property
     def flushed_through(self) -> int:
@@ -121,6 +127,7 @@ class Examiner:
                 examined.damaged_manifests.append(path)
             else:
                 examined.manifest = examined.manifest or manifest
+                examined.manifests.append(manifest)
             self._findings.checked["manifests"] += 1
 
     async def _check_format(self) -> None:

@@ -2,13 +2,22 @@
 
 from pathlib import Path
 
-from durable_sessions.log import continues
+from durable_sessions.errors import (
+    ArchiveAheadError,
+    ArchiveBehindError,
+    ArchiveMissingError,
+    LogDamagedError,
+    LogDivergedError,
+    LogForeignError,
+)
 from durable_sessions.log.repair import interrupted
-from durable_sessions.log.scan import REPAIR_NAME, LogScan, scan
+from durable_sessions.log.scan import REPAIR_NAME, scan
 from durable_sessions.storage.mending import Undecodable, decode_leniently, fill_acknowledged, mend
+from durable_sessions.storage.ownership import last_shared, match
 from durable_sessions.storage.verification.bucket import Examined
 from durable_sessions.storage.verification.findings import Findings
 from durable_sessions.storage.verification.ledger import Ledger
+from durable_sessions.storage.verification.scanned import ScannedLog
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
@@ -23,10 +32,15 @@ def base_state(examined: Examined, ledger: Ledger) -> State:
     return state
 
 
-def check_log(directory: Path, examined: Examined, ledger: Ledger, findings: Findings) -> None:
-    """Read the whole log, and replay what comes after the last flush."""
+async def check_log(directory: Path, examined: Examined, ledger: Ledger, findings: Findings) -> None:
+    """Read the whole log, see whose it is, and replay what comes after the last flush."""
     if interrupted(directory):
         findings.add(str(directory / REPAIR_NAME), "a repair was interrupted; run repair to complete it")
+    try:
+        own = await check_tie(ScannedLog(directory), examined, findings)
+    except LogDamagedError as error:
+        own = False
+        findings.add(str(error.fields["file"]), str(error.fields["problem"]))
     log = scan(directory)
     state = base_state(examined, ledger)
     for frame in log.frames():
@@ -36,7 +50,7 @@ def check_log(directory: Path, examined: Examined, ledger: Ledger, findings: Fin
             findings.checked["effects"] += 1
             if isinstance(effect, Undecodable):
                 findings.add(where, f"batch {frame.position}: {effect.problem}", byte=byte, mendable=False)
-            elif frame.position > examined.flushed_through:
+            elif own and frame.position > examined.flushed_through:
                 problem = mend(state, effect).problem
                 if problem is not None:
                     kind = type(effect).__name__
@@ -51,27 +65,37 @@ def check_log(directory: Path, examined: Examined, ledger: Ledger, findings: Fin
         torn = log.torn
         text = f"{torn.path}, byte {torn.byte}: {torn.problem}; the server cuts these {torn.length} bytes"
         findings.notes.append(text)
-    check_meeting(log, examined, directory, findings)
 
 
-def log_end(log: LogScan) -> int:
-    """Return the address at which the log ends, without what is torn."""
-    ends = [found.segment.end for found in log.files if found.segment is not None and found.frames]
-    if not ends:
-        return 0
-    newest = log.files[-1].segment
-    if log.torn is not None and newest is not None and log.torn.path == newest.path:
-        return max([newest.address(log.torn.byte), *ends[:-1]])
-    return max(ends)
-
-
-def check_meeting(log: LogScan, examined: Examined, directory: Path, findings: Findings) -> None:
-    """Report a log that does not continue where the bucket ends."""
-    flushed = examined.flushed_through
-    if not continues(log.begins_after, flushed):
-        problem = f"it begins at {log.begins_after}, but the bucket holds only what came before {flushed}"
-        findings.add(str(directory), problem)
-    end = log_end(log)
-    if end < flushed:
-        problem = f"it ends at {end}, before {flushed}, up to where the bucket holds everything"
-        findings.add(str(directory), problem)
+async def check_tie(log: ScannedLog, examined: Examined, findings: Findings) -> bool:
+    """Say whether the log is the bucket's, and report it if not, or if it does not go on where that ends."""
+    try:
+        await match(log, examined.manifest)
+        if log.ends_at is None and log.lineage is None and examined.flushed_through:
+            # A server would begin a new log here; but a directory that is verified has had one.
+            raise ArchiveAheadError(ends=0, flushed=examined.flushed_through)
+    except (LogForeignError, LogDivergedError) as error:
+        if isinstance(error, LogDivergedError) and log.lost_at(examined.flushed_through):
+            return True  # it is damaged there, and that is reported
+        after = await last_shared(log, examined.each_manifest())
+        count = sum(1 for _ in log.frames_after(after))
+        what = (
+            f"it is not the log of this bucket, which goes on with lineage {error.fields['lineage']}"
+            if isinstance(error, LogForeignError)
+            else f"its frame at {examined.flushed_through} is not the one that was flushed:"
+            " a server with a copy of this directory has written to the bucket"
+        )
+        findings.add(log.location, f"{what}; {count} batches after {after} are not in the bucket")
+        return False
+    except ArchiveMissingError:
+        findings.add(log.location, "it belongs to a bucket, and this one is empty")
+    except ArchiveBehindError as error:
+        begins, flushed = error.fields["begins"], error.fields["flushed"]
+        problem = f"it begins at {begins}, but the bucket holds only what came before {flushed}"
+        findings.add(log.location, problem)
+    except ArchiveAheadError as error:
+        ends, flushed = error.fields["ends"], error.fields["flushed"]
+        findings.add(
+            log.location, f"it ends at {ends}, before {flushed}, up to where the bucket holds everything"
+        )
+    return True

@@ -14,6 +14,7 @@ from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.maintenance import Maintenance
+from durable_sessions.storage.ownership import require_own
 from durable_sessions.storage.partition import Partition
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.simulation.bucket import SimulatedStore
@@ -43,7 +44,10 @@ class Machine:
 
     def check_removal(self, segment: Path) -> None:
         """Make sure that a segment of the log goes only when the bucket has all of it."""
-        following = [name for name in self.disk.sizes(LOG_DIRECTORY) if name > segment.name]
+        if segment.suffix != ".log":
+            return
+        names = (name for name in self.disk.sizes(LOG_DIRECTORY) if name.endswith(".log"))
+        following = [name for name in names if name > segment.name]
         manifest = self.store.newest_manifest()
         flushed_through = 0 if manifest is None else manifest.flushed_through
         if following and int(Path(min(following)).stem) > flushed_through:
@@ -83,10 +87,11 @@ class Process:
             writer=SimulatedWriter,
         )
         bucket = Bucket(machine.store, "simulated", ids=machine.ids)
+        await require_own(self.log, bucket)
         await probe(bucket, machine.ids)
         await ensure_format(bucket)
         self.archive = await BucketArchive.open(
-            bucket, machine.catalog, machine.clock, machine.ids, machine.limits
+            bucket, machine.catalog, machine.clock, machine.ids, machine.limits, log=self.log
         )
         self.partition = await Partition.open(self.log, machine.clock, machine.limits, self.archive)
         self.flusher = Flusher(self.partition, machine.clock, machine.limits, machine.flush_seconds)

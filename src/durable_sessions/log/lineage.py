@@ -1,0 +1,70 @@
+"""The lineage of a log: a random name that it shares with the manifests of its bucket.
+
+It is kept in the names of empty files in the log's directory, so that it is there or not, and never
+torn. Two steps tie a log to a bucket: ``<lineage>.intended`` is made before the first manifest that
+carries the name, ``<lineage>.lineage`` after it. So a log with a lineage always has a bucket, and one
+whose process died in between knows under which name it may already be in a manifest.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from durable_sessions.errors import LogDamagedError
+from durable_sessions.log.disk import Disk
+
+_NAME = re.compile(r"(log_[0-9a-f]{32})\.(lineage|intended)")
+_TIED, _INTENDED = ".lineage", ".intended"
+
+
+class Lineage(NamedTuple):
+    """The name that a log is tied by, None before that, and the one that it was about to be tied by."""
+
+    tied: str | None = None
+    intended: str | None = None
+
+
+def lineage_files(disk: Disk, directory: Path) -> list[Path]:
+    """Return the files of ``directory`` that keep a lineage."""
+    return [directory / name for name in sorted(disk.sizes(directory)) if _NAME.fullmatch(name)]
+
+
+def read_lineage(disk: Disk, directory: Path) -> Lineage:
+    """Return the lineage that is kept in ``directory``; refuse a directory with several."""
+    found: dict[str, list[str]] = {"lineage": [], "intended": []}
+    for path in lineage_files(disk, directory):
+        found[path.suffix[1:]].append(path.stem)
+    for names in found.values():
+        if len(names) > 1:
+            problem = (
+                f"there are {len(names)} of these files, as if several logs had been copied into one;"
+                " durable-sessions dump manifest shows which of them is the bucket's, the others must go"
+            )
+            file = str(directory / (names[1] + (_TIED if names is found["lineage"] else _INTENDED)))
+            raise LogDamagedError(file=file, byte=0, problem=problem)
+    tied, intended = (names[0] if names else None for names in found.values())
+    return Lineage(tied, intended)
+
+
+def intend(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage:
+    """Keep durably that the next manifest may carry this name."""
+    if known.intended == lineage:
+        return known
+    if known.intended is not None:
+        disk.unlink(directory / (known.intended + _INTENDED))
+        disk.sync_directory(directory)
+    disk.create(directory / (lineage + _INTENDED)).close()
+    disk.sync_directory(directory)
+    return known._replace(intended=lineage)
+
+
+def tie(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage:
+    """Keep durably that a manifest carries this name."""
+    assert known.tied in (None, lineage), "a log never changes its lineage"
+    if known.tied is None:
+        disk.create(directory / (lineage + _TIED)).close()
+        disk.sync_directory(directory)
+    if known.intended is not None:
+        disk.unlink(directory / (known.intended + _INTENDED))
+        disk.sync_directory(directory)
+    return Lineage(lineage)
