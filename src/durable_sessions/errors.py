@@ -326,6 +326,12 @@ class RateLimitedError(DurableSessionsError):
     code = "rate_limited"
 
 
+class TooManyScansError(DurableSessionsError):
+    """{scans_waiting_per_key_max} lists and filtered reads of this key wait already. Try again in two seconds, with fewer at the same time."""  # noqa: E501
+
+    code = "too_many_scans"
+
+
 class QuotaExceededError(DurableSessionsError):
     """The workspace is at its quota of {most} {what}. Delete streams that are not needed any more, or ask the operator to raise the setting {setting}."""  # noqa: E501
 
@@ -495,6 +501,12 @@ class InvalidSessionError(DurableSessionsError):
     """{problem}"""
 
     code = "invalid_session"
+
+
+class DocumentTooLargeError(DurableSessionsError):
+    """The {kind} has {size} bytes as JSON; at most {registered_document_bytes_max} are allowed. A session keeps a copy of its agent, so nothing larger could be used."""  # noqa: E501
+
+    code = "document_too_large"
 
 
 class SessionTooLargeError(DurableSessionsError):

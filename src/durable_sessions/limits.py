@@ -34,11 +34,13 @@ class Limits:
     event_indexes_bytes_max: int = 1_024
     # What clients may say of one session (title, metadata, agent …), as JSON. Beyond it: 413.
     session_document_bytes_max: int = 256 * KIB
+    # An agent or an environment, as JSON. Beyond it: 413.
+    registered_document_bytes_max: int = 256 * KIB
     # Threads of one session that are known by name. Later ones are still found by their events.
     session_threads_max: int = 1_000
     # Outcomes of one session whose evaluation is followed.
     session_outcomes_max: int = 100
-    # The most data on one page of events; at least one event is always sent.
+    # The most data on one page of events, sessions, agents and all other lists; one item is always sent.
     page_bytes_max: int = 8 * MIB
     # The most events on one page.
     page_events_max: int = 10_000
@@ -64,6 +66,14 @@ class Limits:
     scanned_events_max: int = 50_000
     # Sessions that a filtered list looks at before it answers with what it has found.
     listed_sessions_max: int = 10_000
+    # Lists, filtered reads and searches by metadata that look at sessions or events at the same time.
+    scans_max: int = 8
+    # Those of one key among them; more of its wait, and the keys that wait are served in rotation.
+    scans_per_key_max: int = 2
+    # Those of one key that may wait. Beyond it: 429 with Retry-After.
+    scans_waiting_per_key_max: int = 64
+    # Those of all keys that may wait. Beyond it: 503 with Retry-After.
+    scans_waiting_max: int = 1_000
     # How deep one JSON message may nest. Beyond it: 400.
     json_depth_max: int = 128
     # The longest stream path, in UTF-8 bytes after percent-decoding. Beyond it: 400.
@@ -164,7 +174,7 @@ class Limits:
     # Answer bytes buffered for one connection before its sender waits.
     write_buffer_bytes_max: int = 64 * KIB
     # What is read for answers in one turn of the event loop; the next readers wait for the next turn.
-    turn_bytes_max: int = 32 * MIB
+    turn_bytes_max: int = 1 * MIB
     # Answers that peers do not take, of all connections together. Beyond it those are cut who wait longest
     # of the key that holds most (without keys: of all).
     untaken_bytes_max: int = 256 * MIB

@@ -193,8 +193,8 @@ class Keys:
     def _stored(self) -> Iterator[KeyDocument]:
         after: int | None = None
         while True:
-            streams = self._partition.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
-            for durable in streams:
+            page = self._partition.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
+            for durable in page.streams:
                 found = durable.attributes.get(_ATTRIBUTE)
                 if found is not None:
                     yield msgspec.json.decode(found, type=KeyDocument)
@@ -202,9 +202,9 @@ class Keys:
                 # A repair has lost the rest of it. It lets nobody in, and still counts as a key.
                 logger.warning("key_lost", key=durable.stream.key.path.removeprefix(FOLDER + "/"))
                 self.required = True
-            if len(streams) < _PAGE:
+            if not page.more:
                 return
-            after = streams[-1].stream.id
+            after = page.streams[-1].stream.id
 
     def _add(self, key: LiveKey) -> None:
         self._by_id[key.document.id] = key

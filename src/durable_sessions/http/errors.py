@@ -18,6 +18,7 @@ from durable_sessions.errors import (
     ShareExceededError,
     StaleEpochError,
     StreamClosedError,
+    TooManyScansError,
 )
 from durable_sessions.http.message import Header, Response
 
@@ -90,12 +91,14 @@ STATUS_BY_CODE: dict[str, int] = {
     "body_too_large": 413,
     "event_too_large": 413,
     "session_too_large": 413,
+    "document_too_large": 413,
     "artifact_too_large": 413,
     "target_too_long": 414,
     "range_not_satisfiable": 416,
     "rate_limited": 429,
     "share_exceeded": 429,
     "quota_exceeded": 429,
+    "too_many_scans": 429,
     "headers_too_large": 431,
     "internal": 500,
     "log_failed": 500,
@@ -124,6 +127,7 @@ STATUS_BY_CODE: dict[str, int] = {
 }
 
 _QUOTA_RETRY_SECONDS = 60
+_SCANS_RETRY_SECONDS = 2
 
 _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, object]]]] = {
     StreamClosedError: lambda e: [(b"Stream-Closed", "true"), (b"Stream-Next-Offset", e.tail)],
@@ -140,6 +144,7 @@ _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, obj
     RateLimitedError: lambda e: [(b"Retry-After", e.retry_after_seconds)],
     ShareExceededError: lambda e: [(b"Retry-After", 1)],
     QuotaExceededError: lambda e: [(b"Retry-After", _QUOTA_RETRY_SECONDS)],
+    TooManyScansError: lambda e: [(b"Retry-After", _SCANS_RETRY_SECONDS)],
     RangeNotSatisfiableError: lambda e: [(b"Content-Range", f"bytes */{e.size}")],
 }
 

@@ -170,7 +170,7 @@ class Service:
                 sessions,
                 Events(sessions, searches, reads, self._tails, readers, auth, limits),
                 searches,
-                self._registries(),
+                self._registries(sessions),
                 auth,
                 self._ids,
                 limits,
@@ -213,11 +213,12 @@ class Service:
         self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage, self._limits)
         return Search(self.partition, self.feed, self._clock, self._limits)
 
-    def _registries(self) -> Registries:
+    def _registries(self, sessions: Sessions) -> Registries:
         def registry(kind: str, prefix: str) -> Registry:
-            return Registry(self.partition, self._clock, self._ids, kind, prefix)
+            turns = sessions.scans.turns
+            return Registry(self.partition, self._clock, self._ids, self._limits, turns, kind, prefix)
 
-        return Registries(registry("agent", "agent_"), registry("environment", "env_"))
+        return Registries(registry("agent", "agent_"), registry("environment", "env_"), sessions.scans)
 
     async def _open_bucket(self) -> None:
         settings = self._settings

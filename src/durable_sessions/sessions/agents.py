@@ -9,7 +9,8 @@ import msgspec
 
 from durable_sessions.errors import InvalidAgentError
 from durable_sessions.sessions import rosters
-from durable_sessions.sessions.registry import Document
+from durable_sessions.sessions.record import NULL
+from durable_sessions.sessions.registry import Document, members
 from durable_sessions.sessions.view import UNKNOWN_AGENT
 
 _LISTS = frozenset({"tools", "mcp_servers", "skills"})
@@ -66,6 +67,15 @@ def shown(agent: Document) -> Document:
     itself = {"type": "agent", "id": agent["id"], "version": agent["version"]}
     roster = rosters.replaced(agent["multiagent"], lambda one: itself if one["type"] == "self" else one)
     return {**agent, "multiagent": roster}
+
+
+def shown_stored(stored: bytes) -> bytes:
+    """Return an agent as it is shown, of the bytes that it is stored as; most are the same."""
+    parts = members(stored)
+    if parts["multiagent"] == NULL:
+        return stored
+    agent = {name: msgspec.json.decode(parts[name]) for name in ("id", "version", "multiagent")}
+    return msgspec.json.encode({**parts, "multiagent": shown(agent)["multiagent"]})
 
 
 def called_by(agent: Document) -> list[tuple[str, int]]:

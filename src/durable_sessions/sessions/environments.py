@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from durable_sessions.errors import InvalidEnvironmentError
-from durable_sessions.sessions.registry import Document
+from durable_sessions.sessions.registry import Document, members
 
 _PACKAGES = ("apt", "cargo", "gem", "go", "npm", "pip")
 
@@ -41,9 +41,9 @@ def revise(old: Document, body: EnvironmentBody) -> Document:
     return document
 
 
-def shown(document: Document) -> Document:
-    """Return an environment as it is shown: versions are ours."""
-    return {name: value for name, value in document.items() if name != "version"}
+def shown_stored(stored: bytes) -> bytes:
+    """Return an environment as it is shown, of the bytes that it is stored as: versions are ours."""
+    return msgspec.json.encode({name: raw for name, raw in members(stored).items() if name != "version"})
 
 
 def _config(given: dict[str, Any]) -> dict[str, Any]:

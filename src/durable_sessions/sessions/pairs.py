@@ -8,6 +8,7 @@ from durable_sessions import lenient
 from durable_sessions.errors import EventNotFoundError
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.turns import Turn
 
 MARK = b'{"added_for_pair":true,'
 """What an event begins with that was not asked for."""
@@ -42,9 +43,12 @@ async def complete(
 ) -> list[tuple[int, bytes]]:
     """Return events in order of position, with what belongs to a pair and was missing, marked."""
     found = dict(events)
-    calls, results = _ends(found)
+    turn = reader.turns.begin()
+    calls, results = await _ends(found, turn)
     added: dict[int, bytes] = {}
     for call in results.keys() - calls.keys():
+        if turn.over:
+            await turn.rest()
         try:
             position, event = await reader.by_id(durable, call)
         except EventNotFoundError:
@@ -74,7 +78,7 @@ async def _results(
     return results
 
 
-def _ends(events: dict[int, bytes]) -> tuple[dict[str, int], dict[str, int]]:
+async def _ends(events: dict[int, bytes], turn: Turn) -> tuple[dict[str, int], dict[str, int]]:
     """Return where the calls are, by id, and where the results are, by the id of their call."""
     calls: dict[str, int] = {}
     results: dict[str, int] = {}
@@ -84,6 +88,8 @@ def _ends(events: dict[int, bytes]) -> tuple[dict[str, int], dict[str, int]]:
             calls[parsed.id] = position
         elif parsed.call is not None:
             results[parsed.call] = position
+        if turn.over:
+            await turn.rest()
     return calls, results
 
 

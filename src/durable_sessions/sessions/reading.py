@@ -9,11 +9,14 @@ from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import messages
 
 _STEP_EVENTS = 32
 """How many events are looked at together at first when they are read backwards; then as many as suit."""
 _STEP_EVENTS_MAX = 4_096
+_STEP_BYTES = 512 * 1024
+"""What is read and taken apart at a time when events are looked at one by one."""
 
 
 @dataclass(slots=True)
@@ -22,7 +25,8 @@ class Page:
 
     Pieces that are views of what is in memory must be let go before anything else happens. ``next`` is the
     position to go on from in the order that was asked for; ``more`` says whether there is anything.
-    ``positions`` are those of the events, None when they follow each other.
+    ``positions`` are those of the events, None when they follow each other; ``apart`` are the events one
+    by one where they were taken apart already.
     """
 
     pieces: Sequence[bytes | memoryview]
@@ -31,9 +35,12 @@ class Page:
     count: int
     more: bool
     positions: list[int] | None = None
+    apart: list[bytes] | None = None
 
     def events(self) -> list[bytes]:
         """Return the events one by one."""
+        if self.apart is not None:
+            return self.apart
         return messages.cut(b"".join((*self.pieces, b","))) if self.count else []
 
 
@@ -52,8 +59,9 @@ class _Found:
 class EventReader:
     """Reads events of sessions; what it does for one page is bounded, whatever the filters are."""
 
-    def __init__(self, partition: Partition, limits: Limits) -> None:
+    def __init__(self, partition: Partition, limits: Limits, turns: Turns) -> None:
         self._partition = partition
+        self.turns = turns
         self._reader = partition.reader
         self._limits = limits
 
@@ -75,11 +83,15 @@ class EventReader:
         selection: Selection = EVERYTHING,
         *,
         backwards: bool = False,
+        apart: bool = False,
     ) -> Page:
-        """Return the next events between two positions, from ``start`` on, or from ``stop`` on backwards."""
+        """Return the next events between two positions, from ``start`` on, or from ``stop`` on backwards.
+
+        With ``apart`` they are wanted one by one.
+        """
         if backwards:
             return await self._backwards(durable, start, stop, limit, selection)
-        if selection.everything:
+        if selection.everything and not apart:
             found = await self._reader.read(
                 durable, start, self._limits.page_bytes_max, min(stop, start + limit)
             )
@@ -123,10 +135,11 @@ class EventReader:
         self, durable: DurableStream, start: int, stop: int, limit: int, selection: Selection
     ) -> Page:
         matches = selection.matcher()
+        everything = selection.everything
         found = _Found()
         following = start
         async for position, event in self._walk(durable, start, stop):
-            if matches(event):
+            if everything or matches(event):
                 if found.events and found.size + len(event) > self._limits.page_bytes_max:
                     break
                 found.add(position, event)
@@ -136,14 +149,18 @@ class EventReader:
         return _page(found, start, following, more=following < stop)
 
     async def _walk(self, durable: DurableStream, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield events with their positions, and let others go on in between."""
         position = start
+        turn = self.turns.begin()
         while position < stop:
-            chunk = await self._reader.read(durable, position, self._limits.read_chunk_bytes_max, stop)
+            chunk = await self._reader.read(durable, position, _STEP_BYTES, stop)
             if chunk.next == position:
                 return
             for event in messages.cut(chunk.data):
                 yield position, event
                 position += 1
+                if turn.over:
+                    await turn.rest()
 
     async def _backwards(
         self, durable: DurableStream, start: int, stop: int, limit: int, selection: Selection
@@ -153,6 +170,7 @@ class EventReader:
         found = _Found()
         position = stop
         step = _STEP_EVENTS
+        turn = self.turns.begin()
         while position > start and stop - position < self._limits.scanned_events_max:
             if selection.everything:
                 step = min(step, limit - len(found.events))
@@ -160,7 +178,9 @@ class EventReader:
             events = [event async for _, event in self._walk(durable, low, position)]
             step = self._next_step(events)
             for event in reversed(events):
-                if matches(event):
+                if turn.over:
+                    await turn.rest()
+                if selection.everything or matches(event):
                     if found.events and found.size + len(event) > self._limits.page_bytes_max:
                         return _page(found, start, position, more=True)
                     found.add(position - 1, event)
@@ -172,8 +192,9 @@ class EventReader:
     def _next_step(self, events: list[bytes]) -> int:
         """Return how many events like these make up a chunk, so that large ones are not held in masses."""
         average = max(1, sum(map(len, events)) // max(1, len(events)))
-        return min(max(1, self._limits.read_chunk_bytes_max // average), _STEP_EVENTS_MAX)
+        return min(max(1, _STEP_BYTES // average), _STEP_EVENTS_MAX)
 
 
 def _page(found: _Found, first: int, following: int, *, more: bool) -> Page:
-    return Page([b",".join(found.events)], first, following, len(found.events), more, found.positions)
+    joined = b",".join(found.events)
+    return Page([joined], first, following, len(found.events), more, found.positions, found.events)

@@ -2,6 +2,9 @@
 
 The newest version is an attribute too, so that it is known without a read. The streams lie in
 folders that begin with ``__``, which no stream of a client can.
+
+Documents are given back as they are stored: to take a large one apart holds up everybody else. There are
+some that are larger than the limit, from before there was one; those can be read, archived and deleted.
 """
 
 import asyncio
@@ -13,13 +16,16 @@ import msgspec
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
+    DocumentTooLargeError,
     ObjectArchivedError,
     RegisteredObjectNotFoundError,
     VersionConflictError,
 )
 from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
@@ -30,83 +36,130 @@ Document = dict[str, Any]
 Revise = Callable[[Document], Document]
 _DOCUMENT = "document"
 _JSON = "application/json"
+_STEP = 20
+"""How many objects are taken together from memory and catalog."""
 
 
 @dataclass(slots=True)
 class Registered:
-    """A page of a registry; ``next`` is where the next one begins, None at the end."""
+    """A page of a registry, as JSON; ``next`` is where the next one begins, None at the end."""
 
-    documents: list[Document]
+    documents: list[bytes]
     next: int | None
+
+
+class Head(msgspec.Struct):
+    """What is looked at of a document to tell whether it is wanted."""
+
+    version: int
+    created_at: str
+    archived_at: str | None
+
+
+_HEAD = msgspec.json.Decoder(Head)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Registry:
     """The objects of one kind, in every workspace; ``prefix`` is what their ids begin with."""
 
-    def __init__(self, partition: Partition, clock: Clock, ids: Ids, kind: str, prefix: str) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        turns: Turns,
+        kind: str,
+        prefix: str,
+    ) -> None:
         self._partition = partition
         self._clock = clock
         self._ids = ids
+        self._limits = limits
+        self._turns = turns
         self._kind = kind
         self._folder = f"__{kind}s"
         self._prefix = prefix
 
-    def create(self, workspace: str, document: Document) -> "asyncio.Future[Document]":
+    def require_small(self, size: int) -> None:
+        """Refuse a document, or what is said of one, that is larger than one may be."""
+        most = self._limits.registered_document_bytes_max
+        if size > most:
+            raise DocumentTooLargeError(kind=self._kind, size=size, registered_document_bytes_max=most)
+
+    def create(self, workspace: str, document: Document) -> "asyncio.Future[bytes]":
         """Register an object durably; it gets an id, version 1 and its times."""
         key = self._key(workspace, self._ids.token(self._prefix))
 
-        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], Document]:
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             created = StreamCreated(state.next_id, *key, _JSON, now_ms)
             at = rfc3339(now_ms)
             times = {"created_at": at, "updated_at": at, "archived_at": None}
             whole = {"id": key.path.partition("/")[2], "type": self._kind, "version": 1, **document, **times}
-            return [created, *_version(Stream.of(created), whole, now_ms)], whole
+            effects, encoded = self._version(Stream.of(created), whole, now_ms)
+            return [created, *effects], encoded
 
         return self._partition.commit(decide)
 
-    def get(self, workspace: str, name: str) -> Document:
+    def get(self, workspace: str, name: str) -> bytes:
         """Return the newest version of an object."""
-        return _document(self._find(workspace, name).attributes)
+        return self._find(workspace, name).attributes[_DOCUMENT]
 
-    async def version(self, workspace: str, name: str, version: int) -> Document:
+    def head(self, workspace: str, name: str) -> Head:
+        """Return what there is to know of an object without taking it apart."""
+        return _head(self.get(workspace, name))
+
+    async def document(self, workspace: str, name: str, version: int | None = None) -> Document:
+        """Return an object taken apart, the newest version unless one is named."""
+        found = self.get(workspace, name)
+        if version is not None and version != _head(found).version:
+            found = await self.version(workspace, name, version)
+        self.require_small(len(found))
+        return _decoded(found)
+
+    async def version(self, workspace: str, name: str, version: int) -> bytes:
         """Return one version of an object."""
         durable = self._find(workspace, name)
         if not 1 <= version <= durable.tail:
             raise RegisteredObjectNotFoundError(kind=self._kind, name=f"{name}, version {version}")
         found = await self._partition.reader.read(durable, version - 1, 1, version)
-        return _decoded(found.data[:-1])
+        return found.data[:-1]
 
     def update(
         self, workspace: str, name: str, revise: Revise, *, expected: int | None = None
-    ) -> "asyncio.Future[Document]":
+    ) -> "asyncio.Future[bytes]":
         """Make a new version of an object durably; ``expected`` is the version that is to be replaced."""
 
-        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], Document]:
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             stream = self._tip(state, workspace, name, now_ms)
-            old = _document(stream.attributes)
-            if old["archived_at"] is not None:
+            stored = stream.attributes[_DOCUMENT]
+            head = _head(stored)
+            if head.archived_at is not None:
                 raise ObjectArchivedError(kind=self._kind, name=name)
-            if expected is not None and expected != old["version"]:
-                raise VersionConflictError(kind=self._kind, name=name, version=old["version"])
+            if expected is not None and expected != head.version:
+                raise VersionConflictError(kind=self._kind, name=name, version=head.version)
+            self.require_small(len(stored))
+            old = _decoded(stored)
             new = revise(old)
             if new == old:
-                return [], old
+                return [], stored
             whole = {**new, "version": stream.tail + 1, "updated_at": rfc3339(now_ms)}
-            return _version(stream, whole, now_ms), whole
+            return self._version(stream, whole, now_ms)
 
         return self._partition.commit(decide)
 
-    def archive(self, workspace: str, name: str) -> "asyncio.Future[Document]":
+    def archive(self, workspace: str, name: str) -> "asyncio.Future[bytes]":
         """Archive an object durably: it stays readable, and is no longer changed."""
 
-        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], Document]:
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             stream = self._tip(state, workspace, name, now_ms)
-            old = _document(stream.attributes)
-            if old["archived_at"] is not None:
-                return [], old
-            at = rfc3339(now_ms)
-            whole = {**old, "archived_at": at, "updated_at": at}
-            return [StreamDescribed(stream.id, now_ms, {_DOCUMENT: msgspec.json.encode(whole)})], whole
+            stored = stream.attributes[_DOCUMENT]
+            if _head(stored).archived_at is not None:
+                return [], stored
+            at = msgspec.Raw(msgspec.json.encode(rfc3339(now_ms)))
+            whole = msgspec.json.encode({**members(stored), "archived_at": at, "updated_at": at})
+            return [StreamDescribed(stream.id, now_ms, {_DOCUMENT: whole})], whole
 
         return self._partition.commit(decide)
 
@@ -120,30 +173,73 @@ class Registry:
 
         return self._partition.commit(decide)
 
-    def list(
-        self, workspace: str, after: int | None, limit: int, wanted: Callable[[Document], bool]
+    async def list(
+        self,
+        workspace: str,
+        after: int | None,
+        limit: int,
+        wanted: Callable[[Head], bool],
+        show: Callable[[bytes], bytes] = bytes,
     ) -> Registered:
-        """Return the next objects that are wanted, newest first."""
-        found: list[Document] = []
+        """Return the next objects that are wanted, newest first, as they are shown.
+
+        A page ends at the limit, or before the object that would make it too large.
+        """
+        found: list[bytes] = []
+        size = 0
+        turn = self._turns.begin()
         while True:
-            streams = self._partition.page(workspace, self._folder, after, limit + 1, newest_first=True)
-            for durable in streams:
-                document = _document(durable.attributes)
-                if wanted(document):
+            page = self._partition.page(workspace, self._folder, after, _STEP, newest_first=True)
+            for durable in page.streams:
+                if turn.over:
+                    await turn.rest()
+                document = durable.attributes[_DOCUMENT]
+                if wanted(_head(document)):
                     if len(found) == limit:
                         return Registered(found, after)
-                    found.append(document)
+                    shown = show(document)
+                    size += len(shown) + 1
+                    if found and size > self._limits.page_bytes_max:
+                        return Registered(found, after)
+                    found.append(shown)
                 after = durable.stream.id
-            if len(streams) <= limit:
+            if not page.more:
                 return Registered(found, None)
 
-    async def versions(self, workspace: str, name: str, after: int | None, limit: int) -> Registered:
-        """Return the next versions of an object, newest first."""
+    async def versions(
+        self,
+        workspace: str,
+        name: str,
+        after: int | None,
+        limit: int,
+        show: Callable[[bytes], bytes] = bytes,
+    ) -> Registered:
+        """Return the next versions of an object, newest first, as they are shown."""
         durable = self._find(workspace, name)
-        stop = durable.tail if after is None else min(after, durable.tail)
-        start = max(0, stop - limit)
-        found = [await self.version(workspace, name, number) for number in range(stop, start, -1)]
-        return Registered(found, start or None)
+        number = durable.tail if after is None else min(after, durable.tail)
+        found: list[bytes] = []
+        size = 0
+        turn = self._turns.begin()
+        while number and len(found) < limit:
+            shown = show(await self.version(workspace, name, number))
+            size += len(shown) + 1
+            if found and size > self._limits.page_bytes_max:
+                break
+            found.append(shown)
+            number -= 1
+            if turn.over:
+                await turn.rest()
+        return Registered(found, number or None)
+
+    def _version(self, stream: Stream, document: Document, now_ms: int) -> tuple[Sequence[Effect], bytes]:
+        encoded = msgspec.json.encode(document)
+        self.require_small(len(encoded))
+        data = encoded + b","
+        effects: Sequence[Effect] = [
+            Appended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data),
+            StreamDescribed(stream.id, now_ms, {_DOCUMENT: encoded}),
+        ]
+        return effects, encoded
 
     def _key(self, workspace: str, name: str) -> Key:
         return Key(workspace, f"{self._folder}/{name}")
@@ -161,17 +257,13 @@ class Registry:
         return stream
 
 
-def _version(stream: Stream, document: Document, now_ms: int) -> list[Effect]:
-    encoded = msgspec.json.encode(document)
-    data = encoded + b","
-    return [
-        Appended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data),
-        StreamDescribed(stream.id, now_ms, {_DOCUMENT: encoded}),
-    ]
+def members(document: bytes) -> dict[str, msgspec.Raw]:
+    """Return the members of a document, each as it is stored."""
+    return _MEMBERS.decode(document)
 
 
-def _document(attributes: dict[str, bytes]) -> Document:
-    return _decoded(attributes[_DOCUMENT])
+def _head(document: bytes) -> Head:
+    return _HEAD.decode(document)
 
 
 def _decoded(data: bytes) -> Document:

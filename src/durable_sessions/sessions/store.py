@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from durable_sessions.clock import Clock
@@ -22,16 +23,22 @@ from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.scans import Scans
 from durable_sessions.streams.stream import Key
 
+Wanted = Callable[[DurableStream], bool]
+"""Says whether a session passes a filter."""
+
+_STEP_SESSIONS = 100
+"""How many sessions are taken together from memory and catalog."""
 _ID = re.compile(r"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}", re.ASCII)
 
 
 @dataclass(slots=True)
 class Listed:
-    """A page of sessions; ``next`` is where the next page begins, None at the end."""
+    """A page of sessions as they are shown; ``next`` is where the next page begins, None at the end."""
 
-    sessions: list[DurableStream]
+    sessions: list[bytes]
     next: int | None
 
 
@@ -49,7 +56,8 @@ class Sessions:
 
     def __init__(self, partition: Partition, clock: Clock, ids: Ids, limits: Limits) -> None:
         self.partition = partition
-        self.events = EventReader(partition, limits)
+        self.scans = Scans(limits)
+        self.events = EventReader(partition, limits, self.scans.turns)
         self._clock = clock
         self._ids = ids
         self._limits = limits
@@ -143,31 +151,59 @@ class Sessions:
         """Delete a session durably."""
         return self.partition.commit(lambda state, now: change.delete(state, key, by, now), (key,))
 
-    def list(
+    async def list(
         self,
         workspace: str,
         after: int | None,
         limit: int,
-        wanted: Callable[[DurableStream], bool],
+        wanted: Wanted,
+        show: Callable[[DurableStream], bytes],
         *,
         newest_first: bool,
     ) -> Listed:
-        """Return the next sessions that are wanted, by creation; looks at a bounded number of them."""
-        found: list[DurableStream] = []
-        looked = 0
+        """Return the next sessions that are wanted, by creation; looks at a bounded number of them.
+
+        A page ends at the limit, or before the session that would make it too large.
+        """
+        found: list[bytes] = []
+        size = looked = 0
+        turn = self.scans.turns.begin()
         now_ms = self._clock.now_ms()
         while looked < self._limits.listed_sessions_max:
-            step = min(self._limits.listed_sessions_max - looked, max(limit, 100))
-            streams = self.partition.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
-            for durable in streams:
-                if durable.stream.expired(now_ms) or not wanted(durable):
-                    after = durable.stream.id
-                    continue
-                if len(found) == limit:
-                    return Listed(found, after)
-                found.append(durable)
+            step = min(self._limits.listed_sessions_max - looked, _STEP_SESSIONS)
+            page = self.partition.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
+            for durable in page.streams:
+                if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
+                    if len(found) == limit:
+                        return Listed(found, after)
+                    shown = show(durable)
+                    size += len(shown) + 1
+                    if found and size > self._limits.page_bytes_max:
+                        return Listed(found, after)
+                    found.append(shown)
                 after = durable.stream.id
-            looked += len(streams)
-            if len(streams) < step:
+                if turn.over:
+                    await turn.rest()
+            looked += len(page.streams)
+            if not page.more:
                 return Listed(found, None)
         return Listed(found, after)
+
+    async def numbers(self, workspace: str, wanted: Wanted, most: int) -> Sequence[int]:
+        """Return the numbers of all sessions that are wanted, one more than ``most`` if there are as many."""
+        found = array("q")
+        after: int | None = None
+        turn = self.scans.turns.begin()
+        now_ms = self._clock.now_ms()
+        while True:
+            page = self.partition.page(workspace, record.FOLDER, after, _STEP_SESSIONS, newest_first=True)
+            for durable in page.streams:
+                if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
+                    found.append(durable.stream.id)
+                    if len(found) > most:
+                        return found
+                after = durable.stream.id
+                if turn.over:
+                    await turn.rest()
+            if not page.more:
+                return found

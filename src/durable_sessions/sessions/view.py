@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
-from durable_sessions.sessions import event_ids, original_times, record, rosters, summary, threads
+from durable_sessions.sessions import event_ids, original_times, record, summary
 from durable_sessions.sessions.finding import session_of
-from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.summary import Outcome, Summary
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.streams import offsets
@@ -93,60 +90,6 @@ def lifecycle(durable: DurableStream, folded: Summary) -> str:
     if folded.status == "idle" and folded.stop_reason in _WAITING:
         return "paused"
     return "active" if durable.tail else "open"
-
-
-def thread_objects(durable: DurableStream) -> list[dict[str, object]]:
-    """Return the threads of a session as they are shown: the primary one first."""
-    said, folded = record.of(durable.attributes), summary.of(durable.attributes)
-    session = session_of(durable.stream.key)
-    archived = record.archived_at_ms(durable.attributes)
-    root = threads.Thread(
-        created_at_ms=durable.stream.created_at_ms,
-        updated_at_ms=max(durable.changed_ms, durable.stream.created_at_ms),
-        status=folded.status,
-        archived_at_ms=archived,
-    )
-    first = threads.primary(session)
-    shown = [_thread(first, root, None, session, said)]
-    for name, thread in threads.of(durable.attributes).items():
-        if name != first:
-            shown.append(_thread(name, thread, thread.parent or first, session, said))
-    return shown
-
-
-def _thread(
-    name: str, thread: threads.Thread, parent: str | None, session: str, said: Record
-) -> dict[str, object]:
-    agent = UNKNOWN_AGENT if said.agent == record.NULL else msgspec.json.decode(said.agent)
-    if thread.agent_name is not None:
-        agent = _called(agent, thread.agent_name)
-    return {
-        "id": name,
-        "type": "session_thread",
-        "session_id": session,
-        "agent": {key: value for key, value in agent.items() if key != "multiagent"},
-        "status": thread.status,
-        "parent_thread_id": parent,
-        "created_at": rfc3339(thread.created_at_ms),
-        "updated_at": rfc3339(thread.updated_at_ms),
-        "archived_at": None if thread.archived_at_ms is None else rfc3339(thread.archived_at_ms),
-        "stats": None,
-        "usage": None,
-        "workflow_run_id": None,
-    }
-
-
-def _called(agent: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return an agent known by its name: the session's own, one that it may call, or neither."""
-    known = {}
-
-    def note(entry: dict[str, Any]) -> dict[str, Any]:
-        known[entry.get("name")] = entry
-        return entry
-
-    if agent.get("multiagent") is not None:
-        rosters.replaced(agent["multiagent"], note)
-    return agent if agent["name"] == name else known.get(name, {**UNKNOWN_AGENT, "name": name})
 
 
 def _stats(folded: Summary, durable: DurableStream, now_ms: int) -> dict[str, float]:

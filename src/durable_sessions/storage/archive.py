@@ -1,6 +1,7 @@
 """What a partition needs of its archive: streams and records as of the last flush."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 from durable_sessions.errors import ManifestLostError
@@ -59,10 +60,10 @@ class Archive(Protocol):
         """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
         ...
 
-    def page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> Sequence[Stream]:
-        """Return the next streams of a folder after one, by number, as of the last flush."""
+    def numbers(
+        self, workspace: str, folder: str, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Give the numbers of a folder's streams after one, in order, as of the last flush."""
         ...
 
     def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
@@ -123,11 +124,11 @@ class NothingArchived:
         """Return nothing."""
         return ()
 
-    def page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> Sequence[Stream]:
-        """Return nothing."""
-        return ()
+    def numbers(
+        self, workspace: str, folder: str, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Give nothing."""
+        return nullcontext(iter(()))
 
     def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
         """Return nothing."""

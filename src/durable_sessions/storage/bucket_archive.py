@@ -6,7 +6,8 @@ crash leaves at worst objects that a sweep removes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
@@ -155,11 +156,11 @@ class BucketArchive:
         """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
         return self.catalog.reader.paths_after(workspace, prefix, after, limit)
 
-    def page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> Sequence[Stream]:
-        """Return the next streams of a folder after one, by number, as of the last flush."""
-        return self.catalog.reader.page(workspace, folder, after, limit, newest_first=newest_first)
+    def numbers(
+        self, workspace: str, folder: str, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Give the numbers of a folder's streams after one, in order, as of the last flush."""
+        return self.catalog.reader.numbers(workspace, folder, after, newest_first=newest_first)
 
     def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
         """Return the next streams by number as of the last flush."""

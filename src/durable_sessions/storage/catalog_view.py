@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,14 +15,14 @@ from durable_sessions.streams.usage import Usage
 
 _PAGE_ROWS = 500
 _NUMBER_MAX = 2**63 - 1
-_IN_FOLDER = "select state from streams where workspace = ? and folder = ? and not soft_deleted and id "
+_IN_FOLDER = "select id from streams where workspace = ? and folder = ? and not soft_deleted and id "
 _PATHS_AFTER = (
     "select id, path from streams where workspace = ? and path >= ? and path > ? and path < ? "
     "and not soft_deleted order by path limit ?"
 )
 _LAST_CHARACTER = "\U0010ffff"  # no path holds it
-_NEWEST_FIRST = _IN_FOLDER + "< ? order by id desc limit ?"
-_OLDEST_FIRST = _IN_FOLDER + "> ? order by id limit ?"
+_NEWEST_FIRST = _IN_FOLDER + "< ? order by id desc"
+_OLDEST_FIRST = _IN_FOLDER + "> ? order by id"
 
 
 class About(NamedTuple):
@@ -61,14 +62,18 @@ class CatalogView:
         found = self._connection.execute(query, (stream, name)).fetchone()
         return None if found is None else Name(*found)
 
-    def page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> list[Stream]:
-        """Return the next streams of a folder after one, by number, as of the last flush."""
+    @contextmanager
+    def numbers(
+        self, workspace: str, folder: str, after: int | None, *, newest_first: bool
+    ) -> Iterator[Iterator[int]]:
+        """Give the numbers of a folder's streams after one, in order, as of the last flush.
+
+        They are read as they are taken; until the block ends, the file keeps what they were read from.
+        """
         start = after if after is not None else _NUMBER_MAX if newest_first else 0
         query = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
-        rows = self._connection.execute(query, (workspace, folder, start, limit))
-        return [stored.decode(state) for (state,) in rows]
+        with closing(self._connection.execute(query, (workspace, folder, start))) as rows:
+            yield (number for (number,) in rows)
 
     def _stream(self, query: str, values: tuple[object, ...]) -> Stream | None:
         found = self._connection.execute(query, values).fetchone()

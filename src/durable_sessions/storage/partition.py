@@ -6,10 +6,8 @@ the I/O of the log and of the archive does not.
 """
 
 import asyncio
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -30,6 +28,7 @@ from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
+from durable_sessions.storage.folders import Folders, StreamPage
 from durable_sessions.storage.listeners import StreamListener
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.storage.quotas import Quotas
@@ -78,6 +77,7 @@ class Partition:
         self.state = State(archive.cold, self._warmed, retention.govern)
         self.published = PublishedStreams(limits, self._warm, archive.stream_count())
         self.reader = Reader(self.published, log, archive.records)
+        self._folders = Folders(self.state, self.published, archive)
         self.committer = Committer(log, self._publish, limits)
         self._quotas: Quotas | None = None
         self._stepped_down: asyncio.Future[ManifestLostError] = self._loop.create_future()
@@ -415,50 +415,9 @@ class Partition:
 
     def page(
         self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> list[DurableStream]:
-        """Return the next durable streams of a folder after one, in the order of their creation.
-
-        Those that are not in memory are not brought there. Expired ones may be among them.
-        """
-        numbers = self.published.folder(workspace, folder)
-        if newest_first:
-            end = len(numbers) if after is None else bisect_left(numbers, after)
-            hot = range(end - 1, -1, -1)
-        else:
-            hot = range(0 if after is None else bisect_right(numbers, after), len(numbers))
-        streams = (self.published.by_id[numbers[at]] for at in hot)
-        found = list(islice((one for one in streams if not one.removed), limit))
-        last = found[-1].stream.id if len(found) == limit else None  # nothing behind it is wanted
-        found += self._cold_page(workspace, folder, after, limit, last, newest_first=newest_first)
-        found.sort(key=lambda one: one.stream.id, reverse=newest_first)
-        return found[:limit]
-
-    def _cold_page(
-        self,
-        workspace: str,
-        folder: str,
-        after: int | None,
-        limit: int,
-        last: int | None,
-        *,
-        newest_first: bool,
-    ) -> list[DurableStream]:
-        """Return the next streams that are not in memory, not many behind the ``last`` that can count."""
-        found: list[DurableStream] = []
-        while len(found) < limit:
-            wanted = limit - len(found)
-            streams = self._archive.page(workspace, folder, after, wanted, newest_first=newest_first)
-            found += [
-                DurableStream.of_flushed(stream)
-                for stream in streams
-                if stream.id not in self.published.by_id and stream.id not in self.state.removed
-            ]
-            if len(streams) < wanted:
-                break
-            after = streams[-1].id
-            if last is not None and (after <= last if newest_first else after >= last):
-                break
-        return found
+    ) -> StreamPage:
+        """Return the next durable streams of a folder after one, in the order of their creation."""
+        return self._folders.page(workspace, folder, after, limit, newest_first=newest_first)
 
     def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
         """Return the next streams by number as of the last flush, also those kept only for their forks."""

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from durable_sessions.access.caller import Caller, Role
 from durable_sessions.http.message import Request
 from durable_sessions.http.sessions.listing import listed
 from durable_sessions.sessions.change import By
@@ -18,6 +20,7 @@ from durable_sessions.sessions.record import Record
 from tests.unit.sessions.world import SessionWorld, key
 from tests.unit.storage.world import LIMITS
 
+CALLER = Caller("default", "me", Role.READER, None)
 changes = st.sampled_from(["create", "create", "delete", "flush", "rest", "archive", "nothing", "reopen"])
 
 
@@ -54,10 +57,10 @@ class Walk:
             for _ in range(3):
                 await world.partition.rest()
 
-    def page(self, **parameters: Any) -> dict[str, Any]:
+    async def page(self, **parameters: Any) -> dict[str, Any]:
         query = urlencode({name: value for name, value in parameters.items() if value is not None})
         request = Request(b"GET", b"/v1/sessions", query.encode(), {}, b"")
-        shown: Any = listed(self.world.sessions, request, "default")
+        shown = msgspec.json.decode(await listed(self.world.sessions, request, CALLER))
         return {**shown, "data": [one["id"] for one in shown["data"]]}
 
 
@@ -90,7 +93,7 @@ async def walk(
         token: str | None = None
         left = iter(steps)
         while True:
-            page = walk.page(limit=limit, order=order, q=q, page=token)
+            page = await walk.page(limit=limit, order=order, q=q, page=token)
             assert len(page["data"]) <= limit
             seen += page["data"]
             token = page["next_page"]
@@ -100,7 +103,7 @@ async def walk(
                 await walk.change(what, choice)
                 always &= walk.present
         check_seen(walk, seen, always, order, q)
-        check_both_ways(walk, limit, order, q)
+        await check_both_ways(walk, limit, order, q)
         await walk.world.close()
 
 
@@ -114,13 +117,13 @@ def check_seen(walk: Walk, seen: list[str], always: set[str], order: str, q: str
     assert all(wanted(name) for name in seen)
 
 
-def check_both_ways(walk: Walk, limit: int, order: str, q: str | None) -> None:
+async def check_both_ways(walk: Walk, limit: int, order: str, q: str | None) -> None:
     """While nothing changes, going back shows what going on has shown."""
     pages: list[list[str]] = []
     token: str | None = None
     last: dict[str, Any] = {}
     while True:
-        last = walk.page(limit=limit, order=order, q=q, page=token)
+        last = await walk.page(limit=limit, order=order, q=q, page=token)
         pages.append(last["data"])
         token = last["next_page"]
         if token is None:
@@ -129,9 +132,11 @@ def check_both_ways(walk: Walk, limit: int, order: str, q: str | None) -> None:
     backward = list(last["data"])
     token = last["prev_page"]
     while token is not None:
-        page = walk.page(limit=limit, q=q, page=token)
+        page = await walk.page(limit=limit, q=q, page=token)
         backward = page["data"] + backward
         token = page["prev_page"]
-        onward = walk.page(limit=limit, q=q, page=page["next_page"]) if page["next_page"] else {"data": []}
+        onward = (
+            await walk.page(limit=limit, q=q, page=page["next_page"]) if page["next_page"] else {"data": []}
+        )
         assert onward["data"] == backward[len(page["data"]) :][: len(onward["data"])]
     assert backward == forward

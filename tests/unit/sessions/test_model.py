@@ -25,6 +25,7 @@ from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.bucket_archive import BucketArchive
+from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.create import Fork
@@ -314,8 +315,10 @@ class SessionsBesideModel(RuleBasedStateMachine):
                 if session is not None and not session.deleted:
                     self.lives[session.life] = event_ids_of.tag(self.sessions.find(key(name)).stream)
                     self.seen.setdefault(name, session.life)
-            found = self.sessions.list("default", None, 10, lambda one: True, newest_first=True)
-            listed = [one.stream.key.path.removeprefix("sessions/") for one in found.sessions]
+            found = self.loop.run_until_complete(
+                self.sessions.list("default", None, 10, lambda one: True, path_of, newest_first=True)
+            )
+            listed = [path.decode().removeprefix("sessions/") for path in found.sessions]
             assert listed == self.model.listed()
 
     async def read(self, name: str) -> Answer:
@@ -353,3 +356,7 @@ async def answered(call: Operation) -> Answer:
 
 TestSessionsBesideModel = SessionsBesideModel.TestCase
 TestSessionsBesideModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+def path_of(one: DurableStream) -> bytes:
+    return one.stream.key.path.encode()

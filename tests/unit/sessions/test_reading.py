@@ -15,6 +15,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions.reading import EventReader, Page
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import messages
 from tests.unit.sessions.world import SessionWorld, decoded, key
 from tests.unit.storage.world import LIMITS
@@ -87,7 +88,7 @@ async def compare(batches: list[list[tuple[str, int]]], flushed: int, reads: lis
 
 async def follow(world: SessionWorld, durable: DurableStream, types: list[str], one: Asked) -> None:
     start, stop = sorted((min(one.start, len(types)), min(one.stop, len(types))))
-    reader = EventReader(world.partition, one.limits(world.limits))
+    reader = EventReader(world.partition, one.limits(world.limits), Turns())
     found: list[int] = []
     for _ in range(200):
         page = await reader.page(durable, start, stop, one.limit, one.selection, backwards=one.backwards)

@@ -3,12 +3,14 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from durable_sessions.sessions import threads, view
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.thread_objects import ThreadObjects
 from durable_sessions.streams.create import Fork
 from tests.unit.sessions.world import SessionWorld, key
 
@@ -84,7 +86,8 @@ async def test_threads_are_shown_with_the_primary_one_first(world: SessionWorld)
         {"type": "session.thread_created", "session_thread_id": "b", "agent_name": "helper"},
         {"type": "session.thread_status_running", "session_thread_id": "c", "parent_thread_id": "b"},
     )
-    primary, helper, other = view.thread_objects(world.find("s"))
+    shown = ThreadObjects(world.find("s"))
+    primary, helper, other = (msgspec.json.decode(shown.encoded(name)) for name in shown.names())
     assert primary["id"] == threads.primary("s")
     assert (primary["status"], primary["parent_thread_id"]) == ("running", None)
     assert (helper["id"], helper["status"], helper["parent_thread_id"]) == ("b", "idle", primary["id"])

@@ -28,7 +28,14 @@ from durable_sessions.limits import Limits
 
 AGENT_ID = in_path("agent_id", text(), "The agent.", "agent_01")
 _SHOWN = json_answer("The agent.", ref("Agent"))
-_CHANGED = ("invalid_session", "invalid_agent", "registered_object_not_found", "object_archived", *WRITING)
+_CHANGED = (
+    "invalid_session",
+    "invalid_agent",
+    "document_too_large",
+    "registered_object_not_found",
+    "object_archived",
+    *WRITING,
+)
 
 _TOOL = record(
     {"type": text("`agent_toolset_…`, `mcp_toolset` or `custom`.", examples=["agent_toolset_20260401"])},
@@ -97,7 +104,7 @@ def _operations() -> tuple[Operation, ...]:
             "Short forms come back long: a model's name becomes an object, toolsets get their defaults.",
             (),
             json_body(ref("NewAgent")),
-            ("invalid_session", "invalid_agent", *WRITING),
+            ("invalid_session", "invalid_agent", "document_too_large", *WRITING),
             "writer",
             (
                 Call(
@@ -120,7 +127,7 @@ def _operations() -> tuple[Operation, ...]:
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 *created_at("gte", "lte"),
             ),
-            refusals=("invalid_request",),
+            refusals=("invalid_request", "too_many_scans"),
         ),
         Operation(
             "get",

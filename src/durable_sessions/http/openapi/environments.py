@@ -30,6 +30,7 @@ _SHOWN = json_answer("The environment.", ref("Environment"))
 _CHANGED = (
     "invalid_session",
     "invalid_environment",
+    "document_too_large",
     "registered_object_not_found",
     "object_archived",
     *WRITING,
@@ -90,7 +91,7 @@ def _operations() -> tuple[Operation, ...]:
             "A name is enough; the configuration comes back filled in.",
             (),
             json_body(ref("NewEnvironment")),
-            ("invalid_session", "invalid_environment", *WRITING),
+            ("invalid_session", "invalid_environment", "document_too_large", *WRITING),
             "writer",
             (Call("A name", body={"name": "python-3.13"}),),
             gives={"environment_id": "$response.body#/id"},
@@ -108,7 +109,7 @@ def _operations() -> tuple[Operation, ...]:
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 *created_at("gte", "lte"),
             ),
-            refusals=("invalid_request",),
+            refusals=("invalid_request", "too_many_scans"),
         ),
         Operation(
             "get",

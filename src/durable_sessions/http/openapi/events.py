@@ -322,6 +322,7 @@ def _read(limits: Limits) -> Operation:
             "invalid_request",
             "invalid_offset",
             "search_unavailable",
+            "too_many_scans",
             *READING,
         ),
         calls=(

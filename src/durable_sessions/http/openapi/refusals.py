@@ -39,6 +39,7 @@ _HEADERS = {
     "rate_limited": ("Retry-After",),
     "share_exceeded": ("Retry-After",),
     "quota_exceeded": ("Retry-After",),
+    "too_many_scans": ("Retry-After",),
     "range_not_satisfiable": ("Content-Range",),
 }
 

@@ -133,6 +133,7 @@ def _search() -> Operation:
             "invalid_session",
             "session_not_found",
             "search_unavailable",
+            "too_many_scans",
             *READING,
         ),
         calls=(

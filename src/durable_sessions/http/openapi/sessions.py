@@ -208,6 +208,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 "invalid_session",
                 "invalid_event",
                 "invalid_agent",
+                "document_too_large",
                 "invalid_json",
                 "session_exists",
                 "session_gone",
@@ -282,7 +283,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 in_query("memory_store_id", text(), "Only those that refer to it."),
                 *created_at("gt", "gte", "lt", "lte", original=True),
             ),
-            refusals=("invalid_request",),
+            refusals=("invalid_request", "too_many_scans"),
             calls=(
                 Call("The newest"),
                 Call(
@@ -328,6 +329,7 @@ def _one(limits: Limits) -> tuple[Operation, ...]:
                 "invalid_session",
                 "invalid_event",
                 "invalid_agent",
+                "document_too_large",
                 "invalid_json",
                 "invalid_header",
                 "invalid_offset",

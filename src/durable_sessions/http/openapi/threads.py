@@ -104,7 +104,7 @@ def noun(limits: Limits) -> Noun:
                 {200: page_answer("A page of the thread's events.")},
                 "",
                 (SESSION_ID, _THREAD_ID, *thread_parameters(limits)),
-                refusals=(*_ONE, "invalid_request", "invalid_offset", *READING),
+                refusals=(*_ONE, "invalid_request", "invalid_offset", "too_many_scans", *READING),
             ),
             Operation(
                 "get",

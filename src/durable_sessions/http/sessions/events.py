@@ -148,12 +148,12 @@ class Events:
         asked = self._range(durable, parameters)
         selection = parameters.selection()
         if parameters.choice("pairs", "", ("keep",)):
-            return self._with_pairs(request, durable, asked, selection)
-        if selection.everything and not asked.backwards:
+            return self._with_pairs(request, caller, durable, asked, selection)
+        if selection.everything and not asked.backwards and not _wants_lines(request):
             page = self._sessions.events.hot_page(durable, asked.start, asked.stop, asked.limit)
             if page is not None:
                 return _answer(request, durable, asked, page)
-        return self._read(request, durable, asked, selection)
+        return self._read(request, caller, durable, asked, selection)
 
     async def _search(self, caller: Caller, parameters: Parameters, durable: DurableStream) -> Response:
         for other in ("live", "pairs"):
@@ -167,25 +167,35 @@ class Events:
         return found
 
     async def _read(
-        self, request: Request, durable: DurableStream, asked: Range, selection: Selection
+        self, request: Request, caller: Caller, durable: DurableStream, asked: Range, selection: Selection
     ) -> Response:
-        page = await self._sessions.events.page(
-            durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards
-        )
+        apart = _wants_lines(request)
+        if selection.everything and not asked.backwards and not apart:
+            page = await self._page(durable, asked, selection)
+        else:
+            async with self._sessions.scans.admitted(caller.key_id):
+                page = await self._page(durable, asked, selection, apart=apart)
         return _answer(request, durable, asked, page)
 
-    async def _with_pairs(
-        self, request: Request, durable: DurableStream, asked: Range, selection: Selection
-    ) -> Response:
-        reader = self._sessions.events
-        page = await reader.page(
-            durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards
+    async def _page(
+        self, durable: DurableStream, asked: Range, selection: Selection, *, apart: bool = False
+    ) -> Page:
+        return await self._sessions.events.page(
+            durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards, apart=apart
         )
-        positions = page.positions or range(page.first, page.first + page.count)
-        complete = await pairs.complete(reader, durable, zip(positions, page.events(), strict=True))
+
+    async def _with_pairs(
+        self, request: Request, caller: Caller, durable: DurableStream, asked: Range, selection: Selection
+    ) -> Response:
+        async with self._sessions.scans.admitted(caller.key_id):
+            page = await self._page(durable, asked, selection, apart=True)
+            positions = page.positions or range(page.first, page.first + page.count)
+            events = zip(positions, page.events(), strict=True)
+            complete = await pairs.complete(self._sessions.events, durable, events)
         if asked.backwards:
             complete.reverse()
-        page.pieces, page.count = [b",".join([event for _, event in complete])], len(complete)
+        page.apart = [event for _, event in complete]
+        page.pieces, page.count = [b",".join(page.apart)], len(complete)
         return _answer(request, durable, asked, page)
 
     def _live(
@@ -227,7 +237,7 @@ class Events:
                 lives.of(durable),
             ]
             return Response(204, [*fields, _CLOSED] if durable.closed else fields)
-        return await self._read(request, durable, asked, EVERYTHING)
+        return await self._read(request, caller, durable, asked, EVERYTHING)
 
     def _range(self, durable: DurableStream, parameters: Parameters, *, searched: bool = False) -> Range:
         """Return which events a read wants; positions of several kinds do not go together."""
@@ -298,12 +308,12 @@ class Events:
         fields = [*FIELDS, lives.of(durable)]
         return StreamingResponse(200, fields, self._auth.while_valid(caller, chunks))
 
-    async def of_thread(self, request: Request, key: Key, thread: str) -> Response:
+    async def of_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Response:
         """Answer with a page of one thread's events."""
         parameters = Parameters(request)
         durable = self._sessions.find(key, lives.asked(request))
         asked = self._range(durable, parameters)
-        return await self._read(request, durable, asked, of_thread(durable, thread))
+        return await self._read(request, caller, durable, asked, of_thread(durable, thread))
 
 
 def _acknowledgement(stored: Stored, limits: Limits) -> Response:
@@ -367,6 +377,10 @@ def _paged(parameters: Parameters, end: int, limit: int, backwards: bool) -> Ran
     return Range(position, max(position, min(int(bound), end)), limit, ends=True)
 
 
+def _wants_lines(request: Request) -> bool:
+    return b"application/x-ndjson" in request.headers.get(b"accept", b"")
+
+
 def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) -> Response:
     at = durable.tail if asked.backwards else page.next
     up_to_date = at == durable.tail
@@ -377,7 +391,7 @@ def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) 
         fields.append(_UP_TO_DATE)
         if durable.closed:
             fields.append(_CLOSED)
-    if b"application/x-ndjson" in request.headers.get(b"accept", b""):
+    if _wants_lines(request):
         events = page.events()
         body = b"".join([event.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for event in events])
         return Response(200, [_NDJSON, *fields], body)

@@ -36,6 +36,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, record, view
 from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.sessions.thread_objects import ThreadObjects
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
@@ -65,7 +66,7 @@ class SessionsFace:
         self._events = events
         self._searches = searches
         self._registries = registries
-        self._resources = Resources(sessions, ids)
+        self._resources = Resources(sessions, ids, limits)
         self._ids = ids
         self._limits = limits
 
@@ -165,8 +166,11 @@ class SessionsFace:
         if request.method == b"POST":
             return self._create(request, caller)
         if request.method == b"GET":
-            return _json(listed(self._sessions, request, caller.workspace))
+            return self._list(request, caller)
         raise MethodNotAllowedError(allow="GET, POST")
+
+    async def _list(self, request: Request, caller: Caller) -> Answer:
+        return Response(200, [JSON, _NO_STORE], await listed(self._sessions, request, caller))
 
     # One session ------------------------------------------------------------------------
 
@@ -248,26 +252,33 @@ class SessionsFace:
                 return self._archive_thread(request, caller, key, thread)
             case (b"GET", [thread, "events"]):
                 self._thread(key, thread, lives.asked(request))
-                return self._events.of_thread(request, key, thread)
+                return self._events.of_thread(request, caller, key, thread)
             case (b"GET", [thread, "stream"]):
                 self._thread(key, thread, lives.asked(request))
                 return self._events.stream(request, caller, key, thread)
         raise _wrong(["threads", *inner], request)
 
-    def _threads(self, request: Request, key: Key) -> Response:
+    async def _threads(self, request: Request, key: Key) -> Answer:
         parameters = Parameters(request)
         statuses = parameters.texts("statuses")
         durable = self._sessions.find(key, lives.asked(request))
-        threads = view.thread_objects(durable)
-        page = sliced(threads, parameters, lambda one: not statuses or one["status"] in statuses)
-        return _json(page, 200, lives.of(durable))
+        shown = ThreadObjects(durable)
+        page = await sliced(
+            shown.names(),
+            parameters,
+            shown.encoded,
+            self._sessions.scans.turns,
+            self._limits,
+            lambda name: not statuses or shown.status(name) in statuses,
+        )
+        return Response(200, [JSON, _NO_STORE, lives.of(durable)], page)
 
     def _thread(self, key: Key, thread: str, life: str | None) -> Response:
         durable = self._sessions.find(key, life)
-        for shown in view.thread_objects(durable):
-            if shown["id"] == thread:
-                return _json(shown, 200, lives.of(durable))
-        raise ThreadNotFoundError(thread=thread)
+        found = ThreadObjects(durable).find(thread)
+        if found is None:
+            raise ThreadNotFoundError(thread=thread)
+        return Response(200, [JSON, _NO_STORE, lives.of(durable)], found)
 
     async def _archive_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Answer:
         by = lives.by(request, caller)

@@ -1,23 +1,22 @@
 """Listing sessions: filters, and pages that stay right while sessions arrive."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.message import Request
+from durable_sessions.http.sessions.json_pages import json_page
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.finding import session_of
-from durable_sessions.sessions.store import Sessions
+from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.durable import DurableStream
 
 _PAGE_MAX = 1_000
 _PAGE_DEFAULT = 20
-
-Wanted = Callable[[DurableStream], bool]
 
 
 class _Cursor(NamedTuple):
@@ -42,27 +41,30 @@ class _Cursor(NamedTuple):
         return self._replace(back=not self.back, after=self.after + step)
 
 
-def listed(sessions: Sessions, request: Request, workspace: str) -> dict[str, object]:
-    """Return a page of sessions, with where the next and the previous one begin."""
+async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
+    """Return a page of sessions as JSON, with where the next and the previous one begin."""
     parameters = Parameters(request)
     limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
     cursor = _cursor(parameters)
-    found = sessions.list(
-        workspace,
-        cursor.after,
-        limit,
-        _wanted(parameters),
-        newest_first=cursor.newest_first != cursor.back,
-    )
+    wanted = _wanted(parameters)
+    now_ms = sessions.now_ms()
+    async with sessions.scans.admitted(caller.key_id):
+        found = await sessions.list(
+            caller.workspace,
+            cursor.after,
+            limit,
+            wanted,
+            lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
+            newest_first=cursor.newest_first != cursor.back,
+        )
     shown, following, previous = found.sessions, cursor.onward(found.next), cursor.turned()
     if cursor.back:
         shown, following, previous = shown[::-1], previous, following
-    now_ms = sessions.now_ms()
-    return {
-        "data": [view.session_object(one, now_ms) for one in shown],
-        "next_page": None if following is None else str(following),
-        "prev_page": None if previous is None else str(previous),
-    }
+    return json_page(
+        shown,
+        next_page=None if following is None else str(following),
+        prev_page=None if previous is None else str(previous),
+    )
 
 
 def _cursor(parameters: Parameters) -> _Cursor:

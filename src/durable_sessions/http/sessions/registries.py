@@ -15,12 +15,14 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.message import Request, Response
 from durable_sessions.http.sessions.bodies import decode
+from durable_sessions.http.sessions.json_pages import json_page
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.sessions import agents, environments, rosters
 from durable_sessions.sessions.agents import AgentBody
 from durable_sessions.sessions.environments import EnvironmentBody
 from durable_sessions.sessions.record import NULL
-from durable_sessions.sessions.registry import Document, Registered, Registry
+from durable_sessions.sessions.registry import Document, Head, Registered, Registry
+from durable_sessions.storage.scans import Scans
 from durable_sessions.times import parse_rfc3339
 
 T = TypeVar("T")
@@ -45,7 +47,8 @@ class AgentSpec(msgspec.Struct):
 class Registries:
     """Answers requests for agents and environments."""
 
-    def __init__(self, agents_registry: Registry, environments_registry: Registry) -> None:
+    def __init__(self, agents_registry: Registry, environments_registry: Registry, scans: Scans) -> None:
+        self._scans = scans
         self._agents = agents_registry
         self._environments = environments_registry
 
@@ -83,124 +86,116 @@ class Registries:
     async def _find(self, workspace: str, name: str, version: int | None) -> Document:
         """Return an agent, the newest version unless one is named; an unknown one is made up from its id."""
         try:
-            found = self._agents.get(workspace, name)
+            newest = self._agents.head(workspace, name).version
         except RegisteredObjectNotFoundError:
             return agents.unknown(name, version)
-        if version is None or version == found["version"]:
-            return found
-        return await self._agents.version(workspace, name, version)
+        return await self._agents.document(workspace, name, newest if version is None else version)
 
     def _agent_body(self, request: Request, workspace: str) -> AgentBody:
         """Return what a request says of an agent; those that it may call have versions."""
 
         def version_of(name: str) -> int:
             try:
-                version: int = self._agents.get(workspace, name)["version"]
+                return self._agents.head(workspace, name).version
             except RegisteredObjectNotFoundError:
                 return 1
-            return version
 
-        body = _body(request, AgentBody)
+        body = _body(request, self._agents, AgentBody)
         if isinstance(body.multiagent, dict):
             body.multiagent = rosters.named(body.multiagent, version_of)
         return body
 
     async def handle_agents(self, request: Request, caller: Caller, rest: list[str]) -> Response:
         """Answer a request below ``/v1/agents``."""
-        method = request.method
-        match (method, rest):
+        registry, workspace, show = self._agents, caller.workspace, agents.shown_stored
+        match (request.method, rest):
             case (b"POST", []):
                 caller.require(Role.WRITER)
-                body = self._agent_body(request, caller.workspace)
-                return _json(agents.shown(await self._agents.create(caller.workspace, agents.new(body))))
+                body = self._agent_body(request, workspace)
+                return _json(show(await registry.create(workspace, agents.new(body))))
             case (b"GET", []):
-                return _page(self._list(self._agents, request, caller), agents.shown)
+                return _page(await self._list(registry, request, caller, show))
             case (b"GET", [name]):
                 version = Parameters(request).number("version", None, 2**31, 1)
                 if version is not None:
-                    return _json(agents.shown(await self._agents.version(caller.workspace, name, version)))
-                return _json(agents.shown(self._agents.get(caller.workspace, name)))
+                    return _json(show(await registry.version(workspace, name, version)))
+                return _json(show(registry.get(workspace, name)))
             case (b"POST", [name]):
                 caller.require(Role.WRITER)
-                body = self._agent_body(request, caller.workspace)
+                body = self._agent_body(request, workspace)
                 expected = None if body.version is msgspec.UNSET else body.version
-                revised = self._agents.update(
-                    caller.workspace,
-                    name,
-                    lambda old: agents.revise(old, body),
-                    expected=expected,
+                revised = registry.update(
+                    workspace, name, lambda old: agents.revise(old, body), expected=expected
                 )
-                return _json(agents.shown(await revised))
+                return _json(show(await revised))
             case (b"POST", [name, "archive"]):
                 caller.require(Role.WRITER)
-                return _json(agents.shown(await self._agents.archive(caller.workspace, name)))
+                return _json(show(await registry.archive(workspace, name)))
             case (b"GET", [name, "versions"]):
                 after, limit = _paging(request)
-                found = await self._agents.versions(caller.workspace, name, after, limit)
-                return _page(found, agents.shown)
+                return _page(await registry.versions(workspace, name, after, limit, show))
         raise _wrong(rest, {0: "GET, POST", 1: "GET, POST"})
 
     async def handle_environments(self, request: Request, caller: Caller, rest: list[str]) -> Response:
         """Answer a request below ``/v1/environments``."""
-        registry, workspace = self._environments, caller.workspace
+        registry, workspace, show = self._environments, caller.workspace, environments.shown_stored
         if request.method != b"GET":
             caller.require(Role.WRITER)
         match (request.method, rest):
             case (b"POST", []):
-                created = await registry.create(workspace, environments.new(_body(request, EnvironmentBody)))
-                return _json(environments.shown(created))
+                body = _body(request, registry, EnvironmentBody)
+                return _json(show(await registry.create(workspace, environments.new(body))))
             case (b"GET", []):
-                return _page(self._list(registry, request, caller), environments.shown)
+                return _page(await self._list(registry, request, caller, show))
             case (b"GET", [name]):
-                return _json(environments.shown(registry.get(workspace, name)))
+                return _json(show(registry.get(workspace, name)))
             case (b"POST", [name]):
-                body = _body(request, EnvironmentBody)
+                body = _body(request, registry, EnvironmentBody)
                 updated = await registry.update(workspace, name, lambda old: environments.revise(old, body))
-                return _json(environments.shown(updated))
+                return _json(show(updated))
             case (b"POST", [name, "archive"]):
-                return _json(environments.shown(await registry.archive(workspace, name)))
+                return _json(show(await registry.archive(workspace, name)))
             case (b"DELETE", [name]):
                 await registry.delete(workspace, name)
-                return _json({"id": name, "type": "environment_deleted"})
+                return _json(msgspec.json.encode({"id": name, "type": "environment_deleted"}))
         raise _wrong(rest, {0: "GET, POST", 1: "GET, POST, DELETE"})
 
-    @staticmethod
-    def _list(registry: Registry, request: Request, caller: Caller) -> Registered:
+    async def _list(
+        self, registry: Registry, request: Request, caller: Caller, show: Callable[[bytes], bytes]
+    ) -> Registered:
         parameters = Parameters(request)
         after, limit = _paging(request)
         archived = parameters.flag("include_archived")
         from_ms, through_ms = (parameters.time_ms(f"created_at[{end}]") for end in ("gte", "lte"))
 
-        def wanted(document: Document) -> bool:
-            at_ms = parse_rfc3339(document["created_at"]) or 0
+        def wanted(document: Head) -> bool:
+            at_ms = parse_rfc3339(document.created_at) or 0
             return (
-                (archived or document["archived_at"] is None)
+                (archived or document.archived_at is None)
                 and (from_ms is None or at_ms >= from_ms)
                 and (through_ms is None or at_ms <= through_ms)
             )
 
-        return registry.list(caller.workspace, after, limit, wanted)
+        async with self._scans.admitted(caller.key_id):
+            return await registry.list(caller.workspace, after, limit, wanted, show)
 
 
 def _require_current(registry: Registry, workspace: str, name: str, kind: str) -> None:
     try:
-        found = registry.get(workspace, name)
+        found = registry.head(workspace, name)
     except RegisteredObjectNotFoundError:
         return
-    if found["archived_at"] is not None:
+    if found.archived_at is not None:
         raise InvalidSessionError(problem=f"The {kind} {name} is archived; choose one that is not.")
 
 
-def _body(request: Request, kind: type[T]) -> T:
+def _body(request: Request, registry: Registry, kind: type[T]) -> T:
+    registry.require_small(len(request.body))
     return decode(request.body, kind)
 
 
-def _json(document: object) -> Response:
-    return Response(
-        200,
-        [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")],
-        msgspec.json.encode(document),
-    )
+def _json(document: bytes) -> Response:
+    return Response(200, [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")], document)
 
 
 def _paging(request: Request) -> tuple[int | None, int]:
@@ -214,9 +209,9 @@ def _paging(request: Request) -> tuple[int | None, int]:
     return int(token), limit
 
 
-def _page(found: Registered, show: Callable[[Document], Document] = lambda one: one) -> Response:
+def _page(found: Registered) -> Response:
     following = None if found.next is None else str(found.next)
-    return _json({"data": [show(document) for document in found.documents], "next_page": following})
+    return _json(json_page(found.documents, next_page=following))
 
 
 def _wrong(rest: list[str], allowed: dict[int, str]) -> MethodNotAllowedError | RouteNotFoundError:

@@ -14,6 +14,7 @@ from durable_sessions.http.sessions.events import JSON
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.slices import sliced
 from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
 from durable_sessions.sessions import record
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.record import Record
@@ -27,9 +28,10 @@ _RESOURCES_MAX = 1_000
 class Resources:
     """Answers requests below ``/v1/sessions/{id}/resources``; secrets are never kept and never shown."""
 
-    def __init__(self, sessions: Sessions, ids: Ids) -> None:
+    def __init__(self, sessions: Sessions, ids: Ids, limits: Limits) -> None:
         self._sessions = sessions
         self._ids = ids
+        self._limits = limits
 
     def handle(
         self, request: Request, caller: Caller, key: Key, rest: list[str]
@@ -37,9 +39,7 @@ class Resources:
         """Answer a request."""
         match (request.method, rest):
             case (b"GET", []):
-                durable = self._sessions.find(key, lives.asked(request))
-                kept = record.of(durable.attributes).resources
-                return _json(sliced(kept, Parameters(request)), lives.of(durable))
+                return self._list(request, key)
             case (b"POST", []):
                 return self._add(request, caller, key)
             case (b"GET", [name]):
@@ -53,6 +53,12 @@ class Resources:
     def _one(self, key: Key, name: str, life: str | None) -> Response:
         durable = self._sessions.find(key, life)
         return _json(_find(record.of(durable.attributes), name), lives.of(durable))
+
+    async def _list(self, request: Request, key: Key) -> Answer:
+        durable = self._sessions.find(key, lives.asked(request))
+        kept = record.of(durable.attributes).resources
+        page = await sliced(kept, Parameters(request), bytes, self._sessions.scans.turns, self._limits)
+        return Response(200, [JSON, (b"Cache-Control", b"no-store"), lives.of(durable)], page)
 
     async def _add(self, request: Request, caller: Caller, key: Key) -> Answer:
         given = decode(request.body, dict[str, msgspec.Raw])

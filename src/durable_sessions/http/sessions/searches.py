@@ -109,27 +109,46 @@ class Searches:
         if named:
             parts = [part for durable in named for part in self._search.chain(durable, 0, POSITION_MAX)]
             scope = msgspec.structs.replace(scope, chain=tuple(dict.fromkeys(parts)))
-        scope = self._narrowed(scope, parameters, caller.workspace)
+        scope = await self._narrowed(scope, parameters, caller)
         wish = Wish(query, scope, limit, page.offset, view=page.view)
-        found = await self._search.in_workspace(caller.workspace, wish, hits, named)
-        now_ms = self._sessions.now_ms()
-        groups = [
-            {"session": view.session_object(durable, now_ms), "hits": shown}
-            for (durable, _), shown in zip(
-                found.sessions, await self._shown(found.sessions, query), strict=True
-            )
-            if shown
-        ]
+        while True:
+            found = await self._search.in_workspace(caller.workspace, wish, hits, named)
+            groups = await self._groups(found.sessions, query)
+            if groups is not None or wish.limit == 1:
+                break
+            # Too much for a page. What is found at this point in time stays the same, so ask for less of it.
+            wish = wish._replace(limit=wish.limit // 2, view=found.view)
         return _json(
             {
                 "data": groups,
-                "next_page": f"{found.view}-{page.offset + limit}" if found.more else None,
+                "next_page": f"{found.view}-{page.offset + wish.limit}" if found.more else None,
                 "total_hits": found.total_hits,
                 "total_sessions": found.total_sessions,
                 "indexed_through": None if found.through_ms is None else rfc3339(found.through_ms),
                 "up_to_date": found.is_complete,
             }
         )
+
+    async def _groups(
+        self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
+    ) -> list[dict[str, object]] | None:
+        """Return the sessions that were found, each with its hits; None if they are too much for a page."""
+        now_ms = self._sessions.now_ms()
+        turn = self._sessions.scans.turns.begin()
+        groups: list[dict[str, object]] = []
+        size = 0
+        for at in range(0, len(found), _READ_AT_A_TIME):
+            some = found[at : at + _READ_AT_A_TIME]
+            for (durable, _), shown in zip(some, await self._shown(some, query), strict=True):
+                session = msgspec.json.encode(view.session_object(durable, now_ms))
+                size += len(session) + sum(len(bytes(hit)) for hit in shown)
+                if groups and size > self._limits.page_bytes_max:
+                    return None
+                if shown:
+                    groups.append({"session": msgspec.Raw(session), "hits": shown})
+                if turn.over:
+                    await turn.rest()
+        return groups
 
     def _named(self, parameters: Parameters, workspace: str) -> list[DurableStream]:
         """Return the sessions that are named."""
@@ -138,31 +157,23 @@ class Searches:
             raise InvalidRequestError(problem=f"Send at most {_NAMED_SESSIONS_MAX} sessions.")
         return [self._sessions.find(session_key(workspace, name)) for name in dict.fromkeys(named)]
 
-    def _narrowed(self, scope: Scope, parameters: Parameters, workspace: str) -> Scope:
+    async def _narrowed(self, scope: Scope, parameters: Parameters, caller: Caller) -> Scope:
         """Return a scope of those sessions only that have this agent and metadata."""
         agent, metadata = parameters.text("agent"), parameters.nested("metadata")
         if agent is None and not metadata:
             return scope
-        streams = self._sessions_with(workspace, agent, metadata)
-        return msgspec.structs.replace(scope, streams=tuple(streams))
-
-    def _sessions_with(self, workspace: str, agent: str | None, metadata: dict[str, str]) -> Sequence[int]:
         tests = [*([] if agent is None else [by_agent(agent, None)]), by_metadata(metadata)]
-        streams: list[int] = []
-        after: int | None = None
-        while True:
-            listed = self._sessions.list(
-                workspace, after, 1_000, lambda one: all(test(one) for test in tests), newest_first=True
+        most = self._limits.searched_sessions_max
+        async with self._sessions.scans.admitted(caller.key_id):
+            streams = await self._sessions.numbers(
+                caller.workspace, lambda one: all(test(one) for test in tests), most
             )
-            streams += [one.stream.id for one in listed.sessions]
-            if len(streams) > self._limits.searched_sessions_max:
-                raise InvalidRequestError(
-                    problem=f"More than {self._limits.searched_sessions_max} sessions are like that; "
-                    "search without agent and metadata, or name more of the metadata."
-                )
-            after = listed.next
-            if after is None:
-                return streams
+        if len(streams) > most:
+            raise InvalidRequestError(
+                problem=f"More than {most} sessions are like that; "
+                "search without agent and metadata, or name more of the metadata."
+            )
+        return msgspec.structs.replace(scope, streams=tuple(streams))
 
     async def _shown(
         self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
@@ -171,10 +182,7 @@ class Searches:
 
         None if the session has gone meanwhile.
         """
-        events: list[list[bytes]] = []
-        for at in range(0, len(found), _READ_AT_A_TIME):
-            read = (self._read(durable, hits) for durable, hits in found[at : at + _READ_AT_A_TIME])
-            events += await asyncio.gather(*read)
+        events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
         return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
 
     async def _read(self, durable: DurableStream, hits: Sequence[Hit]) -> list[bytes]:

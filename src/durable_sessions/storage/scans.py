@@ -1,0 +1,87 @@
+"""Scans: reads that look at more than they answer with, such as filtered lists; so many at a time."""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from durable_sessions.errors import OverloadedError, TooManyScansError
+from durable_sessions.limits import Limits
+from durable_sessions.storage.turns import Turns
+
+
+class Scans:
+    """Admits scans: some at a time, few of them of one key; the others wait, the keys in rotation.
+
+    ``turns`` are what all of them share the event loop by.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._running = 0
+        self._running_of: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self.turns = Turns()
+
+    @asynccontextmanager
+    async def admitted(self, key: str | None) -> AsyncIterator[None]:
+        """Wait until a scan of a key may begin; it counts until the block ends."""
+        name = key or ""
+        if self._waiting or not self._has_room(name):
+            await self._wait(name)
+        else:
+            self._begin(name)
+        try:
+            yield
+        finally:
+            self._end(name)
+
+    @property
+    def waiting(self) -> int:
+        """How many scans wait."""
+        return sum(map(len, self._waiting.values()))
+
+    def _has_room(self, name: str) -> bool:
+        limits = self._limits
+        return self._running < limits.scans_max and self._running_of[name] < limits.scans_per_key_max
+
+    def _begin(self, name: str) -> None:
+        self._running += 1
+        self._running_of[name] += 1
+
+    def _end(self, name: str) -> None:
+        self._running -= 1
+        self._running_of[name] -= 1
+        if not self._running_of[name]:
+            del self._running_of[name]
+        self._admit()
+
+    async def _wait(self, name: str) -> None:
+        if len(self._waiting.get(name, ())) >= self._limits.scans_waiting_per_key_max:
+            raise TooManyScansError(scans_waiting_per_key_max=self._limits.scans_waiting_per_key_max)
+        if self.waiting >= self._limits.scans_waiting_max:
+            raise OverloadedError(what="waiting scans")
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, deque()).append(admitted)
+        self._admit()
+        try:
+            await admitted
+        except asyncio.CancelledError:
+            if not admitted.cancelled():
+                self._end(name)  # it was admitted in the very moment in which its client went away
+            raise
+
+    def _admit(self) -> None:
+        """Let those begin whose turn it is, as many as there is room for."""
+        for name in list(self._waiting):
+            queue = self._waiting[name]
+            while queue and queue[0].done():
+                queue.popleft()  # cancelled: its client has gone away
+            if queue and self._has_room(name):
+                self._begin(name)
+                queue.popleft().set_result(None)
+                self._waiting.move_to_end(name)
+            if not queue:
+                del self._waiting[name]
+            if self._running >= self._limits.scans_max:
+                return

@@ -1,0 +1,145 @@
+"""Nothing holds the event loop for long: no request, no start and no task in the background, at any size."""
+
+import asyncio
+import gc
+import http.client
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.service import Service
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.settings import Settings
+from tests.hostile.herd import Herd
+from tests.hostile.trials import TRIALS, Trial
+from tests.support.holds import Hold, HoldMeter, slowness
+
+HELD_MILLISECONDS_MAX = 20.0
+SECRET = "a-secret-of-the-tests"
+TRIES = 3
+
+# What still takes longer. This list only ever gets shorter.
+UNMENDED = frozenset(
+    {
+        "start",
+        "stop",
+        "createSession",
+        "putSession",
+        "updateSession",
+        "appendEvents",
+        "streamEvents",
+        "streamSession",
+        "addResource",
+        "putArtifact",
+        "ingestClaudeCode",
+        "createStream",
+        "appendToStream",
+        "putSubscription",
+        "linkStreams",
+    }
+)
+ROUTES = [operation.id for noun in nouns(DEFAULT_LIMITS) for operation in noun.operations]
+
+
+class Stage:
+    """A server at scale, a client in a thread beside it, and the meter."""
+
+    def __init__(self, data: Path, meter: HoldMeter) -> None:
+        self.data = data
+        self.meter = meter
+        self.allowed = HELD_MILLISECONDS_MAX * slowness()
+        self.failures: list[str] = []
+        self.report: list[tuple[float, str]] = []
+        self.names: dict[str, str] = {}
+        self.service: Service
+
+    async def start(self) -> None:
+        settings = Settings(port=0, data=self.data, api_key=SECRET, long_poll_seconds=0.1)
+        self.service = await Service.open(settings)
+        await self.service.listen()
+
+    async def stop(self) -> None:
+        await self.service.close()
+
+    async def measured(self, name: str, act: Callable[[], Awaitable[object]], tries: int = 1) -> None:
+        """Measure an act, again if it held the loop for too long: a hold counts if it does so every time."""
+        best: Hold | None = None
+        for _ in range(tries):
+            self.meter.reset()
+            await act()
+            await asyncio.sleep(0.05)
+            if best is None or self.meter.longest.milliseconds < best.milliseconds:
+                best = self.meter.longest
+            if best.milliseconds <= self.allowed:
+                break
+        assert best is not None
+        self.report.append((best.milliseconds, name))
+        if best.milliseconds > self.allowed and name.partition(" ")[0] not in UNMENDED:
+            self.failures.append(f"{name}: {best}")
+
+    async def send(self, trial: Trial) -> list[bytes]:
+        """Send a request as often as it says, at once, from other threads; return the answers."""
+        sent = [asyncio.to_thread(self._send, trial) for _ in range(trial.times)]
+        return await asyncio.gather(*sent)
+
+    def _send(self, trial: Trial) -> bytes:
+        target, body = trial.target, trial.body
+        for name, value in self.names.items():
+            target = target.replace("{" + name + "}", value)
+            if len(body) < 1_000:
+                body = body.replace(b"{%b}" % name.encode(), value.encode())
+        connection = http.client.HTTPConnection("127.0.0.1", self.service.server.port, timeout=120)
+        try:
+            headers = {**trial.headers, "x-api-key": SECRET}
+            connection.request(trial.method, quote(target, safe="/?&=[]:%-"), body or None, headers)
+            answer = connection.getresponse()
+            assert answer.status < 500 or answer.status == 503, (trial.target, answer.read()[:500])
+            return answer.read() if trial.take_bytes is None else answer.read(trial.take_bytes)
+        finally:
+            connection.close()
+
+    async def prepare(self) -> None:
+        """Make what some trials are about, and learn the names that the server gave."""
+        agents = json.loads((await self.send(Trial("GET", "/v1/agents?limit=1&order=asc")))[0])
+        self.names["large_agent"] = agents["data"][0]["id"]
+        found = json.loads((await self.send(Trial("GET", "/v1/environments?limit=1")))[0])
+        self.names["large_environment"] = found["data"][0]["id"]
+        await self.send(Trial("POST", "/v1/sessions", b'{"id":"resourceful"}'))
+        for number in range(20):
+            body = b'{"type":"file","file_id":"%d","text":"%b"}' % (number, b"x" * 10_000)
+            (added,) = await self.send(Trial("POST", "/v1/sessions/resourceful/resources", body))
+            self.names["resource"] = json.loads(added)["id"]
+        body = b'{"type":"pull-wake","wake_stream":"wakes","streams":["plain/000001"]}'
+        await self.send(Trial("PUT", "/v1/stream/__ds/subscriptions/linked", body))
+        (key,) = await self.send(Trial("POST", "/v1/keys", b'{"principal":"x","role":"reader"}'))
+        self.names["key"] = json.loads(key)["id"]
+
+
+def test_every_route_is_tried() -> None:
+    assert set(ROUTES) == set(TRIALS)
+
+
+def test_nothing_holds_the_loop(tmp_path: Path) -> None:
+    asyncio.run(_nothing_holds_the_loop(tmp_path))
+
+
+async def _nothing_holds_the_loop(tmp_path: Path) -> None:
+    meter = HoldMeter()
+    stage = Stage(tmp_path / "data", meter)
+    await stage.start()
+    await Herd(stage.service).make()
+    await stage.stop()
+    gc.collect()
+    gc.freeze()
+    with meter.installed():
+        await stage.measured("start", stage.start)
+        await stage.prepare()
+        for route in ROUTES:
+            for trial in TRIALS[route]:
+                name = f"{route} {trial.method} {trial.target[:80]} {trial.body[:40]!r} x{trial.times}"
+                await stage.measured(name, lambda trial=trial: stage.send(trial), TRIES)  # type: ignore[misc]
+        await stage.measured("stop", stage.stop)
+    gc.unfreeze()
+    assert not stage.failures, "\n\n".join(stage.failures)
