@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from durable_sessions.clock import ManualClock
 from durable_sessions.limits import DEFAULT_LIMITS, KIB
 from durable_sessions.testing.server import local_server
 
@@ -21,7 +22,7 @@ ROOM = 64 * KIB
 async def api(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     limits = replace(DEFAULT_LIMITS, page_bytes_max=ROOM)
     async with (
-        local_server(tmp_path / "data", limits=limits) as server,
+        local_server(tmp_path / "data", limits=limits, clock=ManualClock(1_800_000_000_000)) as server,
         httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         yield client
