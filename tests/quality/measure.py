@@ -18,6 +18,9 @@ from tests.quality.samples import samples
 from tests.support.samples import FOLDER
 
 QUESTIONS = Path(__file__).with_name("questions.json")
+OWN_QUESTIONS = Path(__file__).with_name("own_questions.json")
+OWN_FOLDER = Path(__file__).with_name("transcripts")
+"""A small set of our own: invented talks, and questions with their answers in them."""
 TOP = 10
 
 Ranking = Callable[[str], list[str]]
@@ -40,9 +43,9 @@ class Result(NamedTuple):
     missed: list[str]
 
 
-def questions() -> list[Question]:
+def questions(path: Path = QUESTIONS) -> list[Question]:
     """Return the questions, as they were written before anything was tuned."""
-    return msgspec.json.decode(QUESTIONS.read_bytes(), type=list[Question])
+    return msgspec.json.decode(path.read_bytes(), type=list[Question])
 
 
 def rate(ranking: Ranking, asked: list[Question]) -> Result:

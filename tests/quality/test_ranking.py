@@ -14,15 +14,17 @@ from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index
 from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
 from tests.quality.measure import Corpus, questions
-from tests.support.samples import FOLDER, missing
+from tests.quality.test_quality import SETS
 from tests.support.searching import apart
 
 TOLERANCE = 0.12
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason=missing(FOLDER))
-def test_the_ranking_of_samples_is_that_of_another_implementation(tmp_path: Path) -> None:
-    texts = Corpus().texts
+@pytest.mark.parametrize(("folder", "path"), SETS)
+def test_the_ranking_of_samples_is_that_of_another_implementation(
+    folder: Path, path: Path, tmp_path: Path
+) -> None:
+    texts = Corpus(folder).texts
     tokens = [words.indexed(said.text).replace(words.APART, " ").split() for said in texts]
     other = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     other.index(tokens, show_progress=False)
@@ -31,7 +33,7 @@ def test_the_ranking_of_samples_is_that_of_another_implementation(tmp_path: Path
         index.add(Document(1, position, 0, said))
     index.commit()
     view = index.view()
-    for each in questions():
+    for each in questions(path):
         plain = sorted({part for part in words.parts(each.question) if not words.is_single(part)})
         known = [part for part in plain if any(part in document for document in tokens)]
         if not known:
