@@ -345,9 +345,15 @@ class KeyNotFoundError(DurableSessionsError):
 
 
 class TooManyKeysError(DurableSessionsError):
-    """The server holds {keys_max} keys that are not revoked. Revoke those that are not used."""
+    """{holder} has {keys_max} keys that are not revoked. Revoke those that are not used."""
 
     code = "too_many_keys"
+
+
+class KeysTooFastError(DurableSessionsError):
+    """The workspace {workspace} may make {per_minute} keys a minute; the next in {retry_after_seconds} s."""
+
+    code = "keys_too_fast"
 
 
 # Artifacts ------------------------------------------------------------------------------

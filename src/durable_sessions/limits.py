@@ -267,6 +267,12 @@ class Limits:
     token_seconds_max: int = 24 * 3600
     # Keys of all workspaces; one that is revoked makes room for another. Beyond it: 409.
     keys_max: int = 10_000
+    # Of these, how many only operators can make.
+    keys_reserved: int = 100
+    # Keys of one workspace other than the operators'; one that is revoked makes room. Beyond it: 409.
+    workspace_keys_max: int = 1_000
+    # Keys that the admins of such a workspace can make in a minute. Beyond it: 429 with Retry-After.
+    workspace_keys_per_minute_max: int = 60
     # The longest name of a key's principal, in characters. Beyond it: 400.
     principal_characters_max: int = 128
     # The highest rate that a key can be given; without one it has none. Beyond it: 400.

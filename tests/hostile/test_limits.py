@@ -87,6 +87,8 @@ ELSEWHERE = {
     "listed_sessions_max": "tests/unit/sessions/test_listing.py",
     "search_wait_seconds_max": "tests/integration/test_search_fresh.py",
     "search_hits_max": "tests/integration/test_search.py",
+    "searches_max": "tests/integration/test_search_process.py",
+    "searches_per_key_max": "tests/integration/test_search_process.py",
     "searched_sessions_max": "tests/integration/test_search.py",
     "artifact_bytes_max": "tests/integration/test_artifacts.py",
     "incomplete_artifact_bytes_max": "tests/integration/test_artifacts.py",
@@ -98,6 +100,9 @@ ELSEWHERE = {
     "short_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "incomplete_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "keys_max": "tests/integration/test_keys.py",
+    "keys_reserved": "tests/integration/test_key_limits.py",
+    "workspace_keys_max": "tests/integration/test_key_limits.py",
+    "workspace_keys_per_minute_max": "tests/integration/test_key_limits.py",
     "principal_characters_max": "tests/integration/test_keys.py",
     "key_requests_per_second_max": "tests/integration/test_keys.py",
 }
@@ -131,6 +136,8 @@ OUT_OF_REACH = {
     *("shutdown_seconds_max", "wake_streams_listed_max", "matched_streams_max", "lease_milliseconds_default"),
     *("webhook_retry_seconds_max", "resolver_threads_max", "token_seconds_max"),
     *("task_restart_seconds", "task_restart_seconds_max", "pattern_scans_max"),
+    *("search_heartbeat_seconds", "search_silence_seconds_max", "search_step_seconds_max"),
+    *("search_stop_seconds_max",),
 }
 """What paces the server's own work; nothing that is asked can go beyond it."""
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import hmac
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from math import ceil
 from typing import NamedTuple
 
 import msgspec
@@ -11,8 +13,14 @@ import structlog
 from durable_sessions.access.audit import Act, Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.key import SECRET_PREFIX, KeyDocument, LiveKey, digest
+from durable_sessions.access.rate import TokenBucket
 from durable_sessions.clock import Clock
-from durable_sessions.errors import KeyNotFoundError, PermissionDeniedError, TooManyKeysError
+from durable_sessions.errors import (
+    KeyNotFoundError,
+    KeysTooFastError,
+    PermissionDeniedError,
+    TooManyKeysError,
+)
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
@@ -58,6 +66,9 @@ class Keys:
         self.required = False
         self._by_id: dict[str, LiveKey] = {}
         self._by_digest: dict[bytes, LiveKey] = {}
+        self._held: Counter[str] = Counter()  # keys by workspace, those included that are not durable yet
+        self._rates: dict[str, TokenBucket] = {}
+        self._watchers: dict[str | None, dict[object, Callable[[], object]]] = {}
         self._load()
 
     def bootstrap(self, secret: str) -> None:
@@ -73,7 +84,7 @@ class Keys:
         )
         key = LiveKey(document, self._clock.now_ms())
         self._by_digest[key.digest] = key
-        self.required = True
+        self._require_from_now_on()
 
     def find(self, secret: bytes) -> LiveKey | None:
         """Return the key with this secret, None if there is none or it is revoked."""
@@ -82,11 +93,26 @@ class Keys:
         return key if key is not None and hmac.compare_digest(key.digest, given) else None
 
     def valid(self, caller: Caller) -> bool:
-        """Say whether the key of a caller who was let in is still good."""
-        if caller.key_id is None or caller.key_id == _BOOTSTRAP:
+        """Say whether the key of a caller who was let in is still good; one without needs one by now."""
+        if caller.key_id is None:
+            return not self.required
+        if caller.key_id == _BOOTSTRAP:
             return True
         key = self._by_id.get(caller.key_id)
         return key is not None and key.document.revoked_at_ms is None
+
+    def watch(self, caller: Caller, ended: Callable[[], object]) -> Callable[[], None]:
+        """Call ``ended`` once, when a caller ceases to be valid; return what undoes that."""
+        token = object()
+        self._watchers.setdefault(caller.key_id, {})[token] = ended
+
+        def forget() -> None:
+            watchers = self._watchers.get(caller.key_id, {})
+            watchers.pop(token, None)
+            if not watchers:
+                self._watchers.pop(caller.key_id, None)
+
+        return forget
 
     def visible(self, caller: Caller) -> list[LiveKey]:
         """Return the keys that a caller may see, oldest first: those of its workspace, or all."""
@@ -107,6 +133,8 @@ class Keys:
                 problem="From the first key on every request needs one, so the first has to be able to make "
                 f"others: create it with the role admin in the workspace {self.home}."
             )
+        forgotten = self._room(caller, wanted.workspace)
+        self._require_pace(caller, wanted.workspace)
         secret = self._ids.token(SECRET_PREFIX) + self._ids.token("")
         document = KeyDocument(
             id=self._ids.token("key_"),
@@ -116,9 +144,8 @@ class Keys:
             digest=digest(secret.encode()).hex(),
             created_at_ms=self._clock.now_ms(),
             created_by=caller.principal,
-            requests_per_second=wanted.requests_per_second,
+            requests_per_second=self._rate(caller, wanted.requests_per_second),
         )
-        forgotten = self._superfluous()
         act = Act("key.created", caller, wanted.workspace, request_id, _told(document))
 
         def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
@@ -133,9 +160,11 @@ class Keys:
         key = LiveKey(document, self._clock.now_ms())
         created = self._partition.commit(decide)
         if forgotten is not None:
-            self._by_id.pop(forgotten.document.id, None)
+            self._forget(forgotten)
+        self._held[wanted.workspace] += 1
 
         def durable(done: "asyncio.Future[None]") -> None:
+            self._held[wanted.workspace] -= 1
             if done.exception() is None:
                 self._add(key)
                 self._audit.log(act)
@@ -157,6 +186,7 @@ class Keys:
             key.document, revoked_at_ms=self._clock.now_ms(), revoked_by=caller.principal
         )
         self._by_digest.pop(key.digest, None)
+        self._end(key_id)
         act = Act("key.revoked", caller, document.workspace, request_id, _told(document))
 
         def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
@@ -177,14 +207,70 @@ class Keys:
                 "workspace out, or ask an operator."
             )
 
-    def _superfluous(self) -> LiveKey | None:
-        """Return the key that has to be forgotten to make room for another: one that was revoked long ago."""
-        if len(self._by_id) < self._limits.keys_max:
+    def _room(self, caller: Caller, workspace: str) -> LiveKey | None:
+        """Return the key that has to be forgotten to make room for another: one that was revoked long ago.
+
+        A workspace has so many keys, and leaves some of the server's to the operators.
+        """
+        limits = self._limits
+        if workspace != self.home and self._held[workspace] >= limits.workspace_keys_max:
+            forgotten = self._revoked(workspace)
+            if forgotten is None:
+                raise TooManyKeysError(
+                    holder=f"The workspace {workspace}", keys_max=limits.workspace_keys_max
+                )
+            return forgotten
+        most = limits.keys_max - (0 if self.is_operator(caller) else limits.keys_reserved)
+        if self._held.total() < most:
             return None
-        revoked = next((key for key in self._by_id.values() if key.document.revoked_at_ms is not None), None)
-        if revoked is None:
-            raise TooManyKeysError(keys_max=self._limits.keys_max)
-        return revoked
+        forgotten = self._revoked(workspace) or self._revoked(None)
+        if forgotten is None:
+            raise TooManyKeysError(holder="The server", keys_max=most)
+        return forgotten
+
+    def _revoked(self, workspace: str | None) -> LiveKey | None:
+        """Return the oldest key that is revoked, of a workspace or of all."""
+        for key in self._by_id.values():
+            if key.document.revoked_at_ms is not None and workspace in (None, key.document.workspace):
+                return key
+        return None
+
+    def _require_pace(self, caller: Caller, workspace: str) -> None:
+        """Refuse the admins of a workspace who make keys without pause."""
+        if self.is_operator(caller):
+            return
+        per_minute, now_ms = self._limits.workspace_keys_per_minute_max, self._clock.now_ms()
+        rate = self._rates.setdefault(workspace, TokenBucket(per_minute / 60, per_minute, now_ms))
+        if wait_seconds := rate.take(now_ms):
+            raise KeysTooFastError(
+                workspace=workspace, per_minute=per_minute, retry_after_seconds=ceil(wait_seconds)
+            )
+
+    def _rate(self, caller: Caller, wanted: float | None) -> float | None:
+        """Return the rate of a new key: no key is faster than its maker."""
+        maker = None if caller.key_id is None else self._by_id.get(caller.key_id)
+        most = None if maker is None else maker.document.requests_per_second
+        if most is None:
+            return wanted
+        if wanted is not None and wanted > most:
+            raise PermissionDeniedError(
+                problem=f"No key is faster than its maker: send requests_per_second up to {most:g}."
+            )
+        return most if wanted is None else wanted
+
+    def _forget(self, key: LiveKey) -> None:
+        if self._by_id.pop(key.document.id, None) is not None:
+            self._held[key.document.workspace] -= 1
+
+    def _end(self, key_id: str | None) -> None:
+        """Tell those who watch that a key, or having none, is no longer enough."""
+        for ended in self._watchers.pop(key_id, {}).values():
+            ended()
+
+    def _require_from_now_on(self) -> None:
+        if not self.required:
+            self.required = True
+            self._end(None)
 
     def _load(self) -> None:
         for document in self._stored():
@@ -201,16 +287,17 @@ class Keys:
                     continue
                 # A repair has lost the rest of it. It lets nobody in, and still counts as a key.
                 logger.warning("key_lost", key=durable.stream.key.path.removeprefix(FOLDER + "/"))
-                self.required = True
+                self._require_from_now_on()
             if not page.more:
                 return
             after = page.streams[-1].stream.id
 
     def _add(self, key: LiveKey) -> None:
         self._by_id[key.document.id] = key
+        self._held[key.document.workspace] += 1
         if key.document.revoked_at_ms is None:
             self._by_digest[key.digest] = key
-        self.required = True
+        self._require_from_now_on()
 
 
 def _stream(key_id: str) -> Key:

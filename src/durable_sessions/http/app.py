@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 
+from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.administration import Administration
 from durable_sessions.http.artifacts import ROOT as ARTIFACT_ROOT
@@ -13,7 +14,7 @@ from durable_sessions.http.headers import base_url
 from durable_sessions.http.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.ingest import IngestFace
 from durable_sessions.http.known_parameters import KnownParameters
-from durable_sessions.http.message import Admission, Answer, Request
+from durable_sessions.http.message import Admission, Answer, Request, StreamingResponse
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.origin import OriginRules
 from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, control_path
@@ -97,7 +98,7 @@ class Application:
         if request.path.startswith(ARTIFACT_ROOT):
             if request.method == b"OPTIONS":
                 return self._artifacts.preflight()
-            return _answered(self._artifacts.handle(request, self._auth.caller(request)), request)
+            return _answered(self._artifact(request, self._auth.caller(request)), request)
         if request.path.startswith(INGEST_ROOT):
             if request.method == b"OPTIONS":
                 return self._ingest.preflight()
@@ -107,6 +108,12 @@ class Application:
         if self._documentation.serves(request.path):
             return self._documentation.handle(request)
         return self.operations.handle(request)
+
+    async def _artifact(self, request: Request, caller: Caller) -> Answer:
+        answer = await self._artifacts.handle(request, caller)
+        if isinstance(answer, StreamingResponse):
+            answer.chunks = self._auth.while_valid(caller, answer.chunks, whole=True)
+        return answer
 
     async def _control(self, request: Request, rest: str) -> Answer:
         try:

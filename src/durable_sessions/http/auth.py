@@ -1,7 +1,9 @@
 """Letting requests in: from the key of a request to its caller, once for each request."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from math import ceil
+from typing import TypeVar
 
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.keys import Keys
@@ -9,6 +11,8 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import AuthenticationError, RateLimitedError
 from durable_sessions.http.faults import close_iterator
 from durable_sessions.http.message import Request
+
+T = TypeVar("T")
 
 __all__ = ["Authenticator", "Caller", "Role"]
 
@@ -74,18 +78,67 @@ class Authenticator:
         if not self._keys.valid(caller):
             raise AuthenticationError(problem="The key was revoked.")
 
-    def while_valid(self, caller: Caller, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Return the chunks of a streamed answer up to the moment when the caller's key is revoked."""
-        return chunks if caller.key_id is None else self._while_valid(caller, chunks)
-
-    async def _while_valid(self, caller: Caller, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def waiting(self, caller: Caller, answer: Awaitable[T]) -> T:
+        """Wait for something on behalf of a caller, until it is there or the caller's key is revoked."""
+        task = asyncio.current_task()
+        assert task is not None
+        forget = self._keys.watch(caller, task.cancel)
         try:
-            async for chunk in chunks:
-                if not self._keys.valid(caller):
-                    return
-                yield chunk
+            return await answer
+        except asyncio.CancelledError:
+            if self._keys.valid(caller):
+                raise
+            task.uncancel()
+            raise AuthenticationError(problem="The key was revoked.") from None
         finally:
-            await close_iterator(chunks)
+            forget()
+
+    def while_valid(
+        self, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool = False
+    ) -> AsyncIterator[bytes]:
+        """Return the chunks of a streamed answer up to the moment when the caller's key is revoked.
+
+        For a caller without a key that is when the first one is made. An answer that is good for nothing
+        unless it is ``whole`` is cut off then, so that nobody takes a part for all of it.
+        """
+        return _WhileValid(self._keys, caller, chunks, whole=whole)
+
+
+class _WhileValid:
+    """A streamed answer that ends with its caller's key, whatever it waits for at that moment."""
+
+    def __init__(self, keys: Keys, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool) -> None:
+        self._end = asyncio.CancelledError if whole else StopAsyncIteration
+        self._keys = keys
+        self._caller = caller
+        self._chunks = chunks
+        self._forget: Callable[[], None] | None = None
+        self._task: asyncio.Task[object] | None = None
+
+    def __aiter__(self) -> "_WhileValid":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._task is None:
+            self._task = asyncio.current_task()
+            assert self._task is not None
+            self._forget = self._keys.watch(self._caller, self._task.cancel)
+        if not self._keys.valid(self._caller):
+            raise self._end
+        try:
+            return await anext(self._chunks)
+        except asyncio.CancelledError:
+            if self._keys.valid(self._caller):
+                raise
+            self._task.uncancel()
+            raise self._end from None
+
+    async def aclose(self) -> None:
+        """End the answer."""
+        forget, self._forget = self._forget, None
+        if forget is not None:
+            forget()
+        await close_iterator(self._chunks)
 
 
 def secret_of(headers: dict[bytes, bytes]) -> bytes:

@@ -174,7 +174,7 @@ class StreamsFace:
     async def _guard(self, answer: Awaitable[Answer], caller: Caller) -> Answer:
         """Answer a read that has to wait; a key may be revoked meanwhile."""
         try:
-            answered = await answer
+            answered = await self._auth.waiting(caller, answer)
             self._auth.require_valid(caller)
             return answered
         except DurableSessionsError as error:

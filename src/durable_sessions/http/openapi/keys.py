@@ -111,7 +111,7 @@ def _operations(limits: Limits) -> tuple[Operation, ...]:
             "which shows that it can read the data directory.",
             (),
             json_body(ref("NewKey")),
-            ("invalid_request", "too_many_keys", "first_key_refused", *_WRITING),
+            ("invalid_request", "too_many_keys", "keys_too_fast", "first_key_refused", *_WRITING),
             "admin",
             (
                 Call(

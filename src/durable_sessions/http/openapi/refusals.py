@@ -38,6 +38,7 @@ _HEADERS = {
     "authentication_error": ("WWW-Authenticate",),
     "rate_limited": ("Retry-After",),
     "share_exceeded": ("Retry-After",),
+    "keys_too_fast": ("Retry-After",),
     "quota_exceeded": ("Retry-After",),
     "too_many_scans": ("Retry-After",),
     "range_not_satisfiable": ("Content-Range",),

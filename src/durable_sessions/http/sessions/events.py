@@ -226,7 +226,7 @@ class Events:
     async def _long_poll(
         self, request: Request, caller: Caller, key: Key, durable: DurableStream, position: int
     ) -> Response:
-        await self._reads.wait(key, durable, position, caller)
+        await self._auth.waiting(caller, self._reads.wait(key, durable, position, caller))
         self._auth.require_valid(caller)
         asked = Range(position, durable.tail, self._limits.page_events_max)
         if position >= durable.tail:
