@@ -18,6 +18,9 @@ from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.storage.verification import LOG_NAME
 
+PRIVATE_UMASK = 0o077
+"""What a command makes in a data directory is for nobody else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -87,7 +90,11 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
             settings = load({"data": data, "bucket": bucket}, os.environ, config)
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
-        command(Target(settings, as_json), **options)
+        before = os.umask(PRIVATE_UMASK)
+        try:
+            command(Target(settings, as_json), **options)
+        finally:
+            os.umask(before)
 
     answered: Callable[..., None] = wrapped
     for option in (

@@ -16,6 +16,7 @@ import uvloop
 
 from durable_sessions import __version__
 from durable_sessions.cli.logs import configure_logs
+from durable_sessions.cli.output import PRIVATE_UMASK
 from durable_sessions.errors import SettingsError
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
@@ -60,6 +61,7 @@ def serve(config: Path | None, **options: str | None) -> None:
     """Serve streams over HTTP from a local data directory."""
     settings = load(options, os.environ, config)
     configure_logs(settings)
+    os.umask(PRIVATE_UMASK)
     settings = _fit_file_limit(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*_COLLECTED_AFTER)

@@ -52,6 +52,7 @@ from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.registry import Registry
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.settings import Settings
+from durable_sessions.storage import private
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
@@ -96,6 +97,7 @@ class Service:
             settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=disk
         )
         try:
+            await asyncio.to_thread(private.tighten, settings.data)
             keyring = Keyring.open(settings.data / "keys.json")
             await self._open_bucket()
             quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from durable_sessions.limits import Limits
-from durable_sessions.storage import stored
+from durable_sessions.storage import private, stored
 from durable_sessions.storage.catalog_view import About, CatalogView, Placed
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import lifetime
@@ -192,6 +192,7 @@ class Catalog:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    private.make_file(path)
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = off")
