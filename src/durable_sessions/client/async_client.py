@@ -55,7 +55,8 @@ class AsyncSessions:
             ttl_seconds=ttl_seconds,
             expires_at=expires_at,
         )
-        return AsyncSession((await self._transport.send(wanted)).id, self._transport, self._lines)
+        made = await self._transport.send(wanted)
+        return AsyncSession(made.id, self._transport, self._lines, made.incarnation)
 
     async def get(self, id: str) -> SessionInfo:  # noqa: A002
         """Return what the server knows of a session."""

@@ -20,7 +20,8 @@ class Call(Generic[T]):
     """One request; every one may be sent again without doing twice what it asks for.
 
     The body is ``content``, or the bytes of ``file``. ``read`` makes the result of the answer. With
-    ``gone_is_done`` a 404 that follows a lost answer is success: the first attempt did it.
+    ``gone_is_done`` it is success to find nothing, or another one, after a lost answer: the first attempt
+    did it.
     """
 
     method: str

@@ -14,6 +14,7 @@ from durable_sessions.client import encoding, offsets
 from durable_sessions.client.call import Call
 from durable_sessions.client.event import Event
 from durable_sessions.client.info import SessionInfo, session_info
+from durable_sessions.client.life import HEADER
 
 EventLike = Mapping[str, Any]
 Time = datetime | str
@@ -27,11 +28,16 @@ _JSON = {"Content-Type": "application/json"}
 class Appended:
     """An append that is durable. ``next_offset`` is where the session ended when the server answered.
 
-    ``replayed`` says that an earlier attempt had stored it, whose answer was lost.
+    ``replayed`` says that an earlier attempt had stored it, whose answer was lost. ``repeated`` are the
+    indexes of events whose ids were there before, ``differ`` those of them that say something else and were
+    left out; of very many in odd places, only the first. ``incarnation`` is the life of the session.
     """
 
     next_offset: str
     replayed: bool = False
+    repeated: tuple[int, ...] = ()
+    differ: tuple[int, ...] = ()
+    incarnation: str | None = None
 
 
 def session_path(session: str, *rest: str) -> str:
@@ -70,6 +76,7 @@ def nothing(answer: httpx2.Response) -> None:
 def create(
     id: str | None,  # noqa: A002 - the name on the wire
     *,
+    source_life: str | None = None,
     ttl_seconds: int | None = None,
     expires_at: Time | None = None,
     forked_from: str | None = None,
@@ -85,6 +92,8 @@ def create(
         headers["Stream-Expires-At"] = time_text(expires_at)
     if forked_from is not None:
         headers["Stream-Forked-From"] = session_path(forked_from)
+        if source_life is not None:
+            headers["Stream-Forked-From"] += f"?incarnation={source_life}"
     if fork_offset is not None:
         headers["Stream-Fork-Offset"] = offset_text(fork_offset)
     body = {name: value for name, value in said.items() if value is not None}
@@ -149,7 +158,24 @@ def append(
 
 
 def _appended(answer: httpx2.Response) -> Appended:
-    return Appended(answer.headers["stream-next-offset"], "idempotent-replayed" in answer.headers)
+    headers = answer.headers
+    return Appended(
+        headers["stream-next-offset"],
+        "idempotent-replayed" in headers,
+        _indexes(headers.get("events-repeated", "")),
+        _indexes(headers.get("events-differ", "")),
+        headers.get(HEADER),
+    )
+
+
+def _indexes(text: str) -> tuple[int, ...]:
+    """Return the numbers of a list such as ``0,2,5-9``; dots at its end say that it was cut."""
+    found: list[int] = []
+    for part in text.replace("...", "").split(","):
+        first, _, last = part.strip().partition("-")
+        if first:
+            found.extend(range(int(first), int(last or first) + 1))
+    return tuple(found)
 
 
 def event(session: str, event_id: str) -> Call[Event]:

@@ -56,7 +56,8 @@ class Sessions:
             ttl_seconds=ttl_seconds,
             expires_at=expires_at,
         )
-        return Session(self._transport.send(wanted).id, self._transport, self._lines)
+        made = self._transport.send(wanted)
+        return Session(made.id, self._transport, self._lines, made.incarnation)
 
     def get(self, id: str) -> SessionInfo:  # noqa: A002
         """Return what the server knows of a session."""

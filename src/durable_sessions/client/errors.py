@@ -121,6 +121,15 @@ class NotFoundError(ApiError):
     """404: there is no such session, event or artifact."""
 
 
+class SessionReplacedError(NotFoundError):
+    """410, 412: the session that was meant is gone; ``incarnation`` is the one that has its id now, if any.
+
+    Nothing was read from that one, and nothing written to it. A new handle, ``client.session(id)``, takes it.
+    """
+
+    incarnation: str | None = None
+
+
 class ConflictError(ApiError):
     """409: the session is closed, archived, or exists already and differs."""
 

@@ -9,6 +9,7 @@ from durable_sessions.client.call import Call
 from durable_sessions.client.calls import nothing, offset_text, session_path
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.event import Event
+from durable_sessions.client.life import Life
 from durable_sessions.client.pages import Page
 from durable_sessions.client.retry import Attempts, pause_seconds
 from durable_sessions.client.sse import Frames
@@ -22,7 +23,7 @@ class Following:
 
     Every event says where it is, so that the next connection goes on behind the last one that came whole.
     When the server ends a connection in good order, a page tells why: the session is closed and all of it was
-    received, or there is more to come.
+    received, or there is more to come. All of it is of one life of the session.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class Following:
         offset: str | int | None,
         types: str | Iterable[str] | None,
         attempts: Attempts,
+        life: Life | None = None,
     ) -> None:
         self._session = session
+        self._life = life or Life()
         self._offset = "-1" if offset is None else offset_text(offset)
         self._types = pages.type_parameters(types)
         self._attempts = attempts
@@ -53,7 +56,7 @@ class Following:
     def page(self) -> Call[Page[Event]]:
         """Return the request that tells how things stand."""
         types = [value for _, value in self._types]
-        return pages.events(self._session, offset=self._offset, types=types).call()
+        return pages.events(self._session, offset=self._offset, types=types, life=self._life).call()
 
     def take_page(self, page: Page[Event]) -> list[Event]:
         """Return the events of a page."""
@@ -68,7 +71,11 @@ class Following:
         self._frames = Frames()
         self._pieces = 0
         path = session_path(self._session, "events", "stream")
-        return Call("GET", path, nothing, (("offset", self._offset), *self._types))
+        return self._life.meant(Call("GET", path, nothing, (("offset", self._offset), *self._types)))
+
+    def connected(self, answer: httpx2.Response) -> None:
+        """Take note that a connection stands: it and all later ones are of one life of the session."""
+        self._life.learn(answer)
 
     def take(self, piece: bytes) -> list[Event]:
         """Return the events that a piece of the connection completes."""

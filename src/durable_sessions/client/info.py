@@ -48,6 +48,9 @@ class SessionInfo(msgspec.Struct, frozen=True):
     started_at: datetime | None = None
     last_activity_at: datetime | None = None
     forked_from: dict[str, Any] | None = None
+    incarnation: str | None = None
+    ttl_seconds: int | None = None
+    expires_at: datetime | None = None
     raw: dict[str, Any] = {}
 
     def __repr__(self) -> str:

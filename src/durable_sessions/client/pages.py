@@ -10,6 +10,7 @@ from durable_sessions.client.call import Call
 from durable_sessions.client.calls import Time, json_of, offset_text, session_path, time_text
 from durable_sessions.client.event import Event
 from durable_sessions.client.info import SessionInfo, session_info
+from durable_sessions.client.life import Life
 
 EVENTS_PER_PAGE = 1_000
 SESSIONS_PER_PAGE = 100
@@ -33,7 +34,8 @@ class Walk(Generic[T]):
     """A list that is read page by page: ``call()`` is the next request until ``done``.
 
     Pages are positions in the list, so that nothing is left out or repeated while it grows. With
-    ``whole_pages`` the last page is not cut at the limit: the server has added what belongs together.
+    ``whole_pages`` the last page is not cut at the limit: the server has added what belongs together. With
+    ``life`` all pages are of one life of a session.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Walk(Generic[T]):
         limit: int | None = None,
         *,
         whole_pages: bool = False,
+        life: Life | None = None,
     ) -> None:
         if limit is not None and limit < 0:
             raise ValueError("limit is the most items to return, or None for all of them.")
@@ -54,6 +57,7 @@ class Walk(Generic[T]):
         self._page_size = page_size
         self._left = limit
         self._whole_pages = whole_pages
+        self._life = life
         self._page: str | None = None
         self.done = limit == 0
 
@@ -63,7 +67,8 @@ class Walk(Generic[T]):
         parameters = [*self._parameters, ("limit", str(size))]
         if self._page is not None:
             parameters.append(("page", self._page))
-        return Call("GET", self._path, self._read, tuple(parameters))
+        call = Call("GET", self._path, self._read, tuple(parameters))
+        return call if self._life is None else self._life.meant(call)
 
     def take(self, page: Page[T]) -> list[T]:
         """Take note of a page and return what of it is wanted."""
@@ -101,6 +106,7 @@ def events(
     order: Order = "asc",
     pairs: Literal["keep"] | None = None,
     limit: int | None = None,
+    life: Life | None = None,
 ) -> Walk[Event]:
     """Walk through the events of a session."""
     parameters = given(
@@ -116,7 +122,8 @@ def events(
     if tail is not None and pairs is None:
         limit = tail if limit is None else min(tail, limit)
     path = session_path(session, "events")
-    return Walk(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=pairs is not None)
+    whole_pages = pairs is not None
+    return Walk(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=whole_pages, life=life)
 
 
 def sessions(

@@ -8,7 +8,8 @@ What happens to them:
 - One whose outcome is unknown, because the caller gave up waiting, is remembered. If the next append says
   the same, it is that append, sent again under its number. If it says something else, it begins a new epoch:
   the server then refuses whatever of the old epoch is still on its way, so that it cannot come in late.
-- A session that was deleted and made anew knows no producer: the append is sent again under a new id.
+- A session that was deleted and made anew knows no producer. The numbers are of the life of the session that
+  took the first of them: no append is ever sent into another one under them, nor again under new ones.
 """
 
 import os
@@ -20,7 +21,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
-from durable_sessions.client.errors import ApiError, ClientError
+from durable_sessions.client.errors import ApiError, ClientError, SessionReplacedError
 
 PRODUCERS_MAX = 1_024
 """How many sessions a client remembers its numbers of; handles that are in use keep their own."""
@@ -37,9 +38,13 @@ class _Number(NamedTuple):
 
 
 class Producer:
-    """The numbers of one writer of one session; its appends must not overlap."""
+    """The numbers of one writer of one session; its appends must not overlap.
 
-    def __init__(self) -> None:
+    ``life`` is the life of the session that has taken them, None before one has.
+    """
+
+    def __init__(self, life: str | None = None) -> None:
+        self.life = life
         self._id = ""
         self._process = -1
         self._number = self._before = _Number(0, 0)
@@ -56,21 +61,30 @@ class Producer:
         self._number = now._replace(unresolved=said)
         return {"Producer-Id": self._id, "Producer-Epoch": str(now.epoch), "Producer-Seq": str(now.seq)}
 
-    def accepted(self) -> None:
-        """Take note that the append is stored."""
+    def accepted(self, life: str | None) -> None:
+        """Take note that the append is stored, in which life of the session."""
         self._number = _Number(self._number.epoch, self._number.seq + 1)
+        self.life = self.life or life
 
-    def failed(self, error: ClientError) -> bool:
-        """Take note that the append was refused or got no answer; return whether it should be sent again."""
+    def failed(self, error: ClientError) -> ClientError:
+        """Take note that the append was refused or got no answer; return the error to raise."""
         if isinstance(error, ApiError) and error.code == "producer_gap":
-            self._renew()
-            return error.details.get("expected_seq") == 0
+            self.forget()
+            return _replaced(error) if error.details.get("expected_seq") == 0 else error
+        if isinstance(error, SessionReplacedError):
+            self.forget()
+            return error
         repeats = self._before == self._number
         if repeats and not error.certain:
             error.outcome_unknown = True  # an earlier call may have had it stored
         if not error.outcome_unknown:
             self._number = self._number._replace(unresolved=None) if repeats else self._before
-        return False
+        return error
+
+    def forget(self) -> None:
+        """Be a producer of no life in particular: the one that took the numbers is gone."""
+        self.life = None
+        self._renew()
 
     def _renew(self) -> None:
         """Be another producer, which the server has never heard of."""
@@ -78,12 +92,45 @@ class Producer:
         self._number = _Number(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+def _replaced(gap: ApiError) -> SessionReplacedError:
+    """Return what it means that a session has never heard of a producer that it has taken appends of."""
+    error = SessionReplacedError(
+        gap.status,
+        gap.type,
+        "The session was deleted, and its id given to another, which has not taken this append.",
+        gap.request_id,
+        gap.details,
+    )
+    error.__cause__ = gap
+    return error
+
+
+@dataclass(slots=True)
 class Line(Generic[L]):
     """A producer, and the lock that keeps its appends in line."""
 
     producer: Producer
     lock: L
+    other: Producer | None = None
+
+    def of(self, life: str | None) -> Producer:
+        """Return the producer for a life of the session; one of another life has numbers of its own."""
+        if life is None or self.producer.life in (None, life):
+            return self.producer
+        if self.other is None or self.other.life != life:
+            self.other = Producer(life)
+        return self.other
+
+    def accepted(self, producer: Producer, life: str | None) -> None:
+        """Take note that an append of a producer is stored, so that its life is the one that goes on."""
+        producer.accepted(life)
+        if producer is not self.producer:
+            self.producer, self.other = producer, None
+
+    def ended(self, life: str | None) -> None:
+        """Take note that a life of the session is over."""
+        if life is None or self.producer.life in (None, life):
+            self.producer.forget()
 
 
 class Lines(Generic[L]):

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx2
 
-from durable_sessions.client import encoding, errors
+from durable_sessions.client import encoding, errors, life
 
 _BY_STATUS: dict[int, type[errors.ApiError]] = {
     400: errors.BadRequestError,
@@ -17,6 +17,7 @@ _BY_STATUS: dict[int, type[errors.ApiError]] = {
     413: errors.TooLargeError,
     429: errors.RateLimitedError,
 }
+_OF_ANOTHER_LIFE = (410, 412)
 _TEXT_MAX = 500
 
 
@@ -32,6 +33,11 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     kind = _BY_STATUS.get(status, errors.ServerError if status >= 500 else errors.ApiError)
     if details.get("error_code") == "stale_epoch":
         kind = errors.ProducerFencedError
+    if status in _OF_ANOTHER_LIFE and life.sent(answer.request) not in (
+        None,
+        answer.headers.get(life.HEADER),
+    ):
+        kind = errors.SessionReplacedError
     error = kind(
         status,
         str(said.get("type") or said.get("code") or "api_error"),
@@ -42,6 +48,8 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     )
     if isinstance(error, errors.PreconditionFailedError):
         error.next_offset = answer.headers.get("stream-next-offset")
+    if isinstance(error, errors.SessionReplacedError):
+        error.incarnation = answer.headers.get(life.HEADER)
     if isinstance(error, errors.RateLimitedError):
         error.retry_after = retry_after(answer)
     return error

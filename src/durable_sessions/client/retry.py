@@ -31,6 +31,10 @@ def pause_seconds(failures: int) -> float:
     return min(full, PAUSE_SECONDS_MAX) * random.uniform(0.5, 1.0)
 
 
+_GONE = (404, 410, 412)
+"""There is nothing of that name, or it is another one by now."""
+
+
 @dataclass(slots=True)
 class Attempts:
     """The attempts of one request: counts them, and knows whether one may have had an effect.
@@ -45,7 +49,7 @@ class Attempts:
 
     def is_done(self, call: Call[T], answer: httpx2.Response) -> bool:
         """Say whether an answer tells that a call was carried out, by this attempt or an earlier one."""
-        gone = call.gone_is_done and self.outcome_unknown and answer.status_code == 404
+        gone = call.gone_is_done and self.outcome_unknown and answer.status_code in _GONE
         return answer.is_success or gone
 
     def failed(self, error: Exception) -> float:

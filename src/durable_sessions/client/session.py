@@ -11,6 +11,7 @@ from durable_sessions.client.errors import ClientError
 from durable_sessions.client.event import Event
 from durable_sessions.client.following import SILENCE_SECONDS_MAX, Following
 from durable_sessions.client.info import SessionInfo
+from durable_sessions.client.life import Life, only
 from durable_sessions.client.outbox import Bounds
 from durable_sessions.client.pages import Order
 from durable_sessions.client.producer import Lines
@@ -23,11 +24,20 @@ from durable_sessions.client.writer import Writer
 class Session:
     """A handle of one session. To have one costs nothing: the first append creates the session.
 
+    It means one session for good: once one has answered, and is deleted, and another gets its id, every call
+    raises SessionReplacedError. A new handle takes whatever is there.
     May be shared by threads: appends of one client to one session wait for each other.
     """
 
-    def __init__(self, id: str, transport: Transport, lines: Lines[Lock]) -> None:  # noqa: A002
+    def __init__(
+        self,
+        id: str,  # noqa: A002
+        transport: Transport,
+        lines: Lines[Lock],
+        incarnation: str | None = None,
+    ) -> None:
         self.id = id
+        self._life = Life(incarnation)
         self._transport = transport
         self._lines = lines
         self._line = lines.of(id)
@@ -35,29 +45,36 @@ class Session:
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
 
+    @property
+    def incarnation(self) -> str | None:
+        """Which session of this id the handle means: the first that has answered it, None before one has."""
+        return self._life.incarnation
+
     # What is said of it ---------------------------------------------------------------
 
     def info(self) -> SessionInfo:
         """Return what the server knows of the session."""
-        return self._transport.send(calls.info(self.id))
+        return self._transport.send(self._life.meant(calls.info(self.id)))
 
     def update(
         self, *, title: str | Unset | None = UNSET, metadata: Mapping[str, Any] | Unset = UNSET
     ) -> SessionInfo:
         """Change the title, or some of the metadata; a value of None removes a key."""
-        return self._transport.send(calls.update(self.id, title=title, metadata=metadata))
+        return self._transport.send(self._life.meant(calls.update(self.id, title=title, metadata=metadata)))
 
     def close(self) -> SessionInfo:
         """Let the session take no more events; it can be read for ever."""
-        return self._transport.send(calls.close(self.id))
+        return self._transport.send(self._life.meant(calls.close(self.id)))
 
     def archive(self) -> SessionInfo:
         """End the session for good: it is terminated, read-only and no longer listed."""
-        return self._transport.send(calls.archive(self.id))
+        return self._transport.send(self._life.meant(calls.archive(self.id)))
 
     def delete(self) -> None:
-        """Remove the session and all its events."""
-        self._transport.send(calls.delete(self.id))
+        """Remove the session and all its events; what is appended to this handle later begins a new one."""
+        self._transport.send(self._life.meant(calls.delete(self.id)))
+        self._line.ended(self._life.incarnation)
+        self._life.incarnation = None
 
     def fork(
         self,
@@ -68,8 +85,16 @@ class Session:
         metadata: Mapping[str, Any] | None = None,
     ) -> "Session":
         """Return a new session that shares all events before ``at``: an offset or a position, or the end."""
-        wanted = calls.create(id, forked_from=self.id, fork_offset=at, title=title, metadata=metadata)
-        return Session(self._transport.send(wanted).id, self._transport, self._lines)
+        wanted = calls.create(
+            id,
+            forked_from=self.id,
+            source_life=self._life.incarnation,
+            fork_offset=at,
+            title=title,
+            metadata=metadata,
+        )
+        made = self._transport.send(wanted)
+        return Session(made.id, self._transport, self._lines, made.incarnation)
 
     # Appending --------------------------------------------------------------------------
 
@@ -83,18 +108,17 @@ class Session:
 
     def append_body(self, body: bytes, if_match: str | None = None) -> Appended:
         """Append events that are JSON already, a list."""
-        producer = self._line.producer
-        with self._line.lock:
-            while True:
-                numbers = producer.begin(body, if_match)
-                try:
-                    appended = self._transport.send(calls.append(self.id, body, numbers, if_match))
-                except ClientError as error:
-                    if not producer.failed(error):
-                        raise
-                else:
-                    producer.accepted()
-                    return appended
+        line = self._line
+        with line.lock:
+            producer = line.of(self._life.incarnation)
+            call = calls.append(self.id, body, producer.begin(body, if_match), if_match)
+            try:
+                appended = self._transport.send(only(call, self._life.incarnation or producer.life))
+            except ClientError as error:
+                raise producer.failed(error)  # noqa: B904 - it is the same error, or tells its cause
+            line.accepted(producer, appended.incarnation)
+            self._life.incarnation = self._life.incarnation or appended.incarnation
+            return appended
 
     def writer(
         self,
@@ -145,12 +169,13 @@ class Session:
             order=order,
             pairs=pairs,
             limit=limit,
+            life=self._life,
         )
         return self._transport.walk(walk)
 
     def event(self, event_id: str) -> Event:
         """Return one event."""
-        return self._transport.send(calls.event(self.id, event_id))
+        return self._transport.send(self._life.meant(calls.event(self.id, event_id)))
 
     def tail(
         self,
@@ -162,9 +187,10 @@ class Session:
         """Yield events as they are appended, each once and in order, across all disconnects.
 
         Begins at the first event, or at an ``offset``: a saved ``event.next_offset``, or ``"now"``. Ends when
-        the session is closed; raises NotFoundError when it is deleted.
+        the session is closed or archived; raises NotFoundError when it is deleted, SessionReplacedError when
+        another one has its id since.
         """
-        following = Following(self.id, offset, types, self._transport.attempts())
+        following = Following(self.id, offset, types, self._transport.attempts(), self._life)
         while not following.is_over():
             if following.needs_page():
                 yield from following.take_page(self._transport.send(following.page()))
@@ -172,6 +198,7 @@ class Session:
             try:
                 with self._transport.open(following.connect(), silence_seconds_max) as answer:
                     if answer.is_success:
+                        following.connected(answer)
                         for piece in answer.iter_bytes():
                             yield from following.take(piece)
                         pause = following.ended()
@@ -205,4 +232,4 @@ class Session:
             order=order,
             page=page,
         )
-        return self._transport.send(wanted)
+        return self._transport.send(self._life.meant(wanted))

@@ -13,6 +13,7 @@ from durable_sessions.client.errors import (
     PreconditionFailedError,
     ProducerFencedError,
     ServerError,
+    SessionReplacedError,
     TooLargeError,
     UnexpectedAnswerError,
 )
@@ -189,15 +190,17 @@ def test_something_else_that_answers_leaves_the_outcome_unknown() -> None:
     assert stub.numbers() == [(0, 0), (1, 0)]
 
 
-def test_a_session_made_anew_gets_a_new_producer() -> None:
+def test_a_session_made_anew_is_never_written_to_in_place_of_the_old_one() -> None:
     gap = refusal(409, "producer_gap", producer_expected_seq="0", x_should_retry="false")
     stub = Stub(STORED, gap, STORED)
     session = stub.client().session("s")
     session.append(A)
+    with pytest.raises(SessionReplacedError):
+        session.append(B)
+    assert stub.numbers() == [(0, 0), (0, 1)], "it was not sent again under other numbers"
     session.append(B)
-    assert stub.numbers() == [(0, 0), (0, 1), (0, 0)]
     first, second, third = [request.headers["producer-id"] for request in stub.requests]
-    assert first == second != third
+    assert first == second != third, "who was told, and goes on, is another producer"
 
 
 def test_a_gap_that_cannot_be_explained_is_told_and_not_repeated() -> None:
