@@ -114,6 +114,11 @@ class Limits:
     last_flush_seconds_max: float = 30.0
     # How long a stream must not be used before it may leave memory.
     era_seconds: float = 10.0
+    # A read of records in the bucket, from the wait for its turn to the last try. Beyond it: 503.
+    cold_read_seconds_max: float = 20.0
+    # Memory of the reads of records in the bucket that are under way; others wait in turn. One key may take
+    # what it leaves free, so at most half.
+    cold_read_bytes_max: int = 96 * MIB
     # Verified parts of segments kept in memory.
     block_cache_bytes_max: int = 64 * MIB
     # Streams in memory before idle ones leave it for the catalog.
@@ -261,6 +266,12 @@ class Limits:
     # Webhook requests under way at the same time; the others wait. One workspace may have as many as it
     # leaves free, so at most half.
     webhook_deliveries_max: int = 64
+    # Threads that read from a bucket in a directory, however slow that is; flushes have threads of their own.
+    bucket_read_threads_max: int = 8
+    # Threads that write to a bucket in a directory.
+    bucket_write_threads_max: int = 4
+    # Threads for digests, encoding and decoding.
+    cpu_threads_max: int = 4
     # Threads that resolve the names of webhook receivers.
     resolver_threads_max: int = 8
     # How long a callback or claim token is valid.

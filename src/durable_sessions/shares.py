@@ -1,6 +1,10 @@
 """Shares: how one budget is divided among those who draw on it, so that nobody can use it up for others."""
 
 from collections.abc import Hashable
+from contextvars import ContextVar
+
+CURRENT_HOLDER: ContextVar[str] = ContextVar("current_holder", default="server")
+"""On whose behalf the running task works: a key, the local caller, or the server itself."""
 
 
 class Shares:

@@ -94,6 +94,8 @@ ELSEWHERE = {
     "incomplete_artifact_bytes_max": "tests/integration/test_artifacts.py",
     "artifact_memory_bytes_max": "tests/integration/test_artifacts.py",
     "keyless_body_bytes_max": "tests/hostile/test_shares.py",
+    "cold_read_seconds_max": "tests/integration/test_cold_reads.py",
+    "cold_read_bytes_max": "tests/integration/test_cold_reads.py",
     "all_subscriptions_max": "tests/unit/streams/test_subscription_size.py",
     "subscription_bytes_max": "tests/unit/streams/test_subscription_size.py",
     "all_subscription_bytes_max": "tests/unit/streams/test_subscription_size.py",
@@ -138,6 +140,7 @@ OUT_OF_REACH = {
     *("task_restart_seconds", "task_restart_seconds_max", "pattern_scans_max"),
     *("search_heartbeat_seconds", "search_silence_seconds_max", "search_step_seconds_max"),
     *("search_stop_seconds_max",),
+    *("bucket_read_threads_max", "bucket_write_threads_max", "cpu_threads_max"),
 }
 """What paces the server's own work; nothing that is asked can go beyond it."""
 

@@ -1,6 +1,5 @@
 """Session metadata as Parquet: one row per stream, written whole and read whole."""
 
-import asyncio
 import io
 
 import msgspec
@@ -12,6 +11,7 @@ from durable_sessions.bucket.fetch import digest, fetch_object
 from durable_sessions.bucket.manifest import CheckpointInfo
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import ObjectDamagedError
+from durable_sessions.threads import CPU
 
 VERSION = 1
 VERSION_KEY = "durable_sessions.sessions_version"
@@ -104,7 +104,7 @@ async def read_checkpoint(bucket: ObjectStore, info: CheckpointInfo) -> list[Ses
     """Return the rows of a checkpoint, verified."""
     data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
     try:
-        return await asyncio.to_thread(_decode, data)
+        return await CPU.run(_decode, data)
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         raise ObjectDamagedError(path=info.path, problem=str(error)) from error
 

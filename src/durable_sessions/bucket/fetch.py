@@ -1,11 +1,11 @@
 """Reading with the digest checked: what does not match is fetched once more, then refused."""
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import ObjectDamagedError, ObjectNotFoundError
+from durable_sessions.threads import CPU
 
 FETCHES_MAX = 2
 
@@ -27,7 +27,7 @@ async def _fetch(get: Callable[[], Awaitable[bytes]], path: str, what: str, size
             data = await get()
         except ObjectNotFoundError as error:
             raise ObjectDamagedError(path=path, problem="it is missing") from error
-        if len(data) == size and await asyncio.to_thread(digest, data) == sha256:
+        if len(data) == size and await CPU.run(digest, data) == sha256:
             return data
     problem = f"{what} came as {len(data)} bytes, not {size}" if len(data) != size else f"{what} have changed"
     raise ObjectDamagedError(path=path, problem=problem)

@@ -1,6 +1,5 @@
 """A directory as object store: an object is durable before it gets its name."""
 
-import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from durable_sessions.errors import (
     ObjectNotFoundError,
 )
 from durable_sessions.ids import Ids, RandomIds
+from durable_sessions.threads import BUCKET_READS, BUCKET_WRITES, Pool
 
 STAGING = ".staging"
 """Where objects are written before they get their name; no object's name begins with a dot."""
@@ -39,7 +39,7 @@ class LocalStore:
         """Open a directory, which is created if it is missing; every entry in it is durable afterwards."""
         store = cls(root, ids or RandomIds())
         try:
-            await store._in_thread(store._prepare, (clock or SystemClock()).now_ms())
+            await store._in_thread(BUCKET_WRITES, store._prepare, (clock or SystemClock()).now_ms())
         except (BucketError, ObjectNotFoundError) as error:
             raise BucketRefusedError(
                 problem=f"{root} cannot be opened ({error})",
@@ -49,33 +49,33 @@ class LocalStore:
 
     async def create(self, path: str, data: bytes) -> None:
         """Create an object durably, or raise ObjectExistsError; of any number of rivals one succeeds."""
-        await self._in_thread(self._write, path, data, os.link)
+        await self._in_thread(BUCKET_WRITES, self._write, path, data, os.link)
 
     async def put(self, path: str, data: bytes) -> None:
         """Write an object durably, whether it exists or not."""
-        await self._in_thread(self._write, path, data, os.replace)
+        await self._in_thread(BUCKET_WRITES, self._write, path, data, os.replace)
 
     async def get(self, path: str) -> bytes:
         """Return an object's content, or raise ObjectNotFoundError."""
-        return await self._in_thread(self._read, path, 0, None)
+        return await self._in_thread(BUCKET_READS, self._read, path, 0, None)
 
     async def get_range(self, path: str, start: int, length: int) -> bytes:
         """Return ``length`` bytes from ``start``, or fewer only where the object ends."""
-        return await self._in_thread(self._read, path, start, length)
+        return await self._in_thread(BUCKET_READS, self._read, path, start, length)
 
     async def delete(self, paths: Sequence[str]) -> None:
         """Remove objects; those that do not exist are passed over."""
-        await self._in_thread(self._delete, paths)
+        await self._in_thread(BUCKET_WRITES, self._delete, paths)
 
     async def list(self, prefix: str) -> Listing:
         """Return all objects under the path ``prefix``, sorted by path."""
-        return await self._in_thread(lambda: sorted(self._walk(self._file(prefix) if prefix else self._root)))
+        return await self._in_thread(BUCKET_READS, self._list, prefix)
 
     # In a worker thread -----------------------------------------------------------------
 
-    async def _in_thread(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
+    async def _in_thread(self, pool: Pool, work: Callable[..., _Answer], *arguments: object) -> _Answer:
         with _mapped():
-            return await asyncio.to_thread(work, *arguments)
+            return await pool.run(work, *arguments)
 
     def _prepare(self, now_ms: int) -> None:
         missing = [path for path in (self._root, *self._root.parents) if not path.exists()]
@@ -141,6 +141,9 @@ class LocalStore:
         for directory in {file.parent for file in files}:
             if directory.is_dir():
                 _sync_directory(directory)
+
+    def _list(self, prefix: str) -> Listing:
+        return sorted(self._walk(self._file(prefix) if prefix else self._root))
 
     def _walk(self, directory: Path) -> Iterator[ObjectInfo]:
         try:

@@ -1,6 +1,5 @@
 """Reading event segments: only the row groups that are needed, every byte of them verified."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import NamedTuple, TypeVar
 
@@ -12,6 +11,7 @@ from durable_sessions.bucket.manifest import SegmentInfo
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.errors import ObjectDamagedError
+from durable_sessions.threads import CPU
 
 _FOOTER = -1
 _Decoded = TypeVar("_Decoded")
@@ -99,7 +99,7 @@ class SegmentReader:
             if piece.next <= start or piece.first >= stop:
                 continue
             block = await self._block(footer, piece.group)
-            for append_start, run in await asyncio.to_thread(block.appends, piece, start, stop):
+            for append_start, run in await CPU.run(block.appends, piece, start, stop):
                 if parts and append_start != begins:
                     yield _joined(parts)
                     parts = []
@@ -150,7 +150,7 @@ class SegmentReader:
 
     async def _decoded(self, decode: Callable[[], _Decoded]) -> _Decoded:
         try:
-            return await asyncio.to_thread(decode)
+            return await CPU.run(decode)
         except (ValueError, IndexError) as error:
             raise ObjectDamagedError(path=self.info.path, problem=str(error)) from error
 

@@ -20,6 +20,8 @@ from durable_sessions.ids import Ids, RandomIds
 
 CALL_SECONDS_MAX = 60.0
 """How long one try of a call may take."""
+RANGE_SECONDS_MAX = 15.0
+"""How long a range, which somebody waits for, may take with all its tries; each gets a third of it."""
 LIST_SECONDS_MAX = 300.0
 """How long one try of a listing may take: it is many requests."""
 TRIES_MAX = 4
@@ -116,7 +118,12 @@ class Bucket:
                 )
             return data
 
-        return await self._try(attempt)
+        seconds = min(RANGE_SECONDS_MAX, self._seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._try(attempt, seconds / 3)
+        except TimeoutError as error:
+            raise BucketError(reason=f"there was no answer within {seconds:g} seconds") from error
 
     async def delete(self, paths: Sequence[str]) -> None:
         """Remove objects; those that do not exist are passed over."""

@@ -11,6 +11,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import AuthenticationError, RateLimitedError
 from durable_sessions.http.faults import close_iterator
 from durable_sessions.http.message import Request
+from durable_sessions.shares import CURRENT_HOLDER
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Authenticator:
     def caller(self, request: Request) -> Caller:
         """Return who sent a request, or refuse it: no key, none that is known, or too many requests."""
         if not self._keys.required:
+            CURRENT_HOLDER.set("local")
             return self._local
         key = self._keys.find(secret_of(request.headers))
         if key is None:
@@ -50,6 +52,7 @@ class Authenticator:
                 requests_per_second=f"{key.document.requests_per_second:g}",
                 retry_after_seconds=ceil(wait_seconds),
             )
+        CURRENT_HOLDER.set(key.document.id)
         return key.caller
 
     def recognised(self, request: Request) -> Caller:

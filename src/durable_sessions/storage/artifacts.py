@@ -4,8 +4,6 @@ An artifact is two objects, its bytes and what is known of them. The second is c
 artifact exists, whole and durable, from the moment that this one does.
 """
 
-import asyncio
-
 import msgspec
 
 from durable_sessions.bucket.fetch import digest as sha256
@@ -22,6 +20,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.streams.state import State
+from durable_sessions.threads import CPU
 
 
 class ArtifactInfo(msgspec.Struct, frozen=True):
@@ -66,7 +65,7 @@ class Artifacts:
         self, workspace: str, digest: str, data: bytes, content_type: str
     ) -> tuple[ArtifactInfo, bool]:
         """Store an artifact durably, unless it is there; return what is known of it, and if it is new."""
-        found = await asyncio.to_thread(sha256, data)
+        found = await CPU.run(sha256, data)
         if found != digest:
             raise ArtifactMismatchError(found=found, expected=digest)
         try:

@@ -25,9 +25,11 @@ from durable_sessions.bucket.segment import EncodedSegment, encode_segment
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.clock import Clock
 from durable_sessions.errors import BucketError, ColdReadError, ManifestLostError, ObjectDamagedError
+from durable_sessions.fair_queue import FairQueue
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.log import Log
+from durable_sessions.shares import CURRENT_HOLDER
 from durable_sessions.storage import batch, placing
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Catalog, Change
@@ -48,8 +50,11 @@ from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import ColdStreams
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usage
+from durable_sessions.threads import CPU
 
 T = TypeVar("T")
+_ROW_GROUP_BYTES = 1024 * 1024
+_COPIES = 3  # as it came, as it was unpacked, and as it is answered
 
 
 class BucketArchive:
@@ -72,6 +77,8 @@ class BucketArchive:
         )
         self._log = log
         self.cache = BlockCache(limits.block_cache_bytes_max)
+        self.cold_reads = FairQueue(limits.cold_read_bytes_max)
+        self._cold_read_seconds_max = limits.cold_read_seconds_max
         self.records = self
         self._clock = clock
         self._subscriptions: Sequence[Effect] = ()
@@ -176,13 +183,29 @@ class BucketArchive:
 
     async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
         """Return records from ``start``, before ``stop``, at least one, and the position after them."""
-        return await self._read(stream, start, lambda reader: reader.read(stream, start, stop, bytes_max))
+        return await self._read(
+            stream, start, lambda reader: reader.read(stream, start, stop, bytes_max), bytes_max
+        )
 
     async def append_end(self, stream: int, position: int) -> int:
         """Return where the append that holds a position ends."""
         return await self._read(stream, position, lambda reader: reader.append_end(stream, position))
 
-    async def _read(self, stream: int, position: int, read: Callable[[SegmentReader], Awaitable[T]]) -> T:
+    async def _read(
+        self, stream: int, position: int, read: Callable[[SegmentReader], Awaitable[T]], bytes_max: int = 0
+    ) -> T:
+        """Read when it is the turn of whoever asks, within the time that a reader may have to wait."""
+        memory_bytes = _COPIES * max(bytes_max, _ROW_GROUP_BYTES)
+        seconds = self._cold_read_seconds_max
+        try:
+            async with asyncio.timeout(seconds), self.cold_reads.part(CURRENT_HOLDER.get(), memory_bytes):
+                return await self._read_now(stream, position, read)
+        except TimeoutError as error:
+            raise ColdReadError(
+                reason=f"the bucket did not answer within {seconds:g} seconds (cold_read_seconds_max)"
+            ) from error
+
+    async def _read_now(self, stream: int, position: int, read: Callable[[SegmentReader], Awaitable[T]]) -> T:
         while True:
             reader = self._reader(stream, position)
             try:
@@ -228,7 +251,7 @@ class BucketArchive:
             path = await create_beside(self.bucket, events_path(day, 0, number), segment.data)
             segments.append(segment.info(path))
             held.append(await self.catalog.run(placing.contents, path, segment.directory))
-        checkpoint = await asyncio.to_thread(encode_changes, state)
+        checkpoint = await CPU.run(encode_changes, state)
         sessions = await create_beside(self.bucket, sessions_path(0, number), checkpoint.data)
         subscriptions = state.subscriptions.snapshot()
         extra, replaced = await self._write_subscriptions(manifest, number, subscriptions)

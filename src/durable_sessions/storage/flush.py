@@ -12,6 +12,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.release import release_memory
 from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.threads import CPU
 
 logger = structlog.get_logger(__name__)
 
@@ -104,7 +105,7 @@ class Flusher:
             try:
                 while self._due():
                     await self._flush()
-                    await asyncio.to_thread(release_memory)
+                    await CPU.run(release_memory)
                 await self._confirm()
             except ManifestLostError:
                 return  # the partition has stepped down
@@ -123,6 +124,6 @@ class Flusher:
     async def _rest(self) -> None:
         try:
             if await self._partition.rest():
-                await asyncio.to_thread(release_memory)
+                await CPU.run(release_memory)
         except DurableSessionsError:
             pass  # the log has failed, and those who wait for it are told

@@ -14,6 +14,7 @@ from durable_sessions.storage.flush import Failure
 from durable_sessions.storage.release import release_memory
 from durable_sessions.storage.sweep import Sweeper
 from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.threads import CPU
 
 logger = structlog.get_logger(__name__)
 
@@ -58,7 +59,7 @@ class Maintenance:
             try:
                 while await self.step():
                     self._recovered()
-                    await asyncio.to_thread(release_memory)
+                    await CPU.run(release_memory)
                 self._recovered()
             except ManifestLostError:
                 return  # the partition has stepped down

@@ -37,7 +37,7 @@ from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
-from durable_sessions.streams.effects import Effect, StreamCreated
+from durable_sessions.streams.effects import Effect, StreamCreated, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
@@ -315,6 +315,8 @@ class Partition:
 
     def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         if type(effect) is not StreamCreated:
+            if type(effect) is StreamRemoved:
+                self._expiry.discard(effect.stream)
             self.published.show(effect, extent, encoded)
             return
         stream = self.state.by_id.get(effect.stream)
@@ -401,6 +403,7 @@ class Partition:
                 and not durable.waiters  # or it would be back with the next change
             ):
                 self.state.evict(stream)
+                self._expiry.discard(stream.id)
                 self.published.evict(durable)
                 left += 1
         return left

@@ -1,6 +1,5 @@
 """Reading a whole segment back into the appends that it holds."""
 
-import asyncio
 import sys
 from collections.abc import Collection
 
@@ -11,6 +10,7 @@ from durable_sessions.bucket.manifest import SegmentInfo
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.errors import ObjectDamagedError
+from durable_sessions.threads import CPU
 
 Runs = dict[int, list[AppendRun]]
 """Appends of streams by number, in order of position."""
@@ -29,7 +29,7 @@ class WholeSegment:
         """Fetch a segment with one request."""
         data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
         try:
-            return cls(info.path, data, await asyncio.to_thread(decode_footer, data[info.footer_offset :]))
+            return cls(info.path, data, await CPU.run(decode_footer, data[info.footer_offset :]))
         except ValueError as error:
             raise ObjectDamagedError(path=info.path, problem=str(error)) from error
 

@@ -7,10 +7,12 @@ import pytest
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import DurableSessionsError, StreamNotFoundError
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
-from durable_sessions.streams.stream import Key
+from durable_sessions.streams.effects import StreamCreated
+from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.testing.memory_log import MemoryLog
 
 pytestmark = pytest.mark.anyio
@@ -57,3 +59,29 @@ async def test_a_create_that_is_refused_because_of_an_expired_stream_leaves_that
         partition.find(EXPIRED)
     assert missing.value.code == "stream_gone"
     await partition.close()
+
+
+def stream(number: int, ttl_seconds: int) -> Stream:
+    return Stream.of(StreamCreated(number, "w", f"s{number}", "text/plain", 0, ttl_seconds=ttl_seconds))
+
+
+def test_streams_that_come_and_go_leave_nothing_behind() -> None:
+    queue = ExpiryQueue()
+    for number in range(10_000):
+        queue.add(stream(number, ttl_seconds=10**9))
+        queue.discard(number)
+    assert len(queue) < 200
+    queue.discard(5)  # twice is no harm
+
+
+def test_a_stream_that_is_used_again_and_again_has_one_entry() -> None:
+    queue = ExpiryQueue()
+    one = stream(1, ttl_seconds=10)
+    queue.add(one)
+    for round_ in range(1_000):
+        one.accessed_at_ms = round_ * 9_000
+        queue.add(one)
+        assert queue.due(round_ * 9_000 + 5_000) == []
+    assert len(queue) == 1
+    assert queue.due(10**9) == [one]
+    assert len(queue) == 0

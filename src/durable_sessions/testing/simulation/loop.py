@@ -11,6 +11,7 @@ from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from durable_sessions.testing.simulation.life import LIFE, Crash, Life
+from durable_sessions.threads import Pool
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -157,6 +158,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
         A job whose future is cancelled before it begins may or may not run, as with threads.
         """
+        if isinstance(executor, Pool):
+            executor = None
         point = "" if executor is None else f"catalog.{getattr(func, '__name__', 'next').strip('_')}"
         return self.work(executor, lambda: func(*args), point=point)
 
