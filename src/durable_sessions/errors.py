@@ -411,7 +411,7 @@ class ShuttingDownError(DurableSessionsError):
 
 
 class PartitionStoppedError(DurableSessionsError):
-    """The log failed and nothing more is accepted until the server is restarted: {reason}. This request changed nothing."""  # noqa: E501
+    """The log failed and nothing more is accepted until it has been opened again, which the server does by itself when the disk works: {reason}. This request changed nothing; try it again."""  # noqa: E501
 
     code = "partition_stopped"
 
@@ -429,7 +429,7 @@ class ManifestLostError(DurableSessionsError):
 
 
 class OutcomeUnknownError(DurableSessionsError):
-    """The log failed while this request was being written, so it may or may not have taken effect: {reason}. Check after the restart, or retry with producer headers."""  # noqa: E501
+    """The log failed while this request was being written, so it may or may not have taken effect: {reason}. Check when the server takes work again, or retry with producer headers."""  # noqa: E501
 
     code = "outcome_unknown"
 

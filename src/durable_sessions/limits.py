@@ -222,6 +222,14 @@ class Limits:
     task_restart_seconds: float = 1.0
     # The longest such pause. It is short again once the task has run for as long as it paused.
     task_restart_seconds_max: float = 30.0
+    # How long after a failure of the log it is tried to open it again; each further time twice as long.
+    reopen_seconds: float = 1.0
+    # The longest such pause.
+    reopen_seconds_max: float = 30.0
+    # What is written to the disk to find out whether it takes writes again.
+    reopen_probe_bytes: int = 1 * MIB
+    # How often it is looked how much space is left on the disk.
+    disk_look_seconds: float = 5.0
     # How often expired streams are looked for.
     expiry_sweep_seconds: float = 5.0
     # Streams not in memory that one such look removes; more wait for the next.

@@ -61,6 +61,9 @@ class Settings:
     unflushed_bytes: int = _setting(
         DEFAULT_LIMITS.unflushed_bytes_max, "Refuse appends when this much waits because the bucket is away."
     )
+    low_space_bytes: int = _setting(
+        0, "Pause search indexing when the disk has less space left; 0: 1 % of the disk, 256 MiB at most."
+    )
     long_poll_seconds: float = _setting(20.0, "How long a long-poll waits for new data.")
     memory_bytes: int = _setting(
         DEFAULT_LIMITS.memory_bytes_max,
@@ -324,6 +327,7 @@ _CHECKS: dict[str, Any] = {
     "flush_bytes": _bytes,
     "flush_seconds": _number(0.1, 86_400, " seconds"),
     "unflushed_bytes": _bytes,
+    "low_space_bytes": _bytes,
     "long_poll_seconds": _number(0.1, 300, " seconds"),
     "memory_bytes": _bytes,
     "connections": _whole_number(1, 1_000_000),

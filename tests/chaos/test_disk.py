@@ -10,7 +10,16 @@ import pytest
 from tests.support.load import Load
 from tests.support.process import ServerProcess
 from tests.support.shim import Shim
-from tests.support.trial import HASTY, HASTY_OPTIONS, TAIL_OPTIONS, Plan, refusal, trial, until
+from tests.support.trial import (
+    HASTY,
+    HASTY_OPTIONS,
+    TAIL_OPTIONS,
+    Plan,
+    newest_segment,
+    refusal,
+    trial,
+    until,
+)
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
@@ -34,6 +43,19 @@ async def assert_stopped(server: ServerProcess, load: Load, reason: str) -> None
     assert load.appended == appended, "nothing is acknowledged that cannot be durable"
 
 
+async def assert_heals(server: ServerProcess, load: Load, reopenings: float) -> None:
+    """The same process takes appends again."""
+    assert server.process is not None
+    pid = server.process.pid
+    await until(lambda: ready(server).status_code == 200)
+    assert await asyncio.to_thread(server.metric, "log_reopenings_total") > reopenings
+    assert await asyncio.to_thread(server.metric, "partition_stopped") == 0
+    appended = load.appended
+    await until(lambda: load.appended > appended + 20)
+    assert server.process.poll() is None
+    assert server.process.pid == pid
+
+
 async def test_the_disk_is_full(tmp_path: Path, plan: Plan, shim: Shim) -> None:
     server = ServerProcess(tmp_path / "data", *TAIL_OPTIONS, environment=shim.environment)
     chance = plan.chance()
@@ -48,6 +70,67 @@ async def test_the_disk_is_full(tmp_path: Path, plan: Plan, shim: Shim) -> None:
             shim.free_space()
             await asyncio.to_thread(server.start)
         await load.advance()
+
+
+async def test_a_full_disk_that_has_space_again_heals_without_a_restart(
+    tmp_path: Path, plan: Plan, shim: Shim
+) -> None:
+    options = (*TAIL_OPTIONS, *HASTY_OPTIONS)
+    server = ServerProcess(tmp_path / "data", *options, environment=shim.environment, limits=HASTY)
+    chance = plan.chance()
+    async with trial(server, plan) as load:
+        async for number in plan.rounds():
+            await load.advance()
+            reopenings = await asyncio.to_thread(server.metric, "log_reopenings_total")
+            shim.limit_space(chance.randrange(20_000))
+            await assert_stopped(server, load, "log failed")
+            if number % 2:  # it has been tried in vain, and that is told
+                await until(lambda: "reopening" in ready(server).json())
+            assert httpx2.get(server.url + "/livez", verify=False).status_code == 200
+            shim.free_space()
+            await assert_heals(server, load, reopenings)
+        await load.advance()
+
+
+async def test_a_sync_that_fails_once_heals_without_a_restart(tmp_path: Path, plan: Plan, shim: Shim) -> None:
+    shim.control.directory = str(tmp_path / "data" / "log").encode()
+    options = (*TAIL_OPTIONS, *HASTY_OPTIONS)
+    server = ServerProcess(tmp_path / "data", *options, environment=shim.environment, limits=HASTY)
+    async with trial(server, plan) as load:
+        async for _ in plan.rounds():
+            await load.advance()
+            reopenings = await asyncio.to_thread(server.metric, "log_reopenings_total")
+            shim.fail_syncs(1, errno.EIO)
+            await until(lambda: server.metric("log_reopenings_total") > reopenings)  # noqa: B023
+            await assert_heals(server, load, reopenings)
+        await load.advance()
+
+
+async def test_a_log_that_cannot_be_opened_again_ends_the_process(tmp_path: Path, shim: Shim) -> None:
+    server = ServerProcess(tmp_path / "data", *TAIL_OPTIONS, environment=shim.environment)
+    with server:
+        for number in range(3):
+            made = httpx2.put(
+                f"{server.url}/v1/stream/s{number}", headers=BINARY, content=bytes(100), verify=False
+            )
+            assert made.status_code == 201
+        shim.limit_space(0)
+        answer = httpx2.post(f"{server.url}/v1/stream/s0", headers=BINARY, content=bytes(100), verify=False)
+        assert answer.json()["error"]["code"] == "outcome_unknown"
+        damaged = newest_segment(server.data)
+        content = bytearray(damaged.read_bytes())
+        content[60] ^= 0xFF  # in the first frame, which was acknowledged, and valid ones follow
+        damaged.write_bytes(content)
+        shim.free_space()
+        assert server.process is not None
+        assert await asyncio.to_thread(server.process.wait, 120) == 1
+        said = server.log.read_text()
+        assert "log_cannot_be_opened_again" in said
+        assert "Traceback" not in said
+        damaged.write_bytes(bytes(byte if at != 60 else byte ^ 0xFF for at, byte in enumerate(content)))
+        await asyncio.to_thread(server.start)
+        tail = httpx2.head(f"{server.url}/v1/stream/s0", verify=False)
+        assert tail.status_code == 200
 
 
 async def test_only_the_bucket_is_full(tmp_path: Path, plan: Plan, shim: Shim) -> None:
@@ -75,12 +158,13 @@ async def test_a_sync_fails(tmp_path: Path, plan: Plan, shim: Shim) -> None:
     async with trial(server, plan) as load:
         async for number in plan.rounds():
             await load.advance()
-            shim.fail_syncs(1, errno.EIO)
+            shim.fail_syncs(1_000_000, errno.EIO)
             await assert_stopped(server, load, "log failed")
             if number % 2:
                 assert await asyncio.to_thread(server.terminate) == 0
             else:
                 await asyncio.to_thread(server.kill)
+            shim.fail_syncs(0)
             await asyncio.to_thread(server.start)
         await load.advance()
 

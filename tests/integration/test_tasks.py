@@ -10,7 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.node.disk_space import DiskSpace
 from durable_sessions.search.feed import Feed
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.listeners import Listeners
@@ -29,6 +31,7 @@ LIMITS = replace(
     task_restart_seconds_max=0.2,
     expiry_sweep_seconds=0.01,
     maintenance_seconds=0.01,
+    disk_look_seconds=0.01,
 )
 PULLED = {"type": "pull-wake", "pattern": "**", "wake_stream": "w"}
 JSON = {"Content-Type": "application/json"}
@@ -55,6 +58,8 @@ SQLITE = sqlite3.OperationalError("disk I/O error")
 OURS = AssertionError("a fault of ours")
 TASKS: dict[str, tuple[type, str, Exception]] = {
     "listeners": (Listeners, "run", OURS),
+    "disk space": (DiskSpace, "look", OURS),
+    "engine": (Service, "_keep_open", OURS),
     "expiry": (Partition, "expire", SQLITE),
     "flusher": (Flusher, "_due", OURS),
     "maintenance": (Maintenance, "_recovered", OURS),

@@ -78,13 +78,12 @@ async def _serve(settings: Settings) -> None:
     service = await Service.open(settings)
     try:
         await service.listen()
-        stopping, losing = asyncio.create_task(stop.wait()), asyncio.create_task(service.until_lost())
-        await asyncio.wait((stopping, losing), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        losing.cancel()
+        failed, stopped = asyncio.ensure_future(service.until_failed()), asyncio.ensure_future(stop.wait())
+        await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping")
-        if service.partition.lost is not None:
-            raise service.partition.lost
+        if failed.done():
+            raise failed.result()
+        failed.cancel()
     finally:
         await service.close()
 

@@ -60,13 +60,14 @@ class Application:
         self._known_parameters = known_parameters
         self.operations = operations
         self.admission = admission
+        self.closed: DurableSessionsError | None = None
 
     def body_limit(self, request: Request) -> int:
         """Return how large the body of a request may be of which only the head is known, or refuse it."""
         return self.admission.admit(request).body_bytes_max
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request, at once where that is possible."""
+        """Answer a request, at once where that is possible; while ``closed``, only about health."""
         try:
             preflight = self._rules.admit(request, keyed=self._auth.keys_required)
         except DurableSessionsError as error:
@@ -75,6 +76,8 @@ class Application:
             return preflight
         try:
             if request.path.startswith(_DATA_ROOT):
+                if self.closed is not None:
+                    raise self.closed
                 self.operations.require_writer()
             if request.path.startswith(STREAM_ROOT):
                 control = control_path(request.path)

@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from durable_sessions.http.auth import Authenticator
+from durable_sessions.http.health import Health
 from durable_sessions.http.server import HttpServer
 from durable_sessions.http.sse import EventSource
 from durable_sessions.http.webhooks import WebhookSender
@@ -37,8 +38,10 @@ class Metrics(Collector):
         auth: Authenticator,
         search: Search,
         supervisor: Supervisor,
+        health: Health,
     ) -> None:
         self._supervisor = supervisor
+        self._health = health
         self._partition = partition
         self._log = log
         self._archive = archive
@@ -48,7 +51,6 @@ class Metrics(Collector):
         self._webhooks = webhooks
         self._auth = auth
         self._search = search
-        self.server: HttpServer | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -93,7 +95,7 @@ class Metrics(Collector):
         yield _gauge("subscriptions", "Subscriptions that exist.", len(self._partition.state.subscriptions))
         yield _gauge(
             "partition_stopped",
-            "1 after the log has failed and until a restart.",
+            "1 after the log has failed and until it has been opened again.",
             committer.failure is not None,
         )
         yield _labelled(
@@ -123,8 +125,9 @@ class Metrics(Collector):
             "reason",
             {"authentication": self._auth.unknown, "rate": self._auth.rate_limited},
         )
-        if self.server is not None:
-            yield from _http(self.server)
+        yield from _process(self._health)
+        if self._health.server is not None:
+            yield from _http(self._health.server)
 
     def _bucket(self) -> Iterable[Metric]:
         partition, manifest, cache = self._partition, self._archive.manifest, self._archive.cache
@@ -161,6 +164,15 @@ def _searches(search: Search) -> Iterable[Metric]:
     yield _gauge("search_building", "1 while the search index lacks older events.", feed.is_building)
     yield _gauge("search_events_lacking", "Older events that the search index lacks.", feed.events_left)
     yield _gauge("search_failing", "1 while events cannot be indexed.", feed.failure is not None)
+
+
+def _process(health: Health) -> Iterable[Metric]:
+    yield _counter(
+        "log_reopenings", "Times that the log was opened again after it had failed.", health.reopenings
+    )
+    yield _gauge("disk_free_bytes", "Space left on the disk of the log.", health.disk_free_bytes or 0)
+    yield _gauge("disk_low_bytes", "Below which space left search stops.", health.disk_low_bytes or 0)
+    yield _gauge("disk_low", "1 while little space is left and search is paused.", bool(health.low_space))
 
 
 def _http(server: HttpServer) -> Iterable[Metric]:

@@ -13,6 +13,7 @@ from durable_sessions.errors import (
     RouteNotFoundError,
 )
 from durable_sessions.http.auth import Authenticator, Caller, Role
+from durable_sessions.http.health import Health
 from durable_sessions.http.message import Answer, Request, Response
 from durable_sessions.http.metrics import CONTENT_TYPE, Metrics
 from durable_sessions.http.refusing import refusal_at
@@ -40,8 +41,10 @@ class Operations:
         audit: Audit,
         feed: Feed,
         supervisor: Supervisor,
+        health: Health,
     ) -> None:
         self._supervisor = supervisor
+        self._health = health
         self._auth = auth
         self._keys = keys
         self._audit = audit
@@ -103,6 +106,12 @@ class Operations:
                 {"listener": name, **({"error": error} if detailed else {})}
                 for name, error in listeners.items()
             ]
+        if self._health.low_space is not None:
+            said["status"] = "degraded"
+            said["disk"] = {
+                "free_bytes": self._health.disk_free_bytes,
+                "low_bytes": self._health.disk_low_bytes,
+            }
         failure = self._flusher.failure
         if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
@@ -112,6 +121,8 @@ class Operations:
         said["status"] = "not ready"
         if detailed:
             said["reason"] = reason
+        if detailed and self._health.reopening_failure is not None:
+            said["reopening"] = {"reason": self._health.reopening_failure}
         return Response(503, _JSON, msgspec.json.encode(said))
 
     def _searchable(self, *, detailed: bool) -> dict[str, object]:
@@ -119,6 +130,8 @@ class Operations:
         feed = self._feed
         if feed.failure is not None:
             return {"state": "failing", **({"reason": feed.failure} if detailed else {})}
+        if feed.paused is not None:
+            return {"state": "paused", **({"reason": feed.paused} if detailed else {})}
         if not feed.is_building:
             return {"state": "ready"}
         return {"state": "building", "events": feed.events_lacking, "events_left": feed.events_left}

@@ -103,6 +103,12 @@ class HttpServer:
         if self._server is not None:
             await self._server.wait_closed()
 
+    async def settle(self, seconds_max: float) -> None:
+        """Wait until the requests that are being answered now have been, but not for longer than this."""
+        running = [task for peer in self._state.peers if (task := peer.running()) is not None]
+        if running:
+            await asyncio.wait(running, timeout=seconds_max)
+
     async def _cut_everybody(self) -> None:
         running = [task for peer in self._state.peers if (task := peer.running()) is not None]
         for peer in tuple(self._state.peers):

@@ -1,80 +1,72 @@
-"""The whole server, put together: log, partition, subscriptions, application, carrier."""
+"""The whole server: an engine, the carrier in front of it, and what keeps both going."""
 
 import asyncio
+import sqlite3
+from collections.abc import Awaitable
 
 import structlog
 
-from durable_sessions.access.audit import Audit
 from durable_sessions.access.keys import Keys
-from durable_sessions.bucket.format import ensure_format
-from durable_sessions.bucket.probe import probe
-from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import KeysRequiredError, ManifestLostError, SettingsError
-from durable_sessions.http.administration import Administration
-from durable_sessions.http.admission import KeyAdmission
+from durable_sessions.errors import (
+    BucketError,
+    KeysRequiredError,
+    LogDamagedError,
+    LogError,
+    LogLockedError,
+    LogVersionError,
+    ManifestLostError,
+    SettingsError,
+)
 from durable_sessions.http.app import Application
-from durable_sessions.http.artifacts import ArtifactsFace
-from durable_sessions.http.auth import Authenticator
-from durable_sessions.http.cursor import Cursors
-from durable_sessions.http.documentation import Documentation
+from durable_sessions.http.engine import Engine
 from durable_sessions.http.exposure import require_guarded
-from durable_sessions.http.first_key import FirstKey
-from durable_sessions.http.ingest import IngestFace
-from durable_sessions.http.known_parameters import KnownParameters
-from durable_sessions.http.live_readers import LiveReaders
-from durable_sessions.http.metrics import Metrics
-from durable_sessions.http.operations import Operations
-from durable_sessions.http.origin import OriginRules
-from durable_sessions.http.pace import Pace
-from durable_sessions.http.reads import Reads
+from durable_sessions.http.health import Health
+from durable_sessions.http.message import Admitted, Answer, Request
 from durable_sessions.http.server import HttpServer
-from durable_sessions.http.sessions.events import Events
-from durable_sessions.http.sessions.face import SessionsFace
-from durable_sessions.http.sessions.registries import Registries
-from durable_sessions.http.sessions.searches import Searches
-from durable_sessions.http.sessions.strict import SessionStreams
-from durable_sessions.http.sessions.tail import Tails
-from durable_sessions.http.shelf import Shelf
-from durable_sessions.http.signing import Keyring
-from durable_sessions.http.sse import EventSource
-from durable_sessions.http.streams import StreamsFace
-from durable_sessions.http.subscriptions import SubscriptionRoutes
-from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
-from durable_sessions.log.file import FileLog
+from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.search.feed import Feed
-from durable_sessions.search.service import Search
-from durable_sessions.sessions.event_ids import names_of
-from durable_sessions.sessions.registry import Registry
-from durable_sessions.sessions.store import Sessions
 from durable_sessions.settings import Settings
-from durable_sessions.storage import private
-from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.maintenance import Maintenance
-from durable_sessions.storage.ownership import require_own
 from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.quotas import Quotas
-from durable_sessions.storage.retention import Retention
-from durable_sessions.storage.subscriptions import SubscriptionManager
+from durable_sessions.tasks import Task
 
 logger = structlog.get_logger(__name__)
 
+_HEALING = (LogError, BucketError, OSError, sqlite3.Error)
+"""What opening again can fail of and yet work later."""
+_FINAL = (LogDamagedError, LogVersionError, LogLockedError)
+"""Of these, what no waiting mends."""
+
 
 class Service:
-    """One process that serves one data directory."""
+    """One process that serves one data directory.
 
-    def __init__(self, settings: Settings, limits: Limits, clock: Clock, ids: Ids) -> None:
+    When the log fails, nothing more is acknowledged until the whole engine has been opened anew from
+    what is on disk, as a restart would do it. That is done here, behind the same socket, as soon as the
+    disk takes writes again.
+    """
+
+    engine: Engine
+    server: HttpServer
+    _keeper: Task
+
+    def __init__(self, settings: Settings, limits: Limits, clock: Clock, ids: Ids, disk: Disk) -> None:
         self._settings = settings
         self._limits = limits
         self._clock = clock
         self._ids = ids
+        self._disk = disk
+        self._pause_seconds = limits.reopen_seconds
+        self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.supervisor = Supervisor(clock, limits)
+        self.health = Health()
 
     @classmethod
     async def open(
@@ -87,205 +79,185 @@ class Service:
         disk: Disk = REAL_DISK,
     ) -> "Service":
         """Return a service that has replayed its log and can answer, but does not listen yet."""
-        service = cls(settings, limits or settings.limits(), clock or SystemClock(), ids or RandomIds())
-        await service._open(disk)
+        limits = limits or settings.limits()
+        service = cls(settings, limits, clock or SystemClock(), ids or RandomIds(), disk)
+        service.engine = await service._open_engine()
+        service.server = service.health.server = HttpServer(
+            service.handle, limits, admission=CurrentAdmission(service)
+        )
+        space = DiskSpace(settings.data, settings.low_space_bytes, limits, service._space_changed)
+        service.supervisor.start("disk space", space.run)
+        service._keeper = service.supervisor.start("engine", service._keep_open)
         return service
 
-    async def _open(self, disk: Disk) -> None:
-        settings, limits = self._settings, self._limits
-        self.log = await FileLog.open(
-            settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=disk
-        )
-        try:
-            await asyncio.to_thread(private.tighten, settings.data)
-            keyring = Keyring.open(settings.data / "keys.json")
-            await self._open_bucket()
-            quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)
-            self.partition = await Partition.open(
-                self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
-            )
-            artifacts = Artifacts(self.archive.bucket, self.partition.state, quotas, self._clock)
-            if quotas.bytes_bounded:
-                await artifacts.count()
-        except BaseException:
-            await self.log.close()
-            raise
-        auth, audit = self._open_access(quotas)
-        self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
-        self.maintenance = Maintenance(self.archive, self._clock, limits)
-        cursors = Cursors(self._clock, self._ids)
-        pace = Pace(limits.turn_bytes_max)
-        shelf = Shelf(limits.sse_shared_bytes_max)
-        self._events = EventSource(self.partition, cursors, limits, pace, shelf)
-        self._webhooks = WebhookSender(keyring, self._clock, limits)
-        self._subscriptions = SubscriptionManager(
-            self.partition, self._clock, self._ids, limits, self._webhooks.deliver
-        )
-        search = self._open_search()
-        metrics = Metrics(
-            self.partition,
-            self.log,
-            self.archive,
-            self.flusher,
-            self.maintenance,
-            self._events,
-            self._webhooks,
-            auth,
-            search,
-            self.supervisor,
-        )
-        readers = LiveReaders(limits)
-        reads = Reads(
-            self.partition, self._events, cursors, limits, pace, readers, settings.long_poll_seconds
-        )
-        sessions = Sessions(self.partition, self._clock, self._ids, limits)
-        searches = Searches(sessions, search, limits)
-        self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
-        subscriptions = SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits)
-        documentation = Documentation(limits, settings.public_url)
-        rules = OriginRules(
-            hosts=(*settings.allowed_hosts, settings.host),
-            origins=settings.allowed_origins,
-            public_url=settings.public_url,
-            is_page=documentation.serves,
-            is_proven=self._first_key.is_proven,
-        )
-        self.app = Application(
-            auth,
-            Operations(
-                self.partition,
-                self.archive,
-                self.flusher,
-                metrics,
-                auth,
-                self.keys,
-                audit,
-                self.feed,
-                self.supervisor,
-            ),
-            Administration(self.keys, audit, self._first_key, limits),
-            StreamsFace(
-                self.partition, SessionStreams(sessions, limits), reads, auth, limits, settings.public_url
-            ),
-            subscriptions,
-            SessionsFace(
-                sessions,
-                Events(sessions, searches, reads, self._tails, readers, auth, limits),
-                searches,
-                self._registries(sessions),
-                auth,
-                self._ids,
-                limits,
-            ),
-            ArtifactsFace(artifacts, limits),
-            IngestFace(sessions, artifacts, limits),
-            documentation,
-            KeyAdmission(auth, rules, subscriptions, limits),
-            rules,
-            settings.public_url,
-            KnownParameters(limits),
-        )
-        self.server = metrics.server = HttpServer(self.app, limits, admission=self.app.admission)
-        self._subscriptions.start(self.supervisor)
-        self.feed.start(self.supervisor)
-        self.flusher.start(self.supervisor)
-        self.maintenance.start(self.supervisor)
-        self._sweeper = self.supervisor.start("expiry", self._sweep)
-        self._telling = self.supervisor.start("listeners", self.partition.published.listeners.run)
-
-    def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
-        settings, limits = self._settings, self._limits
-        audit = Audit(self.partition, self._clock, limits)
-        quotas.refused = audit.quota_refused
-        self.keys = Keys(self.partition, audit, self._clock, self._ids, limits, settings.workspace)
-        if settings.api_key:
-            self.keys.bootstrap(settings.api_key)
-        self._first_key = FirstKey(settings.data, self._ids)
-        self._offer_first_key()
-        return Authenticator(self.keys, self._clock), audit
-
-    def _offer_first_key(self, port: int | None = None) -> None:
-        if self.keys.required:
-            self._first_key.withdraw()
-        else:
-            self._first_key.offer(port)
-
-    def _open_search(self) -> Search:
-        lineage = f"{self._settings.bucket} {self.log.lineage}"
-        self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage, self._limits)
-        return Search(self.partition, self.feed, self._clock, self._limits)
-
-    def _registries(self, sessions: Sessions) -> Registries:
-        def registry(kind: str, prefix: str) -> Registry:
-            turns = sessions.scans.turns
-            return Registry(self.partition, self._clock, self._ids, self._limits, turns, kind, prefix)
-
-        return Registries(registry("agent", "agent_"), registry("environment", "env_"), sessions.scans)
-
-    async def _open_bucket(self) -> None:
-        settings = self._settings
-        bucket = await Bucket.open(settings.bucket or settings.data / "bucket")
-        await require_own(self.log, bucket)
-        await probe(bucket, self._ids)
-        await ensure_format(bucket)
-        self.archive = await BucketArchive.open(
-            bucket,
-            settings.data / "catalog.sqlite",
+    async def _open_engine(self) -> Engine:
+        return await Engine.open(
+            self._settings,
+            self._limits,
             self._clock,
             self._ids,
-            self._limits,
-            names_of,
-            log=self.log,
+            self._disk,
+            self.supervisor,
+            self.health,
         )
+
+    @property
+    def app(self) -> Application:
+        """The application of the engine that there is now."""
+        return self.engine.app
+
+    @property
+    def archive(self) -> BucketArchive:
+        """What is in the bucket."""
+        return self.engine.archive
+
+    @property
+    def feed(self) -> Feed:
+        """What tells search of events."""
+        return self.engine.feed
+
+    @property
+    def flusher(self) -> Flusher:
+        """What moves data to the bucket."""
+        return self.engine.flusher
+
+    @property
+    def keys(self) -> Keys:
+        """Who is let in."""
+        return self.engine.keys
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """What looks after the bucket."""
+        return self.engine.maintenance
+
+    @property
+    def partition(self) -> Partition:
+        """The streams."""
+        return self.engine.partition
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request by the engine that there is now."""
+        return self.engine.app(request)
 
     async def listen(self) -> None:
         """Accept connections on the configured address."""
         host, port = self._settings.host, self._settings.port
-        require_guarded(host, keys=self.keys.required, bootstrap=self._settings.api_key)
+        require_guarded(host, keys=self.engine.keys.required, bootstrap=self._settings.api_key)
         try:
             await self.server.start(host, port)
         except OSError as error:
             raise SettingsError(problem=f"Cannot listen on {host} port {port}: {error}") from error
-        self._offer_first_key(self.server.port)
-        if self._settings.public_url and not self.keys.required:
+        self.engine.offer_first_key(self.server.port)
+        if self._settings.public_url and not self.engine.keys.required:
             logger.warning(
                 "keys_required", public_url=self._settings.public_url, problem=str(KeysRequiredError())
             )
         logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
 
-    async def until_lost(self) -> ManifestLostError:
-        """Wait until another server has the bucket; from then on every request is refused.
-
-        Returns when clients and health checks have had some time to learn it.
-        """
-        lost = await self.partition.until_lost()
-        self._events.draining = self._tails.draining = True
-        self.partition.published.wake_all()
-        await asyncio.sleep(self._limits.step_down_seconds)
-        return lost
+    async def until_failed(self) -> Exception:
+        """Wait until the server can do nothing more for its data, and return why; the process should end."""
+        return await asyncio.shield(self._failed)
 
     async def close(self) -> None:
         """Refuse new work, finish what is in flight, and leave everything durable."""
-        self._first_key.withdraw()
-        self.app.operations.draining = self._events.draining = self._tails.draining = True
-        self.partition.published.wake_all()
+        self.engine.app.operations.draining = True
+        self.engine.drain()
         await self.server.shutdown(self._limits.shutdown_seconds_max)
-        await self._sweeper.stop()
-        await self._telling.stop()
-        await self._subscriptions.close()
-        await self._webhooks.close()
-        await self.feed.close()
-        await self.partition.close()
-        await self.maintenance.close()
-        await self.flusher.close()
-        await self.archive.close()
-        await self.log.close()
+        await self._keeper.stop()
+        await self.engine.close()
         await self.supervisor.close()
         logger.info("stopped")
 
-    async def _sweep(self) -> None:
+    # Going on after the log has failed --------------------------------------------------
+
+    async def _keep_open(self) -> None:
+        """Open the engine again each time that its log has failed; step down if another has the bucket."""
+        loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._limits.expiry_sweep_seconds)
-            self.partition.expire()
-            if self.log.trim_failure is not None:
-                await self.log.trim(self.archive.flushed_through)
+            opened_at = loop.time()
+            await self.engine.partition.committer.failed.wait()
+            if loop.time() - opened_at > self._limits.reopen_seconds_max:
+                self._pause_seconds = self._limits.reopen_seconds
+            lost = await self._until_it_can_work()
+            if lost is not None:
+                return await self._step_down(lost)
+            await self.engine.abandon(self._settle)
+            if not await self._reopen():
+                return None
+            self.health.reopenings += 1
+            self.health.reopening_failure = None
+            logger.info("log_opened_again", reopenings=self.health.reopenings)
+
+    async def _until_it_can_work(self) -> ManifestLostError | None:
+        """Wait until disk and bucket work, as far as one can tell; what is durable is read meanwhile.
+
+        Returns how it is known that another server has the bucket, if one has: that never heals.
+        """
+        while self.engine.partition.lost is None:
+            await self._pause()
+            try:
+                await self.engine.probe()
+                break
+            except _HEALING as error:
+                self._note(error)
+        return self.engine.partition.lost
+
+    async def _step_down(self, lost: ManifestLostError) -> None:
+        """Let clients and health checks learn for some time that this server answers nothing more."""
+        self.engine.drain()
+        await asyncio.sleep(self._limits.step_down_seconds)
+        self._failed.set_result(lost)
+
+    async def _reopen(self) -> bool:
+        """Open a new engine, however long that takes; say no if it can never be."""
+        while True:
+            try:
+                self.engine = await self._open_engine()
+                return True
+            except Exception as error:
+                if isinstance(error, _FINAL) or not isinstance(error, _HEALING):
+                    logger.critical("log_cannot_be_opened_again", reason=str(error) or repr(error))
+                    self._failed.set_result(error)
+                    return False
+                self._note(error)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._pause_seconds)
+        self._pause_seconds = min(2 * self._pause_seconds, self._limits.reopen_seconds_max)
+
+    def _note(self, error: Exception) -> None:
+        if self.health.reopening_failure is None:
+            logger.warning("log_not_opened_again_yet", reason=str(error))
+        self.health.reopening_failure = str(error)
+
+    async def _settle(self) -> None:
+        await self.server.settle(self._limits.clean_up_seconds_max)
+
+    # Space ------------------------------------------------------------------------------
+
+    def _space_changed(self, space: Space, mark: int, is_low: bool) -> None:
+        self.health.disk_free_bytes, self.health.disk_low_bytes = space.free, mark
+        self.health.low_space = f"only {space.free} bytes are free on the disk" if is_low else None
+        self.engine.feed.pause(self.health.low_space)
+
+
+class CurrentAdmission:
+    """Admission by the keys of the engine that there is now."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether a request needs a key."""
+        return self._service.engine.app.admission.keys_required
+
+    def holder(self, request: Request) -> str | None:
+        """Return whose shares a request draws on; nothing is counted or refused."""
+        return self._service.engine.app.admission.holder(request)
+
+    def admit(self, request: Request) -> Admitted:
+        """Return who sends a request and how large its body may be, or raise the refusal."""
+        return self._service.engine.app.admission.admit(request)

@@ -1,14 +1,19 @@
 """The supervisor: every background task has a name, is restarted when it fails, and its failure is told."""
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping
 
 import structlog
 
 from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.limits import Limits
 from durable_sessions.tasks import Run, TaskFailure
+
+EXPECTED = (DurableSessionsError, OSError, sqlite3.Error)
+"""What disks and networks do now and then; anything else is a fault of ours, told with its traceback."""
 
 logger = structlog.get_logger(__name__)
 
@@ -75,7 +80,8 @@ class SupervisedTask:
             task=self.name,
             failures=failures,
             restart_in_seconds=self._pause_seconds,
-            exc_info=error,
+            reason=self._failure.error,
+            exc_info=None if isinstance(error, EXPECTED) else error,
         )
 
 

@@ -93,6 +93,9 @@ class Feed:
         self.forks = Forks()
         self._is_spoilt = False
         self._failed_starts = 0
+        self._unpaused = asyncio.Event()
+        self._unpaused.set()
+        self.paused: str | None = None
         self.compared = False
         self._failure: str | None = None
         self.starts = 0
@@ -138,6 +141,14 @@ class Feed:
     def events_left(self) -> int:
         """How many of the older events that the index lacked it lacks still, near enough."""
         return max(0, self.events_lacking - self.events_sent) if self.is_building else 0
+
+    def pause(self, reason: str | None) -> None:
+        """Send nothing more for this reason, None to go on; searches find what was sent before."""
+        self.paused = reason
+        if reason is None:
+            self._unpaused.set()
+        else:
+            self._unpaused.clear()
 
     def rebuild(self) -> None:
         """Make the index anew, in the background; until it is there searches say how far they reach."""
@@ -192,14 +203,14 @@ class Feed:
         """
         is_complete = False
         try:
-            async with asyncio.timeout(seconds_max):
+            async with asyncio.timeout(seconds_max if self.paused is None else 0):
                 while not is_complete:
                     is_complete = await self._catch_up(workspace, streams)
         except TimeoutError:
             pass
         if self._link is None or self._link.lost:
             failure = self.failure if self._failed_starts else None
-            raise SearchUnavailableError(reason=failure or "the search process is starting")
+            raise SearchUnavailableError(reason=failure or self.paused or "the search process is starting")
         if streams is None:
             since_ms = self._unsent.workspace_since_ms(workspace)
             return Reach(self._link, is_complete, {}, self._reached_ms(since_ms))
@@ -291,6 +302,7 @@ class Feed:
 
     async def _run(self) -> None:
         while True:
+            await self._unpaused.wait()
             try:
                 while self._link is None or self._link.lost or self._is_spoilt:
                     await self._connect()
@@ -349,6 +361,7 @@ class Feed:
         unreadable: dict[int, DurableSessionsError] = {}
         while streams or self._removals:
             await asyncio.sleep(0)  # what is in memory is sent without waiting, and others want to be served
+            await self._unpaused.wait()
             await self._send_removals()
             stream = self._awaited(unreadable)
             if stream is None:

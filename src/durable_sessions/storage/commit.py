@@ -76,7 +76,7 @@ class Committer:
     """Makes effects durable in the order given, then publishes them, then answers.
 
     After a failed append nothing more is accepted: what is on disk is unknown until the log
-    has been replayed.
+    has been replayed. ``failed`` is set then, and when it was told to stop.
     """
 
     def __init__(self, log: Log, publish: Publish, limits: Limits) -> None:
@@ -89,6 +89,7 @@ class Committer:
         self._idle: asyncio.Future[None] | None = None
         self._closing = False
         self._stopped: DurableSessionsError | None = None
+        self.failed = asyncio.Event()
         self.pending_bytes = 0
         self.durations = Durations()
         self._task = self._loop.create_task(self._guarded_run(), name="committer")
@@ -138,6 +139,7 @@ class Committer:
         if self._stopped is None:
             self._stopped = error
             self._refuse(str(error))
+            self.failed.set()
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
@@ -197,6 +199,7 @@ class Committer:
             return
         reason = str(error)
         logger.critical("partition_stopped", reason=reason)
+        self.failed.set()
         self._stopped = PartitionStoppedError(reason=reason)
         self._refuse(reason)
 

@@ -46,10 +46,14 @@ class Flusher:
         """Begin to look after the partition."""
         self._task = supervisor.start("flusher", self._run)
 
-    async def close(self) -> None:
-        """Flush everything if the bucket lets us; what is left stays in the log and is flushed next time."""
+    async def stop(self) -> None:
+        """Flush nothing more by itself."""
         if self._task is not None:
             await self._task.stop()
+
+    async def close(self) -> None:
+        """Flush everything if the bucket lets us; what is left stays in the log and is flushed next time."""
+        await self.stop()
         try:
             async with asyncio.timeout(self._limits.last_flush_seconds_max):
                 await self.flush_all()

@@ -1,11 +1,13 @@
 """Those who are told of durable changes: none of them can fail an append, and one that fails reconciles."""
 
 import asyncio
+import sqlite3
 from collections import Counter
 from typing import Protocol
 
 import structlog
 
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.streams.stream import Stream
 
 logger = structlog.get_logger(__name__)
@@ -101,6 +103,12 @@ class Listeners:
     def _note(self, listener: StreamListener, error: Exception) -> None:
         self.failures[listener.name] += 1
         if listener.name not in self.failing:
-            logger.error("listener_failed", listener=listener.name, exc_info=error)
+            expected = isinstance(error, DurableSessionsError | OSError | sqlite3.Error)
+            logger.error(
+                "listener_failed",
+                listener=listener.name,
+                reason=str(error) or repr(error),
+                exc_info=None if expected else error,
+            )
         self.failing[listener.name] = str(error) or repr(error)
         self._failed.set()

@@ -103,18 +103,25 @@ class Partition:
         if quotas is not None and quotas.bounded:
             partition._quotas = quotas
             partition.state.usages = Usages(archive.usage())
-        for effect in archive.subscriptions():
-            partition.state.apply(effect)
-        async for position, payload in log.replay(archive.flushed_through):
+        try:
+            await partition._replay()
+        except BaseException:
+            await partition.committer.close()
+            raise
+        return partition
+
+    async def _replay(self) -> None:
+        for effect in self._archive.subscriptions():
+            self.state.apply(effect)
+        async for position, payload in self._log.replay(self._archive.flushed_through):
             effects = 0
             for effect, offset, encoded in batch.decode(payload):
-                partition.state.apply(effect)
-                partition._show(effect, Extent(position, offset, len(encoded)), encoded)
+                self.state.apply(effect)
+                self._show(effect, Extent(position, offset, len(encoded)), encoded)
                 effects += 1
-            partition._note_unflushed(position, len(payload), effects)
-        for stream in partition.state.by_id.values():
-            lifetime.grant_lag(stream, limits)
-        return partition
+            self._note_unflushed(position, len(payload), effects)
+        for stream in self.state.by_id.values():
+            lifetime.grant_lag(stream, self._limits)
 
     def step_down(self, lost: ManifestLostError) -> None:
         """Acknowledge and answer nothing any more: another writer has the bucket.

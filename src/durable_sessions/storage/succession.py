@@ -6,7 +6,8 @@ the same manifest is tried again before anything else: two different ones never 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -138,6 +139,12 @@ class Succession:
                 return False
             await self._commit(following)
             return True
+
+    @asynccontextmanager
+    async def quiet(self) -> AsyncIterator[None]:
+        """Let no change begin for the length of a ``with`` block, which is entered when none is under way."""
+        async with self._turn:
+            yield
 
     async def confirmed(self) -> Manifest | None:
         """Return the manifest after making sure that it holds and that this process wrote it.

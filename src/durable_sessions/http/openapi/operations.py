@@ -22,17 +22,26 @@ def noun(_: Limits) -> Noun:
 
 def _health() -> tuple[Operation, ...]:
     search = record(
-        {"state": choice("ready", "building", "failing")},
+        {"state": choice("ready", "building", "paused", "failing")},
         {
             "events": whole("How many older events the index lacked."),
             "events_left": whole("How many of them it lacks still."),
-            "reason": text("Why it fails; for callers of the home workspace."),
+            "reason": text("Why it fails or pauses; for callers of the home workspace."),
         },
     )
     ready = record(
         {"status": choice("ready", "degraded", "not ready"), "search": search},
         {
             "reason": text("Why it is not ready; for callers of the home workspace."),
+            "reopening": record(
+                {"reason": text("Why the log, which has failed, could not be opened again yet.")}
+            ),
+            "disk": record(
+                {
+                    "free_bytes": whole("How much space is left; it is little, and indexing is paused."),
+                    "low_bytes": whole("Below which space left that is so."),
+                }
+            ),
             "tasks": many(
                 record(
                     {"task": text("The name of a background task that failed.")},

@@ -1,0 +1,279 @@
+"""A log that fails under a running server is opened again behind the same socket, and nothing is mixed up."""
+
+import asyncio
+import errno
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from durable_sessions.errors import LogDamagedError
+from durable_sessions.http.engine import Engine
+from durable_sessions.http.first_key import FILE, HEADER
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.node import disk_space
+from durable_sessions.node.disk_space import Space
+from durable_sessions.testing.disk import FaultyDisk
+from durable_sessions.testing.server import LocalServer, local_server
+from tests.support.trial import until
+
+pytestmark = pytest.mark.anyio
+
+JSON = {"Content-Type": "application/json"}
+LIMITS = replace(DEFAULT_LIMITS, reopen_seconds=0.01, reopen_seconds_max=0.05, disk_look_seconds=0.01)
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+async def server(tmp_path: Path, disk: FaultyDisk) -> AsyncIterator[LocalServer]:
+    async with local_server(tmp_path, limits=LIMITS, disk=disk, long_poll_seconds=60.0) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+        yield client
+
+
+def code(answer: httpx2.Response) -> str:
+    return str(answer.json()["error"]["code"])
+
+
+async def reopened(server: LocalServer, times: int) -> None:
+    await until(lambda: server.service.health.reopenings >= times)
+
+
+async def test_appends_go_on_after_a_failed_sync(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk
+) -> None:
+    await client.put("/v1/stream/s", headers=JSON, content=b"[0]")
+    for number in range(1, 4):
+        disk.fail("sync", errno.EIO)
+        answer = await client.post("/v1/stream/s", headers=JSON, content=b'["unknown"]')
+        assert (answer.status_code, code(answer)) == (503, "outcome_unknown")
+        assert answer.headers["retry-after"] == "1"
+        await reopened(server, number)
+        answer = await client.post("/v1/stream/s", headers=JSON, content=b"[%d]" % number)
+        assert answer.status_code == 204
+    found = (await client.get("/v1/stream/s")).json()
+    assert [one for one in found if one != "unknown"] == [0, 1, 2, 3]
+    await server.restart()
+    assert (await client.get("/v1/stream/s")).json() == found
+
+
+async def test_until_then_appends_are_refused_and_reads_answered(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk
+) -> None:
+    await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
+    disk.fail("write", errno.ENOSPC)
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def probe(engine: Engine) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        patch.setattr(Engine, "probe", probe)
+        await client.post("/v1/stream/s", headers=JSON, content=b"[2]")
+        answer = await client.post("/v1/stream/s", headers=JSON, content=b"[3]")
+        assert (answer.status_code, code(answer)) == (503, "partition_stopped")
+        assert answer.headers["retry-after"] == "1"
+        await until(lambda: server.service.health.reopening_failure is not None)
+        ready = await client.get("/readyz")
+        assert ready.status_code == 503
+        assert "No space left" in ready.json()["reopening"]["reason"]
+        assert (await client.get("/livez")).status_code == 200
+        assert (await client.get("/v1/stream/s")).json() == [1]
+        assert "durable_sessions_partition_stopped 1.0" in (await client.get("/metrics")).text
+    await reopened(server, 1)
+    metrics = (await client.get("/metrics")).text
+    assert "durable_sessions_partition_stopped 0.0" in metrics
+    assert "durable_sessions_log_reopenings_total 1.0" in metrics
+    ready = await client.get("/readyz")
+    assert ready.status_code == 200
+    assert "reopening" not in ready.json()
+
+
+async def test_followers_come_again_and_miss_nothing(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk
+) -> None:
+    made = await client.put("/v1/stream/s", headers=JSON, content=b'["first"]')
+    offset = made.headers["stream-next-offset"]
+    connected = asyncio.Event()
+
+    async def followed() -> list[str]:
+        """Follow until the last message, coming again with the offset that was told last."""
+        seen: list[str] = []
+        at = offset
+        while "last" not in seen:
+            async with client.stream("GET", f"/v1/stream/s?live=sse&offset={at}") as answer:
+                if answer.status_code != 200:
+                    await asyncio.sleep(0.01)
+                    continue
+                connected.set()
+                async for line in answer.aiter_lines():
+                    if line.startswith("data:["):
+                        seen += json.loads(line[5:])
+                    elif line.startswith("data:{"):
+                        at = json.loads(line[5:])["streamNextOffset"]
+                    if "last" in seen:
+                        break
+        return seen
+
+    polling = asyncio.create_task(client.get(f"/v1/stream/s?live=long-poll&offset={offset}"))
+    following = asyncio.create_task(followed())
+    await connected.wait()
+    disk.fail("sync", errno.EIO)
+    await client.put("/v1/stream/other", headers=JSON, content=b"[1]")
+    await reopened(server, 1)
+    async with asyncio.timeout(60):
+        polled = await polling
+    assert polled.status_code in {204, 503}, "it ends, and comes again with the same offset"
+    assert (await client.post("/v1/stream/s", headers=JSON, content=b'["last"]')).is_success
+    async with asyncio.timeout(60):
+        assert await following == ["last"]
+
+
+async def first_key(client: httpx2.AsyncClient, server: LocalServer) -> httpx2.Response:
+    """Make the first key of a server, as who can read its data directory can."""
+    token = json.loads((server.data / FILE).read_bytes())["token"]
+    return await client.post("/v1/keys", json={"role": "admin", "principal": "me"}, headers={HEADER: token})
+
+
+async def test_keys_sessions_subscriptions_and_search_are_there_again(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk
+) -> None:
+    session = (await client.post("/v1/sessions", json={"title": "kept"})).json()["id"]
+    path = f"/v1/sessions/{session}"
+    events = {"events": [{"type": "note", "text": "apple"}]}
+    assert (await client.post(f"{path}/events", json=events)).is_success
+    assert (await client.get("/v1/search", params={"q": "apple"})).json()["data"]
+    pulled = {"type": "pull-wake", "pattern": "**", "wake_stream": "wakes"}
+    assert (await client.put("/v1/stream/__ds/subscriptions/all", json=pulled)).is_success
+    made = await first_key(client, server)
+    assert made.is_success, made.text
+    client.headers["x-api-key"] = made.json()["secret"]
+    worker = server.service.feed._link
+    disk.fail("sync", errno.EIO)
+    assert (await client.post(f"{path}/events", json={"events": [{"type": "note"}]})).status_code == 503
+    await reopened(server, 1)
+    assert worker is not None
+    assert worker._process.poll() is not None, "the old process that searches has ended"
+    refused = await client.get(path, headers={"x-api-key": "wrong"})
+    assert refused.status_code == 401
+    assert (await client.get(path)).json()["title"] == "kept"
+    assert (await client.get("/v1/stream/__ds/subscriptions/all")).is_success
+    events = {"events": [{"type": "note", "text": "pear"}]}
+    assert (await client.post(f"{path}/events", json=events)).is_success
+    for word in ("apple", "pear"):
+        async with asyncio.timeout(60):
+            while not (await client.get("/v1/search", params={"q": word})).json().get("data"):
+                await asyncio.sleep(0.05)
+    assert set(server.service.supervisor.restarts.values()) == {0}, "no task was left behind to fail"
+
+
+async def test_the_first_key_can_be_made_after_it(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk
+) -> None:
+    disk.fail("create", errno.EIO)
+    assert (await client.put("/v1/stream/s", headers=JSON)).status_code == 503
+    await reopened(server, 1)
+    assert json.loads((server.data / FILE).read_bytes())["port"] == server.service.server.port
+    assert (await first_key(client, server)).is_success
+
+
+async def test_a_log_that_cannot_be_opened_yet_is_tried_again(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Engine] = []
+    opened = Engine._open
+
+    async def counted(engine: Engine) -> None:
+        tries.append(engine)
+        await opened(engine)
+
+    monkeypatch.setattr(Engine, "_open", counted)
+    await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
+    disk.fail("sync", errno.EIO)  # of the append
+    disk.fail("sync", errno.EIO, skip=1)  # after the probe's: of the frame that recovery writes again
+    await client.post("/v1/stream/s", headers=JSON, content=b"[2]")
+    await reopened(server, 1)
+    assert len(tries) == 2
+    assert (await client.post("/v1/stream/s", headers=JSON, content=b"[3]")).status_code == 204
+    found = (await client.get("/v1/stream/s")).json()
+    assert [one for one in found if one != 2] == [1, 3]
+
+
+async def test_what_can_never_be_opened_again_ends_the_service(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
+
+    async def damaged(engine: Engine) -> None:
+        raise LogDamagedError(file="x.log", byte=7, problem="a frame is broken")
+
+    monkeypatch.setattr(Engine, "_open", damaged)
+    disk.fail("sync", errno.EIO)
+    await client.post("/v1/stream/s", headers=JSON, content=b"[2]")
+    async with asyncio.timeout(60):
+        failure = await server.service.until_failed()
+    assert isinstance(failure, LogDamagedError)
+    answer = await client.get("/v1/stream/s")
+    assert (answer.status_code, code(answer)) == (503, "partition_stopped")
+    assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_search_pauses_while_space_is_low_and_goes_on_by_itself(
+    client: httpx2.AsyncClient, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = (await client.post("/v1/sessions", json={})).json()["id"]
+    path = f"/v1/sessions/{session}/events"
+
+    async def note(word: str) -> None:
+        assert (await client.post(path, json={"events": [{"type": "note", "text": word}]})).is_success
+
+    async def finds(word: str) -> bool:
+        answer = await client.get("/v1/search", params={"q": word})
+        assert answer.status_code == 200, answer.text
+        return bool(answer.json()["data"])
+
+    await note("apple")
+    assert await finds("apple")
+    monkeypatch.setattr(disk_space, "space_of", lambda _: Space(10**9, 10**6))
+    await until(lambda: server.service.feed.paused is not None)
+    await note("pear")
+    assert await finds("apple"), "what was indexed is found"
+    assert not await finds("pear"), "what is new is not, and nobody waits for it"
+    ready = await client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json()["status"] == "degraded"
+    assert ready.json()["search"]["state"] == "paused"
+    assert ready.json()["disk"] == {"free_bytes": 10**6, "low_bytes": 10**7}
+    metrics = (await client.get("/metrics")).text
+    assert "durable_sessions_disk_low 1.0" in metrics
+    assert "durable_sessions_disk_free_bytes 1e+06" in metrics
+    monkeypatch.setattr(disk_space, "space_of", lambda _: Space(10**9, 10**8))
+    await until(lambda: server.service.feed.paused is None)
+    assert await finds("pear")
+    assert (await client.get("/readyz")).json()["status"] == "ready"
+
+
+async def test_a_service_that_starts_with_little_space_begins_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with local_server(tmp_path, limits=LIMITS, low_space_bytes=2**62) as server:
+        await until(lambda: server.service.feed.paused is not None)
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
+            session = (await client.post("/v1/sessions", json={})).json()["id"]
+            path = f"/v1/sessions/{session}/events"
+            assert (await client.post(path, json={"events": [{"type": "note"}]})).is_success
+            answer = await client.get("/v1/search", params={"q": "note"})
+            assert answer.status_code == 503
+            assert "free on the disk" in answer.text
+        assert not (tmp_path / "search").exists()
