@@ -642,7 +642,7 @@ class ArchiveBehindError(DurableSessionsError):
 
 
 class ArchiveAheadError(DurableSessionsError):
-    """The log ends at {ends}, but the bucket already holds what came before {flushed}: another server has written to it, or the log has lost its end. Point --bucket to the bucket that this data directory was flushed to, start with an empty data directory, or see durable-sessions repair."""  # noqa: E501
+    """The log in {log} ends at {ends}, but the bucket already holds what came before {flushed}: a server with a copy of this data directory has written to it, or the log has lost its end. Nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Use the other copy, or point --bucket to the bucket that this data directory was flushed to, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
 
     code = "archive_ahead"
 

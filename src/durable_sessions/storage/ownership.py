@@ -79,7 +79,7 @@ async def require_own(log: Identity, bucket: ObjectStore) -> None:
     newest = await manifests.newest()
     try:
         await match(log, newest)
-    except (LogForeignError, LogDivergedError) as error:
+    except (LogForeignError, LogDivergedError, ArchiveAheadError) as error:
         after = await last_shared(log, manifests.all())
         raise type(error)(**{**error.fields, "after": after}) from None
 
@@ -157,7 +157,9 @@ def _require_reach(log: Identity, flushed: int) -> None:
     if log.begins_after > flushed:
         raise ArchiveBehindError(begins=log.begins_after, flushed=flushed)
     if log.ends_at is None or log.ends_at < flushed:
-        raise ArchiveAheadError(ends=log.ends_at or 0, flushed=flushed)
+        raise ArchiveAheadError(
+            log=log.location, ends=log.ends_at or 0, flushed=flushed, after=log.begins_after
+        )
 
 
 async def claim(

@@ -6,6 +6,7 @@ it is, and the log is set aside; everything in it that the bucket does not have 
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from durable_sessions.bucket.format import ensure_format
 from durable_sessions.bucket.manifest import Manifest, Manifests
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
-from durable_sessions.errors import DurableSessionsError, LogDivergedError, LogForeignError
+from durable_sessions.errors import ArchiveAheadError, DurableSessionsError, LogDivergedError, LogForeignError
 from durable_sessions.ids import Ids
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.lineage import Lineage, lineage_files, tie
@@ -26,6 +27,19 @@ from durable_sessions.storage.verification.bucket import Examined
 from durable_sessions.storage.verification.ledger import Ledger
 from durable_sessions.storage.verification.scanned import ScannedLog
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+
+
+class _Unshared(NamedTuple):
+    """What a log has after the last position that a manifest shows to be in the bucket."""
+
+    after: int
+    batches: int
+    total: int
+    records: list[Loss]
+
+    def __str__(self) -> str:
+        streams = f"{self.total} records in {len(self.records)} streams"
+        return f"{self.batches} batches after {self.after}, with {streams},"
 
 
 class Tying:
@@ -50,33 +64,52 @@ class Tying:
                 await self._plan_dropping(plan, log)
                 return
             plan.act(log.location, "the next manifest ties it to the bucket again")
-        except DurableSessionsError:
+        except DurableSessionsError as error:
+            if isinstance(error, ArchiveAheadError) and manifest_holds:
+                await self._tell_doubtful(plan, log)
             plan.act(log.location, "the next manifest ties it to the bucket again")
 
     async def _plan_dropping(self, plan: Plan, log: ScannedLog) -> None:
+        unshared = await self._unshared(log)
+        plan.act(
+            log.location,
+            f"it is not the log of this bucket, and is set aside: {unshared} are not in the bucket and are"
+            f" dropped; durable-sessions dump log --from {unshared.after} shows them",
+        )
+        plan.losses += unshared.records
+
+    async def _tell_doubtful(self, plan: Plan, log: ScannedLog) -> None:
+        """Say of a log that ends too early what it has that no manifest shows to be in the bucket."""
+        unshared = await self._unshared(log)
+        if unshared.batches:
+            names = ", ".join(sorted(loss.path or f"stream {loss.stream}" for loss in unshared.records))
+            plan.act(
+                log.location,
+                f"{unshared} ({names}) are left out. If a server with a copy of this directory has"
+                " written to the bucket, they are only here;"
+                f" durable-sessions dump log --from {unshared.after} shows them",
+            )
+
+    async def _unshared(self, log: ScannedLog) -> "_Unshared":
         after = await last_shared(log, self._examined.each_manifest())
         names: dict[int, str] = {}
-        lost: dict[int, tuple[int, int]] = {}
-        batches = records = 0
+        found: dict[int, tuple[int, int]] = {}
+        batches = count = 0
         for frame in log.frames_after(after):
             batches += 1
             for effect in _effects(frame.payload):
                 if isinstance(effect, StreamCreated):
                     names[effect.stream] = f"{effect.workspace}/{effect.path}"
                 elif isinstance(effect, Appended) and effect.data:
-                    first, following = lost.get(effect.stream, (effect.first, effect.next))
-                    lost[effect.stream] = min(first, effect.first), max(following, effect.next)
-                    records += len(effect.lengths) or 1
-        plan.act(
-            log.location,
-            f"it is not the log of this bucket, and is set aside: {batches} batches after {after}, with"
-            f" {records} records in {len(lost)} streams, are not in the bucket and are dropped;"
-            f" durable-sessions dump log --from {after} shows them",
-        )
-        for number, (first, following) in sorted(lost.items()):
+                    first, following = found.get(effect.stream, (effect.first, effect.next))
+                    found[effect.stream] = min(first, effect.first), max(following, effect.next)
+                    count += len(effect.lengths) or 1
+        records: list[Loss] = []
+        for number, (first, following) in sorted(found.items()):
             known = self._ledger.load_id(number)
             named = names.get(number) or (known and f"{known.key.workspace}/{known.key.path}")
-            plan.losses.append(Loss(number, named or None, first, following, "dropped"))
+            records.append(Loss(number, named or None, first, following, "dropped"))
+        return _Unshared(after, batches, count, records)
 
     async def apply(self, copies: Copies, clock: Clock, ids: Ids) -> None:
         """Set a foreign log aside and begin a new one; tie any other to the bucket, if it is not."""

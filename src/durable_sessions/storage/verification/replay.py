@@ -73,7 +73,7 @@ async def check_tie(log: ScannedLog, examined: Examined, findings: Findings) -> 
         await match(log, examined.manifest)
         if log.ends_at is None and log.lineage is None and examined.flushed_through:
             # A server would begin a new log here; but a directory that is verified has had one.
-            raise ArchiveAheadError(ends=0, flushed=examined.flushed_through)
+            raise ArchiveAheadError(log=log.location, ends=0, flushed=examined.flushed_through, after=0)
     except (LogForeignError, LogDivergedError) as error:
         if isinstance(error, LogDivergedError) and log.lost_at(examined.flushed_through):
             return True  # it is damaged there, and that is reported
@@ -95,7 +95,10 @@ async def check_tie(log: ScannedLog, examined: Examined, findings: Findings) -> 
         findings.add(log.location, problem)
     except ArchiveAheadError as error:
         ends, flushed = error.fields["ends"], error.fields["flushed"]
-        findings.add(
-            log.location, f"it ends at {ends}, before {flushed}, up to where the bucket holds everything"
-        )
+        after = await last_shared(log, examined.each_manifest())
+        count = sum(1 for _ in log.frames_after(after))
+        problem = f"it ends at {ends}, before {flushed}, up to where the bucket holds everything"
+        if count:
+            problem += f"; if a copy of this directory was used, {count} batches after {after} are only here"
+        findings.add(log.location, problem)
     return True
