@@ -42,7 +42,7 @@ def _settings() -> str:
         for item in fields(Settings):
             flag = "" if item.metadata["secret"] else f"`--{item.name.replace('_', '-')}`"
             variable = f"`{ENVIRONMENT_PREFIX}{item.name.upper()}`"
-            default = f"`{item.default}`" if item.default else "none"
+            default = "`false`" if item.default is False else f"`{item.default}`" if item.default else "none"
             yield (
                 *(("file only", "") if item.metadata["file_only"] else (flag, variable)),
                 f"`{item.name}`",

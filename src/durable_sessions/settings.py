@@ -82,6 +82,11 @@ class Settings:
         (),
         "Origins of web pages, such as https://chat.example, that may use the server like its own, by comma.",
     )
+    webhook_private_addresses: bool = _setting(
+        False,
+        "Whether webhooks may go to private and loopback addresses: true or false. Without keys, loopback is "
+        "allowed anyway.",
+    )
     api_key: str = _setting(
         "",
         "A key that is admin of the workspace, for containers; kept in memory only. See keys.md.",
@@ -262,6 +267,13 @@ def _public_url(value: object) -> str:
     return url
 
 
+def _flag(value: object) -> bool:
+    found = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
+    if found is None:
+        raise ValueError("write true or false")
+    return found
+
+
 def _list(check: Any) -> Any:
     def check_all(value: object) -> tuple[str, ...]:
         items = value.split(",") if isinstance(value, str) else value
@@ -332,6 +344,7 @@ _CHECKS: dict[str, Any] = {
     "memory_bytes": _bytes,
     "connections": _whole_number(1, 1_000_000),
     "public_url": _public_url,
+    "webhook_private_addresses": _flag,
     "allowed_hosts": _list(_host_name),
     "allowed_origins": _list(_origin),
     "api_key": _secret,

@@ -28,7 +28,9 @@ def at(position: int) -> str:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
-    async with local_server(tmp_path / "data", api_key=BOOTSTRAP, long_poll_seconds=0.2) as running:
+    async with local_server(
+        tmp_path / "data", api_key=BOOTSTRAP, long_poll_seconds=0.2, webhook_private_addresses=True
+    ) as running:
         yield running
 
 

@@ -36,6 +36,10 @@ _COLLECTED_AFTER = (100_000, 50, 100)
 _OWN_FILES = 256
 
 
+def _shown(default: object) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default or "none")
+
+
 def _options(command: Any) -> Any:
     """Give the command one option per setting that fits in one, so that there is one table of them."""
     for item in reversed(fields(Settings)):
@@ -44,7 +48,7 @@ def _options(command: Any) -> Any:
             continue
         flag = "--" + item.name.replace("_", "-")
         variable = ENVIRONMENT_PREFIX + item.name.upper()
-        text = f"{item.metadata['help']}  [{variable}; default: {item.default or 'none'}]"
+        text = f"{item.metadata['help']}  [{variable}; default: {_shown(item.default)}]"
         command = click.option(flag, item.name, default=None, metavar="VALUE", help=text)(command)
     return command
 

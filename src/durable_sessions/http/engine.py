@@ -40,6 +40,7 @@ from durable_sessions.http.signing import Keyring
 from durable_sessions.http.sse import EventSource
 from durable_sessions.http.streams import StreamsFace
 from durable_sessions.http.subscriptions import SubscriptionRoutes
+from durable_sessions.http.webhook_urls import Reach
 from durable_sessions.http.webhooks import WebhookSender
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
@@ -130,7 +131,7 @@ class Engine:
         pace = Pace(limits.turn_bytes_max)
         shelf = Shelf(limits.sse_shared_bytes_max)
         self._events = EventSource(self.partition, cursors, limits, pace, shelf)
-        self._webhooks = WebhookSender(keyring, self._clock, limits)
+        self._webhooks = WebhookSender(keyring, self._clock, limits, self._webhook_reach)
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
         )
@@ -155,7 +156,9 @@ class Engine:
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
-        subscriptions = SubscriptionRoutes(self._subscriptions, auth, keyring, self._clock, limits)
+        subscriptions = SubscriptionRoutes(
+            self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach
+        )
         documentation = Documentation(limits, settings.public_url)
         rules = OriginRules(
             hosts=(*settings.allowed_hosts, settings.host),
@@ -211,6 +214,12 @@ class Engine:
         self._first_key = FirstKey(settings.data, self._ids)
         self.offer_first_key(None if self._health.server is None else self._health.server.port)
         return Authenticator(self.keys, self._clock), audit
+
+    def _webhook_reach(self) -> Reach:
+        """Return how far inwards webhooks may go now; without keys, whoever asks is on this machine."""
+        if self._settings.webhook_private_addresses:
+            return Reach.PRIVATE
+        return Reach.PUBLIC if self.keys.required else Reach.LOOPBACK
 
     def offer_first_key(self, port: int | None) -> None:
         """Let whoever can read the data directory make the first key, if there is none yet."""

@@ -75,7 +75,7 @@ def decode(body: bytes, shape: type[T], send: str) -> T:
     raise InvalidRequestError(problem=f"The body is not usable: {problem}. Send {send}.")
 
 
-def subscribe_request(body: bytes, base_url: str, limits: Limits) -> Subscribe:
+def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook_urls.Reach) -> Subscribe:
     """Return what a PUT asks for; equal requests give equal configurations."""
     asked = decode(
         body,
@@ -91,7 +91,7 @@ def subscribe_request(body: bytes, base_url: str, limits: Limits) -> Subscribe:
         _lease_ttl_ms(asked.lease_ttl_ms, limits),
         pattern,
         hashlib.sha256("\n".join(streams).encode()).hexdigest() if streams else None,
-        _webhook_url(asked, limits),
+        _webhook_url(asked, limits, reach),
         _wake_stream(asked),
         None if asked.description is None else text(asked.description, "description", limits, empty=True),
     )
@@ -159,7 +159,7 @@ def _lease_ttl_ms(asked: int | None, limits: Limits) -> int:
     return asked
 
 
-def _webhook_url(asked: SubscribeBody, limits: Limits) -> str | None:
+def _webhook_url(asked: SubscribeBody, limits: Limits, reach: webhook_urls.Reach) -> str | None:
     if asked.type != "webhook":
         if asked.webhook is not None:
             raise InvalidRequestError(problem="A pull-wake subscription has no webhook. Leave it out.")
@@ -167,7 +167,7 @@ def _webhook_url(asked: SubscribeBody, limits: Limits) -> str | None:
     if asked.webhook is None:
         raise InvalidRequestError(problem='A webhook subscription needs webhook: {"url": …}.')
     url = text(asked.webhook.url, "webhook.url", limits)
-    webhook_urls.parse(url)
+    webhook_urls.parse(url, reach)
     return url
 
 

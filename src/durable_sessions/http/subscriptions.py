@@ -18,6 +18,7 @@ from durable_sessions.http.auth import Authenticator, Role
 from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.paths import stream_path
 from durable_sessions.http.signing import Keyring
+from durable_sessions.http.webhook_urls import Reach
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView
 from durable_sessions.streams.subscriptions import Kind, SubscriptionKey
@@ -45,7 +46,9 @@ class SubscriptionRoutes:
         keyring: Keyring,
         clock: Clock,
         limits: Limits,
+        reach: Callable[[], Reach],
     ) -> None:
+        self._reach = reach
         self._manager = manager
         self._auth = auth
         self._keyring = keyring
@@ -118,7 +121,7 @@ class SubscriptionRoutes:
         if method is None:
             return _preflight("GET, HEAD, PUT, DELETE")
         if method == "PUT":
-            asked = bodies.subscribe_request(request.body, base_url, self._limits)
+            asked = bodies.subscribe_request(request.body, base_url, self._limits, self._reach())
             new, view = await self._manager.create(key, asked)
             return _json(self._shown(view, base_url), 201 if new else 200)
         if method == "DELETE":

@@ -8,6 +8,7 @@ sender uses: there is no second parser that could see another host.
 import ipaddress
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 
 from durable_sessions.errors import WebhookUrlRejectedError
 
@@ -19,27 +20,43 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PRIVATE_NAMES = ("localhost", "local", "internal", "home.arpa")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+# Without those on which clouds tell a machine its secrets: link-local ones, and one of fc00::/7.
+_PRIVATE_4 = [
+    ipaddress.IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")
+]
+_PRIVATE_6 = ipaddress.IPv6Network("fc00::/7")
+_METADATA_6 = ipaddress.IPv6Network("fd00:ec2::/32")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
+class Reach(IntEnum):
+    """How far inwards webhooks may go: nowhere, to this machine (for development), to private networks."""
+
+    PUBLIC = 0
+    LOOPBACK = 1
+    PRIVATE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """Where a webhook goes; ``local`` is the exception for development, loopback only."""
+    """Where a webhook goes: to public addresses by https, and inwards as far as ``reach`` says."""
 
     scheme: str
     host: str
     port: int
     target: str
-    local: bool
+    reach: Reach
 
     def allows(self, address: str) -> bool:
         """Say whether the host may be reached at an address that its name resolved to."""
-        found = ipaddress.ip_address(address)
-        return found.is_loopback if self.local else _is_public(found)
+        found = ipaddress.ip_address(address.partition("%")[0])
+        if self.scheme == "http":
+            return _is_within(found, self.reach)
+        return _is_public(found) or (self.reach is Reach.PRIVATE and _is_within(found, self.reach))
 
 
-def parse(url: str) -> WebhookTarget:
+def parse(url: str, reach: Reach) -> WebhookTarget:
     """Return the parts of an acceptable webhook URL, or say why it is refused."""
     match = _URL.fullmatch(url)
     if match is None or not url.isascii() or not url.isprintable() or " " in url:
@@ -55,15 +72,32 @@ def parse(url: str) -> WebhookTarget:
         raise _rejected(f"{port} is not a port")
     host = parts[1].lower()
     address = _literal(host)
-    if scheme == "http":
-        if host != "localhost" and not (address is not None and address.version == 4 and address.is_loopback):
-            raise _rejected("http is accepted only for localhost and 127.0.0.0/8; use https")
-    elif address is None:
-        _check_name(host)
-    elif not _is_public(address):
-        raise _rejected(f"{address} is not a public address")
+    if address is not None:
+        _check_address(scheme, address, reach)
+    elif scheme == "http" and reach is not Reach.PRIVATE:
+        if host != "localhost" or reach is Reach.PUBLIC:
+            raise _rejected(_HTTP[reach])
+    else:
+        _check_name(host, reach)
     target = target if target.startswith("/") else "/" + target
-    return WebhookTarget(scheme, host.strip("[]"), port, target, local=scheme == "http")
+    return WebhookTarget(scheme, host.strip("[]"), port, target, reach)
+
+
+_SETTING = "the setting webhook_private_addresses allows private ones"
+_HTTP = {
+    Reach.PUBLIC: f"use https and a public address; {_SETTING}",
+    Reach.LOOPBACK: "http is accepted only for localhost and 127.0.0.0/8; use https",
+    Reach.PRIVATE: "http is accepted only for private addresses; use https",
+}
+
+
+def _check_address(scheme: str, address: Address, reach: Reach) -> None:
+    if scheme == "http":
+        # Development uses the usual spelling of this machine alone.
+        if not _is_within(address, reach) or (reach is Reach.LOOPBACK and address.version == 6):
+            raise _rejected(_HTTP[reach])
+    elif not _is_public(address) and not (reach is Reach.PRIVATE and _is_within(address, reach)):
+        raise _rejected(f"{address} is not a public address; {_SETTING}")
 
 
 def _literal(host: str) -> Address | None:
@@ -82,12 +116,25 @@ def _literal(host: str) -> Address | None:
     return None
 
 
-def _check_name(host: str) -> None:
+def _check_name(host: str, reach: Reach) -> None:
     labels = host.split(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise _rejected(f"{host!r} is not a host name (write it without a trailing dot)")
+    if reach is Reach.PRIVATE:
+        return
     if any(host == name or host.endswith("." + name) for name in _PRIVATE_NAMES):
-        raise _rejected(f"{host} is a private name; for development use http://localhost")
+        raise _rejected(f"{host} is a private name; {_SETTING}")
+
+
+def _is_within(address: Address, reach: Reach) -> bool:
+    """Say whether an address lies inside, no further than ``reach``."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if reach is not Reach.PRIVATE:
+        return reach is Reach.LOOPBACK and address.is_loopback
+    if isinstance(address, ipaddress.IPv4Address):
+        return any(address in network for network in _PRIVATE_4)
+    return address.is_loopback or (address in _PRIVATE_6 and address not in _METADATA_6)
 
 
 def _is_public(address: Address) -> bool:

@@ -15,7 +15,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import WebhookUrlRejectedError
 from durable_sessions.fair_queue import FairQueue
 from durable_sessions.http.signing import Keyring
-from durable_sessions.http.webhook_urls import WebhookTarget, parse
+from durable_sessions.http.webhook_urls import Reach, WebhookTarget, parse
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult
 
@@ -59,12 +59,14 @@ class WebhookSender:
         keyring: Keyring,
         clock: Clock,
         limits: Limits,
+        reach: Callable[[], Reach],
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._keyring = keyring
         self._clock = clock
         self._limits = limits
+        self._reach = reach
         self._slots = FairQueue(limits.webhook_deliveries_max)
         # Threads of its own: a resolver that hangs must not hold up the log's.
         self._resolver = ThreadPoolExecutor(limits.resolver_threads_max, "webhook-resolver")
@@ -95,7 +97,7 @@ class WebhookSender:
             return _failed(f"{type(error).__name__}: {error}")
 
     async def _send(self, delivery: Delivery) -> DeliveryResult:
-        target = parse(delivery.url)
+        target = parse(delivery.url, self._reach())
         body = self._body(delivery)
         headers = [
             (b"Host", _host_header(target)),

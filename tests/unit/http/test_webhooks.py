@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import WebhookUrlRejectedError
 from durable_sessions.http.signing import Keyring
-from durable_sessions.http.webhook_urls import WebhookTarget, parse
+from durable_sessions.http.webhook_urls import Reach, WebhookTarget, parse
 from durable_sessions.http.webhooks import Resolve, WebhookSender
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import Delivery
@@ -43,9 +43,12 @@ def resolving_to(*addresses: str) -> Resolve:
 
 
 def sender(
-    limits: Limits | None = None, resolve: Resolve | None = None, tls: ssl.SSLContext | None = None
+    limits: Limits | None = None,
+    resolve: Resolve | None = None,
+    tls: ssl.SSLContext | None = None,
+    reach: Reach = Reach.LOOPBACK,
 ) -> WebhookSender:
-    return WebhookSender(KEYRING, ManualClock(), limits or Limits(), resolve, tls)
+    return WebhookSender(KEYRING, ManualClock(), limits or Limits(), lambda: reach, resolve, tls)
 
 
 @pytest.fixture
@@ -60,20 +63,26 @@ async def receiver() -> AsyncIterator[Receiver]:
 @pytest.mark.parametrize(
     ("url", "target"),
     [
-        ("https://example.com/hook", WebhookTarget("https", "example.com", 443, "/hook", False)),
-        ("HTTPS://Example.COM", WebhookTarget("https", "example.com", 443, "/", False)),
-        ("https://example.com?a=b", WebhookTarget("https", "example.com", 443, "/?a=b", False)),
-        ("https://example.com:8443/a?b=/c", WebhookTarget("https", "example.com", 8443, "/a?b=/c", False)),
-        ("https://93.184.216.34/", WebhookTarget("https", "93.184.216.34", 443, "/", False)),
-        ("https://[2606:4700::1111]:9/", WebhookTarget("https", "2606:4700::1111", 9, "/", False)),
-        ("https://xn--bcher-kva.example/", WebhookTarget("https", "xn--bcher-kva.example", 443, "/", False)),
-        ("http://localhost:80/x", WebhookTarget("http", "localhost", 80, "/x", True)),
-        ("http://127.0.0.1:9/x", WebhookTarget("http", "127.0.0.1", 9, "/x", True)),
-        ("http://127.254.3.4", WebhookTarget("http", "127.254.3.4", 80, "/", True)),
+        ("https://example.com/hook", WebhookTarget("https", "example.com", 443, "/hook", Reach.LOOPBACK)),
+        ("HTTPS://Example.COM", WebhookTarget("https", "example.com", 443, "/", Reach.LOOPBACK)),
+        ("https://example.com?a=b", WebhookTarget("https", "example.com", 443, "/?a=b", Reach.LOOPBACK)),
+        (
+            "https://example.com:8443/a?b=/c",
+            WebhookTarget("https", "example.com", 8443, "/a?b=/c", Reach.LOOPBACK),
+        ),
+        ("https://93.184.216.34/", WebhookTarget("https", "93.184.216.34", 443, "/", Reach.LOOPBACK)),
+        ("https://[2606:4700::1111]:9/", WebhookTarget("https", "2606:4700::1111", 9, "/", Reach.LOOPBACK)),
+        (
+            "https://xn--bcher-kva.example/",
+            WebhookTarget("https", "xn--bcher-kva.example", 443, "/", Reach.LOOPBACK),
+        ),
+        ("http://localhost:80/x", WebhookTarget("http", "localhost", 80, "/x", Reach.LOOPBACK)),
+        ("http://127.0.0.1:9/x", WebhookTarget("http", "127.0.0.1", 9, "/x", Reach.LOOPBACK)),
+        ("http://127.254.3.4", WebhookTarget("http", "127.254.3.4", 80, "/", Reach.LOOPBACK)),
     ],
 )
 def test_accepted_urls(url: str, target: WebhookTarget) -> None:
-    assert parse(url) == target
+    assert parse(url, Reach.LOOPBACK) == target
 
 
 @pytest.mark.parametrize(
@@ -115,8 +124,9 @@ def test_accepted_urls(url: str, target: WebhookTarget) -> None:
     ],
 )
 def test_refused_urls(url: str) -> None:
-    with pytest.raises(WebhookUrlRejectedError):
-        parse(url)
+    for reach in (Reach.PUBLIC, Reach.LOOPBACK):
+        with pytest.raises(WebhookUrlRejectedError):
+            parse(url, reach)
 
 
 @pytest.mark.parametrize(
@@ -162,16 +172,73 @@ def test_refused_urls(url: str) -> None:
     ],
 )
 def test_addresses_that_are_not_public(host: str) -> None:
+    for reach in (Reach.PUBLIC, Reach.LOOPBACK):
+        with pytest.raises(WebhookUrlRejectedError):
+            parse(f"https://{host}/", reach)
+
+
+INSIDE = ["127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1"]
+INSIDE_6 = ["::1", "fc00::1", "fd12::1", "::ffff:10.0.0.1"]
+NEVER = [
+    "169.254.169.254",
+    "100.100.100.200",
+    "0.0.0.0",
+    "224.0.0.1",
+    "255.255.255.255",
+    "172.32.0.1",
+    "11.0.0.1",
+]
+NEVER_6 = ["::", "fe80::1", "fd00:ec2::254", "ff02::1", "::ffff:169.254.169.254", "64:ff9b::10.0.0.1"]
+
+
+@pytest.mark.parametrize("address", [*INSIDE, *INSIDE_6, *NEVER, *NEVER_6])
+def test_inward_addresses_need_the_setting_and_some_are_never_reached(address: str) -> None:
+    host = f"[{address}]" if ":" in address else address
+    inside = address in (*INSIDE, *INSIDE_6)
+    with pytest.raises(WebhookUrlRejectedError, match=r"webhook_private_addresses|use https"):
+        parse(f"http://{host}:22/", Reach.PUBLIC)
+    assert not parse("https://example.com/", Reach.PUBLIC).allows(address) or address in (
+        "172.32.0.1",
+        "11.0.0.1",
+    )
+    assert parse("http://hook.internal/", Reach.PRIVATE).allows(address) is inside
+    if inside:
+        assert parse(f"http://{host}:22/", Reach.PRIVATE).allows(address)
+        assert parse(f"https://{host}/", Reach.PRIVATE).allows(address)
+    else:
+        with pytest.raises(WebhookUrlRejectedError):
+            parse(f"http://{host}/", Reach.PRIVATE)
+
+
+def test_http_never_leaves_the_private_network() -> None:
+    target = parse("http://hook.example.com/", Reach.PRIVATE)
+    assert not target.allows("93.184.216.34")
+    assert parse("https://hook.example.com/", Reach.PRIVATE).allows("93.184.216.34")
     with pytest.raises(WebhookUrlRejectedError):
-        parse(f"https://{host}/")
+        parse("http://93.184.216.34/", Reach.PRIVATE)
+    for url in ("http://localhost:8080/", "http://127.0.0.1:22/"):
+        with pytest.raises(WebhookUrlRejectedError, match="webhook_private_addresses"):
+            parse(url, Reach.PUBLIC)
+
+
+@pytest.mark.anyio
+async def test_a_name_that_came_to_mean_this_machine_is_not_reached(receiver: Receiver) -> None:
+    """The address is looked at when it is connected to, and it is the one that is connected to."""
+    for reach, accepted in ((Reach.PUBLIC, False), (Reach.LOOPBACK, False), (Reach.PRIVATE, True)):
+        sending = sender(resolve=resolving_to("127.0.0.1"), reach=reach)
+        url = f"http://hook.example.com:{receiver.port}/"
+        result = await sending.deliver(replace(DELIVERY, url=url))
+        assert result.accepted is accepted, reach
+        await sending.close()
+    assert len(receiver.received) == 1
 
 
 def test_an_address_behind_a_translator_counts_as_itself() -> None:
-    assert parse("https://[64:ff9b::93.184.216.34]/").host == "64:ff9b::93.184.216.34"
+    assert parse("https://[64:ff9b::93.184.216.34]/", Reach.PUBLIC).host == "64:ff9b::93.184.216.34"
 
 
 def test_resolved_addresses_are_held_to_the_same_rule() -> None:
-    public, local = parse("https://example.com/"), parse("http://localhost/")
+    public, local = parse("https://example.com/", Reach.LOOPBACK), parse("http://localhost/", Reach.LOOPBACK)
     for address in ("127.0.0.1", "10.0.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.1"):
         assert not public.allows(address)
     assert public.allows("93.184.216.34")
