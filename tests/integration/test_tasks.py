@@ -14,6 +14,7 @@ from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.disk_space import DiskSpace
 from durable_sessions.search.feed import Feed
+from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.maintenance import Maintenance
@@ -63,6 +64,7 @@ TASKS: dict[str, tuple[type, str, Exception]] = {
     "expiry": (Partition, "expire", SQLITE),
     "flusher": (Flusher, "_due", OURS),
     "maintenance": (Maintenance, "_recovered", OURS),
+    "original times": (TimesBackfill, "_named", SQLITE),
     "search feed": (Feed, "_awaited", SQLITE),
     "subscriptions": (Wakeups, "_reconcile", SQLITE),
     "subscription": (Wakeups, "_deliver_due", SQLITE),

@@ -52,6 +52,7 @@ from durable_sessions.search.service import Search
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.registry import Registry
 from durable_sessions.sessions.store import Sessions
+from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.settings import Settings
 from durable_sessions.storage import private
 from durable_sessions.storage.artifacts import Artifacts
@@ -64,6 +65,8 @@ from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.subscriptions import SubscriptionManager
 from durable_sessions.tasks import Supervisor
+
+ORIGINAL_TIMES_MARK = "original-times"
 
 
 class Engine:
@@ -154,6 +157,7 @@ class Engine:
             self.partition, self._events, cursors, limits, pace, readers, settings.long_poll_seconds
         )
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
+        self._times = TimesBackfill(sessions, settings.data / ORIGINAL_TIMES_MARK)
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(
@@ -263,6 +267,7 @@ class Engine:
         self.flusher.start(self._supervisor)
         self.maintenance.start(self._supervisor)
         self._sweeper = self._supervisor.start("expiry", self._sweep)
+        self._backfilling = self._supervisor.start("original times", self._times.run)
         self._telling = self._supervisor.start("listeners", self.partition.published.listeners.run)
 
     async def _sweep(self) -> None:
@@ -320,6 +325,7 @@ class Engine:
 
     async def _stop_background(self) -> None:
         await self._sweeper.stop()
+        await self._backfilling.stop()
         await self._telling.stop()
         await self._subscriptions.close()
         await self._webhooks.close()

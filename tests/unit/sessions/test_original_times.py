@@ -10,7 +10,9 @@ from durable_sessions.sessions import original_times, view
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.times_backfill import EVENTS_AT_A_TIME, TimesBackfill
 from durable_sessions.streams.create import Fork
+from durable_sessions.streams.effects import Effect, StreamDescribed
 from tests.unit.sessions.world import SessionWorld, key
 
 pytestmark = pytest.mark.anyio
@@ -100,3 +102,57 @@ async def test_how_long_an_imported_session_was_at_work_does_not_grow(world: Ses
     await world.send("s", {"type": "session.status_running", "created_at": FIRST}, at(MIDDLE))
     world.clock.advance(1_000)
     assert shown(world)["stats"] == {"active_seconds": 86_400.0, "duration_seconds": 86_400.0}
+
+
+async def forget_times(world: SessionWorld, *sessions: str) -> None:
+    """Leave sessions as versions did that kept no times."""
+    for name in sessions:
+        stream = world.find(name).stream
+        forgotten: Effect = StreamDescribed(stream.id, stream.changed_at_ms, {original_times.TIMES: None})
+
+        def decide(state: object, now: int, effect: Effect = forgotten) -> tuple[list[Effect], None]:
+            return [effect], None
+
+        await world.partition.commit(decide, (stream.key,))
+        assert times(world, name)[0] is False
+
+
+@pytest.mark.parametrize("where", ["in memory", "in the bucket"])
+async def test_sessions_of_earlier_versions_get_their_times(
+    world: SessionWorld, tmp_path: Path, where: str
+) -> None:
+    await world.send("s", at(MIDDLE, id="a"), at(FIRST, id="b"), {"type": "import.record", "source": {}})
+    await world.send("s", at(LAST, id="c"))
+    await world.send("own", {"type": "a", "id": "a"})
+    await world.send(
+        "long", at(FIRST, id="a"), *({"type": "n", "source": {}} for _ in range(EVENTS_AT_A_TIME))
+    )
+    await world.send("long", at(LAST))
+    await world.sessions.create(key("fork"), NewSession(Record(), "me", fork=Fork("sessions/s", 1)), 0)
+    await forget_times(world, "s", "long", "fork")
+    changed = shown(world)["updated_at"]
+    if where == "in the bucket":
+        await world.flush()
+        await world.reopen(forget_catalog=True)
+    mark = tmp_path / "mark"
+    world.clock.advance(60)
+    await TimesBackfill(world.sessions, mark).run()
+    assert times(world) == times(world, "long") == (True, FIRST, LAST)
+    assert times(world, "fork")[:2] == (True, MIDDLE)
+    assert times(world, "own")[0] is False
+    assert shown(world)["updated_at"] == changed
+    await world.reopen()
+    assert times(world) == (True, FIRST, LAST)
+    await forget_times(world, "s")
+    await TimesBackfill(world.sessions, mark).run()  # once is enough
+    assert times(world)[0] is False
+
+
+async def test_times_that_came_meanwhile_are_kept(world: SessionWorld, tmp_path: Path) -> None:
+    await world.send("s", at(MIDDLE, id="a"))
+    await forget_times(world, "s")
+    await world.send("s", at(LAST, id="b"))
+    await TimesBackfill(world.sessions, tmp_path / "mark").run()
+    assert times(world) == (True, MIDDLE, LAST)
+    await world.send("s", {"type": "user.message"})
+    assert times(world)[2] == (await world.events("s"))[-1]["created_at"]

@@ -1,0 +1,130 @@
+"""Original times for sessions that were imported before sessions kept them: read from their events, once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from durable_sessions import lenient
+from durable_sessions.errors import (
+    SessionGoneError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
+from durable_sessions.sessions import original_times, originals
+from durable_sessions.sessions.finding import existing
+from durable_sessions.sessions.original_times import NONE, Times
+from durable_sessions.sessions.record import FOLDER
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.streams.effects import Effect, StreamDescribed
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.times import parse_rfc3339
+
+EVENTS_AT_A_TIME = 200
+_STREAMS_AT_A_TIME = 50
+_PREFIX = FOLDER + "/"
+_SERVERS = ("session.updated", "session.status_terminated")
+_GONE = (SessionNotFoundError, SessionGoneError, StreamNotFoundError, StreamGoneError)
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    created_at: str = ""
+    original_created_at: msgspec.Raw = lenient.NULL
+    original_processed_at: msgspec.Raw = lenient.NULL
+    source: msgspec.Raw = lenient.NULL
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_EVENTS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class TimesBackfill:
+    """Looks once at every session that was there before; ``mark`` is a file that says that it has.
+
+    Only sessions whose clients gave ids are looked at, as every import does, and of these no further than
+    their first events unless these have times of their own.
+    """
+
+    def __init__(self, sessions: Sessions, mark: Path) -> None:
+        self._sessions = sessions
+        self._partition = sessions.partition
+        self._mark = mark
+
+    async def run(self) -> None:
+        """Look at all sessions, unless that was done; what is appended meanwhile tells its own times."""
+        if await asyncio.to_thread(self._mark.exists):
+            return
+        async for key in self._named():
+            try:
+                await self._look(key)
+            except _GONE:
+                continue  # deleted or expired meanwhile
+        await asyncio.to_thread(self._mark.touch, 0o600)
+
+    async def _named(self) -> AsyncIterator[Key]:
+        turn = self._sessions.scans.turns.begin()
+        for key, durable in list(self._partition.published.by_key.items()):
+            if _may_be_imported(durable.stream):
+                yield key
+            if turn.over:
+                await turn.rest()
+        last = -1
+        while streams := self._partition.streams_after(last, _STREAMS_AT_A_TIME):
+            last = streams[-1].id
+            for stream in streams:
+                if _may_be_imported(stream) and stream.id not in self._partition.published.by_id:
+                    yield stream.key
+            await turn.rest()
+
+    async def _look(self, key: Key) -> None:
+        durable = self._sessions.find(key)
+        found, position = NONE, 0
+        while position < durable.tail:
+            page = await self._sessions.events.page(durable, position, durable.tail, EVENTS_AT_A_TIME)
+            found = await asyncio.to_thread(_widened, found, b"".join(page.pieces))
+            if found.first_ms is None or page.next <= position:
+                break
+            position = page.next
+        if found.first_ms is not None:
+            await self._partition.commit(lambda state, now: _decide(state, key, found, now), (key,))
+
+
+def _may_be_imported(stream: Stream) -> bool:
+    return bool(stream.named or stream.parent is not None) and stream.key.path.startswith(_PREFIX)
+
+
+def _widened(times: Times, events: bytes) -> Times:
+    """Return times with those of some events, joined by commas, taken in."""
+    first, last = times.first_ms, times.last_ms
+    for raw in lenient.decode(_EVENTS, b"[%b]" % events):
+        try:
+            event = lenient.decode(_EVENT, bytes(raw))
+        except msgspec.MsgspecError:
+            continue
+        at_ms = originals.instant_ms(event.original_created_at)
+        if at_ms is None:
+            at_ms = originals.instant_ms(event.original_processed_at)
+        if at_ms is not None and at_ms >= 0:
+            first = at_ms if first is None else min(first, at_ms)
+            last = at_ms if last is None else max(last, at_ms)
+        elif first is not None and bytes(event.source)[:1] != b"{" and event.type not in _SERVERS:
+            last = max(last or 0, parse_rfc3339(event.created_at) or 0)
+    return Times(first, last)
+
+
+def _decide(state: State, key: Key, found: Times, now_ms: int) -> tuple[list[Effect], None]:
+    """Return the effect of times that were found; those that are known by now stay within them."""
+    stream = existing(state, key, now_ms)
+    known = original_times.of(stream.attributes)
+    times = Times(
+        min((at for at in (found.first_ms, known.first_ms) if at is not None), default=None),
+        max((at for at in (found.last_ms, known.last_ms) if at is not None), default=None),
+    )
+    if times == known:
+        return [], None
+    # Nothing has happened to the session: it was changed when it was changed last.
+    return [StreamDescribed(stream.id, stream.changed_at_ms, {original_times.TIMES: times.encode()})], None
