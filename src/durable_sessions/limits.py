@@ -251,6 +251,10 @@ class Limits:
     # What all subscriptions take in memory. One workspace may take what it leaves free, so at most half.
     # Beyond it: 409; streams that a pattern finds then wait until others have been caught up with.
     all_subscription_bytes_max: int = 256 * MIB
+    # Objects in the bucket with changes of subscriptions before all of these are merged into one.
+    subscription_changes_max: int = 32
+    # As long as these are smaller than this, their size is no reason to merge them.
+    subscription_changes_bytes_min: int = 1 * MIB
     # Searches for the streams that a new pattern matches, at the same time; others wait in turn.
     pattern_scans_max: int = 2
     # Streams named in one wake: all that are pending, then others up to this many.

@@ -138,6 +138,7 @@ OUT_OF_REACH = {
     *("shutdown_seconds_max", "wake_streams_listed_max", "matched_streams_max", "lease_milliseconds_default"),
     *("webhook_retry_seconds_max", "resolver_threads_max", "token_seconds_max"),
     *("task_restart_seconds", "task_restart_seconds_max", "pattern_scans_max"),
+    *("subscription_changes_max", "subscription_changes_bytes_min"),
     *("search_heartbeat_seconds", "search_silence_seconds_max", "search_step_seconds_max"),
     *("search_stop_seconds_max",),
     *("bucket_read_threads_max", "bucket_write_threads_max", "cpu_threads_max"),

@@ -44,7 +44,7 @@ class Archive(Protocol):
         """A number that no stream has had."""
         ...
 
-    def subscriptions(self) -> Sequence[Effect]:
+    async def subscriptions(self) -> Sequence[Effect]:
         """Return effects that give the subscriptions as of the last flush."""
         ...
 
@@ -109,7 +109,7 @@ class NothingArchived:
         """Refuse: nothing is archived."""
         raise AssertionError
 
-    def subscriptions(self) -> Sequence[Effect]:
+    async def subscriptions(self) -> Sequence[Effect]:
         """Return nothing."""
         return ()
 

@@ -15,9 +15,8 @@ from typing import TypeVar
 import msgspec
 
 from durable_sessions.bucket.cache import BlockCache
-from durable_sessions.bucket.fetch import digest, fetch_object
 from durable_sessions.bucket.layout import events_path, sessions_path
-from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests, SegmentInfo
+from durable_sessions.bucket.manifest import Manifest, Manifests, SegmentInfo
 from durable_sessions.bucket.numbered import create_beside
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import split_by_date
@@ -30,7 +29,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.log import Log
 from durable_sessions.shares import CURRENT_HOLDER
-from durable_sessions.storage import batch, placing
+from durable_sessions.storage import placing, subscription_objects
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Catalog, Change
 from durable_sessions.storage.checkpoints import encode_changes
@@ -39,11 +38,9 @@ from durable_sessions.storage.ownership import claim, first_manifest
 from durable_sessions.storage.rebuild import NamesOf, no_names, rebuild
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.succession import (
-    SUBSCRIPTIONS,
     Next,
     Succession,
     about,
-    subscriptions_info,
     successor,
 )
 from durable_sessions.streams.effects import Effect
@@ -81,7 +78,7 @@ class BucketArchive:
         self._cold_read_seconds_max = limits.cold_read_seconds_max
         self.records = self
         self._clock = clock
-        self._subscriptions: Sequence[Effect] = ()
+        self._limits = limits
         self._segments: dict[str, SegmentReader] = {}
 
     @classmethod
@@ -111,7 +108,6 @@ class BucketArchive:
         catalog = Catalog.open(catalog_path, limits)
         archive = cls(bucket, catalog, manifest, clock, limits, log)
         archive._add_segments(manifest)
-        await archive._load_subscriptions()
         if catalog.reader.about() not in (about(manifest), about(found)):
             catalog.close()
             archive.catalog = Catalog.create(catalog_path, limits)
@@ -147,9 +143,9 @@ class BucketArchive:
         """A number that no stream has had."""
         return self.manifest.next_stream
 
-    def subscriptions(self) -> Sequence[Effect]:
-        """Return effects that give the subscriptions as of the last flush."""
-        return self._subscriptions
+    async def subscriptions(self) -> Sequence[Effect]:
+        """Return effects that give the subscriptions as of the last flush; they are not kept."""
+        return await subscription_objects.load(self.bucket, self.manifest)
 
     async def govern(self, retention: Retention) -> None:
         """Tell by these policies from now on which streams are due."""
@@ -253,20 +249,21 @@ class BucketArchive:
             held.append(await self.catalog.run(placing.contents, path, segment.directory))
         checkpoint = await CPU.run(encode_changes, state)
         sessions = await create_beside(self.bucket, sessions_path(0, number), checkpoint.data)
-        subscriptions = state.subscriptions.snapshot()
-        extra, replaced = await self._write_subscriptions(manifest, number, subscriptions)
+        subscriptions = await subscription_objects.write(
+            self.bucket, manifest, number, folded.subscriptions, self._limits
+        )
         following = msgspec.structs.replace(
             successor(
                 manifest,
                 now_ms,
                 segments=(*manifest.segments, *segments),
                 checkpoints=(*manifest.checkpoints, checkpoint.info(sessions)),
-                replaced=replaced,
+                replaced=subscriptions.replaced,
             ),
             flushed_through=through,
             frame=await self._log.checksum(through),
             next_stream=state.next_id,
-            extra=extra,
+            extra=subscriptions.extra,
         )
         change = Change(
             about(following),
@@ -279,25 +276,12 @@ class BucketArchive:
             names=folded.names(),
         )
         tails = {stream.id: stream.tail for stream in state.by_id.values()}
-        return Next(following, change, Flushed(tails, list(state.removed), through), subscriptions)
+        return Next(following, change, Flushed(tails, list(state.removed), through))
 
     def _fold(self, batches: Sequence[bytes]) -> tuple[Folded, dict[date, EncodedSegment]]:
-        folded = fold(batches, self.catalog.writer, self._subscriptions, self.manifest.next_stream)
+        folded = fold(batches, self.catalog.writer, self.manifest.next_stream)
         days = split_by_date(folded.records())
         return folded, {day: encode_segment(records) for day, records in days.items()}
-
-    async def _write_subscriptions(
-        self, manifest: Manifest, number: int, effects: Sequence[Effect]
-    ) -> tuple[dict[str, msgspec.Raw], list[str]]:
-        """Write the subscriptions if they have changed; return where they are, and what that replaces."""
-        if list(effects) == list(self._subscriptions):
-            return manifest.extra, []
-        data = b"".join(map(batch.encode, effects))
-        path = await create_beside(self.bucket, f"partitions/00/subscriptions/{number:012d}.batch", data)
-        info = CheckpointInfo(path=path, bytes=len(data), rows=len(effects), sha256=digest(data))
-        before = subscriptions_info(manifest)
-        extra = {**manifest.extra, SUBSCRIPTIONS: msgspec.Raw(msgspec.json.encode(info))}
-        return extra, [] if before is None else [before.path]
 
     # What a manifest says ---------------------------------------------------------------
 
@@ -307,16 +291,8 @@ class BucketArchive:
         await self.catalog.apply(following.change)
         for path in self._segments.keys() - {info.path for info in following.manifest.segments}:
             self.cache.forget(self._segments.pop(path).info.sha256)
-        if following.subscriptions is not None:
-            self._subscriptions = following.subscriptions
 
     def _add_segments(self, manifest: Manifest) -> None:
         for info in manifest.segments:
             if info.path not in self._segments:
                 self._segments[info.path] = SegmentReader(self.bucket, info, self.cache)
-
-    async def _load_subscriptions(self) -> None:
-        info = subscriptions_info(self.manifest)
-        if info is not None:
-            data = await fetch_object(self.bucket, info.path, info.bytes, info.sha256)
-            self._subscriptions = [effect for effect, _, _ in batch.decode(data)]

@@ -1,21 +1,25 @@
 """Folding batches of the log into what a flush writes: changed streams, and records by stream."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.storage import batch
-from durable_sessions.streams.effects import Appended, Effect, Name
+from durable_sessions.streams.effects import Appended, Effect, Name, SubscriptionEffect
 from durable_sessions.streams.state import ColdStreams, State
 
 
 @dataclass(slots=True)
 class Folded:
-    """The state after the batches, as far as they changed it, and the records and names that they added."""
+    """The state after the batches, as far as they changed it, and the records and names that they added.
+
+    ``subscriptions`` are the effects on these, in order.
+    """
 
     state: State
     runs: dict[int, list[AppendRun]] = field(default_factory=dict)
     named: list[tuple[int, Name]] = field(default_factory=list)
+    subscriptions: list[Effect] = field(default_factory=list)
 
     def records(self) -> list[StreamRecords]:
         """Return the records of the streams that still exist."""
@@ -31,18 +35,20 @@ class Folded:
         return [(number, name) for number, name in self.named if number in self.state.by_id]
 
 
-def fold(
-    batches: Iterable[bytes], cold: ColdStreams, subscriptions: Sequence[Effect], next_stream: int
-) -> Folded:
-    """Apply batches to the state as of the flush before them; takes a while."""
+def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folded:
+    """Apply batches to the state as of the flush before them; takes a while.
+
+    What they say of subscriptions is collected, not applied: it is written as it is.
+    """
     state = State(cold)
     state.next_id = next_stream
-    for effect in subscriptions:
-        state.apply(effect)
     folded = Folded(state)
     runs = folded.runs
     for payload in batches:
         for effect in batch.effects_of(payload):
+            if isinstance(effect, SubscriptionEffect):
+                folded.subscriptions.append(effect)
+                continue
             state.apply(effect)
             if type(effect) is Appended and effect.data:
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)

@@ -111,7 +111,7 @@ class Partition:
         return partition
 
     async def _replay(self) -> None:
-        for effect in self._archive.subscriptions():
+        for effect in await self._archive.subscriptions():
             self.state.apply(effect)
         async for position, payload in self._log.replay(self._archive.flushed_through):
             effects = 0

@@ -6,7 +6,7 @@ the same manifest is tried again before anything else: two different ones never 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -28,25 +28,21 @@ from durable_sessions.errors import (
     ObjectDamagedError,
     ObjectExistsError,
 )
+from durable_sessions.storage import subscription_objects
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.catalog_view import About
-from durable_sessions.streams.effects import Effect
-
-SUBSCRIPTIONS = "subscriptions"
-"""The member of a manifest's ``extra`` that says where the subscriptions are."""
 
 
 class Next(NamedTuple):
     """A change that is written to the bucket, up to its manifest, which may or may not hold yet.
 
-    ``flushed`` and ``subscriptions`` are a flush's.
+    ``flushed`` is a flush's.
     """
 
     manifest: Manifest
     change: Change
     flushed: Flushed | None = None
-    subscriptions: Sequence[Effect] | None = None
 
 
 def about(manifest: Manifest) -> About:
@@ -74,18 +70,12 @@ def successor(
     )
 
 
-def subscriptions_info(manifest: Manifest) -> CheckpointInfo | None:
-    """Return where a manifest says that the subscriptions are, None if there never were any."""
-    raw = manifest.extra.get(SUBSCRIPTIONS)
-    return None if raw is None else msgspec.json.decode(raw, type=CheckpointInfo)
-
-
 def referred(manifest: Manifest) -> set[str]:
     """Return the paths of the objects that a manifest refers to, garbage left out."""
     paths = {info.path for info in manifest.segments}
     paths.update(info.path for info in manifest.checkpoints)
-    subscriptions = subscriptions_info(manifest)
-    return paths if subscriptions is None else {*paths, subscriptions.path}
+    paths.update(info.path for info in subscription_objects.objects(manifest))
+    return paths
 
 
 class Succession:

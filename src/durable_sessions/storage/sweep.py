@@ -21,7 +21,7 @@ OLD_MANIFEST = "newer manifests hold"
 _PREFIXES = ("events", "sessions", "partitions/00")
 _OURS = re.compile(
     r"(?:events/date=\d{4}-\d\d-\d\d/00-|sessions/00-|partitions/00/subscriptions/)"
-    r"(\d{12})(?:-part\d+)?(?:-\d+)?\.(?:parquet|batch)"
+    r"(\d{12})(?:-part\d+)?(?:-\d+)?\.(?:parquet|batch|changes)"
 )
 _MANIFEST = re.compile(r"partitions/00/manifest/(\d{12})\.json")
 _DELETED_AT_ONCE = 500

@@ -15,7 +15,8 @@ from durable_sessions.errors import BucketError, ManifestLostError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.storage.bucket_archive import BucketArchive
-from durable_sessions.storage.succession import SUBSCRIPTIONS, referred
+from durable_sessions.storage.subscription_objects import CHANGES, SUBSCRIPTIONS
+from durable_sessions.storage.succession import referred
 from durable_sessions.storage.sweep import GARBAGE, OLD_MANIFEST, ORPHAN, Removal, plan
 from durable_sessions.streams.effects import SubscriptionCreated
 from tests.unit.storage.world import LIMITS, World
@@ -57,6 +58,7 @@ EVENTS = "events/date=2026-01-31/00-000000000050.parquet"
         "sessions/00-000000000003-part2-1.parquet",
         "partitions/00/subscriptions/000000000003.batch",
         "partitions/00/subscriptions/000000000003-1.batch",
+        "partitions/00/subscriptions/000000000003-1.changes",
     ],
 )
 def test_an_object_of_ours_that_nothing_refers_to_goes_when_it_is_old(path: str) -> None:
@@ -65,6 +67,8 @@ def test_an_object_of_ours_that_nothing_refers_to_goes_when_it_is_old(path: str)
     assert planned(manifest(checkpoints=(checkpoint(path),)), listing(path)) == []
     place = msgspec.Raw(msgspec.json.encode(checkpoint(path)))
     assert planned(manifest(extra={SUBSCRIPTIONS: place}), listing(path)) == []
+    places = msgspec.Raw(msgspec.json.encode([checkpoint(path)]))
+    assert planned(manifest(extra={CHANGES: places}), listing(path)) == []
 
 
 @pytest.mark.parametrize(
@@ -197,20 +201,22 @@ async def test_orphans_and_old_manifests_go_when_the_bucket_is_listed(world: Wor
 
 
 async def test_a_replaced_record_of_subscriptions_goes(world: World) -> None:
-    for number in range(2):
+    count = LIMITS.subscription_changes_max + 2
+    for number in range(count):
         made = SubscriptionCreated(
             "default", f"s{number}", b'{"type":"pull-wake","lease_ttl_ms":1000}', "", 0
         )
         await world.partition.commit(lambda state, now_ms, made=made: ([made], None))  # type: ignore[misc]
         await world.flush()
-    assert [one.path for one in world.archive.manifest.garbage] == [
-        "partitions/00/subscriptions/000000000002.batch"
-    ]
+    whole, *changes = [one.path for one in world.archive.manifest.garbage]
+    assert whole == "partitions/00/subscriptions/000000000002.batch"
+    assert len(changes) == count - 2
+    assert all(path.endswith(".changes") for path in changes)
     world.clock.advance(GRACE)
     await world.maintain()
-    assert not unreferred(world)
+    assert not [path for path in unreferred(world) if "subscriptions" in path]
     await world.reopen()
-    assert len(world.partition.state.subscriptions.snapshot()) == 2
+    assert len(world.partition.state.subscriptions.snapshot()) == count
 
 
 async def test_garbage_goes_after_a_restart_too_although_nothing_is_written(world: World) -> None:

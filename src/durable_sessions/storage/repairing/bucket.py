@@ -19,6 +19,7 @@ from durable_sessions.storage.repairing.copies import Copies
 from durable_sessions.storage.repairing.plan import Plan
 from durable_sessions.storage.repairing.records import RecordsRepair
 from durable_sessions.storage.repairing.sources import (
+    Numbered,
     flushed_through,
     numbered,
     unnamed_rows,
@@ -31,11 +32,11 @@ from durable_sessions.storage.repairing.streams import (
     settle_paths,
 )
 from durable_sessions.storage.repairing.writing import (
-    SUBSCRIPTIONS_PREFIX,
     write_sessions,
     write_subscriptions,
 )
-from durable_sessions.storage.succession import SUBSCRIPTIONS
+from durable_sessions.storage.subscription_objects import CHANGES, SUBSCRIPTIONS
+from durable_sessions.storage.subscription_objects import PREFIX as SUBSCRIPTIONS_PREFIX
 from durable_sessions.storage.verification import CATALOG_NAME, LOG_NAME
 from durable_sessions.storage.verification.bucket import Examined, Examiner, decode_subscriptions
 from durable_sessions.storage.verification.coverage import check_coverage
@@ -185,17 +186,35 @@ class BucketRepair:
         self._new_subscriptions = True
         if examined.subscriptions_damaged is not None:
             self._damaged.append(examined.subscriptions_damaged)
-        for one in reversed(await numbered(self._bucket, SUBSCRIPTIONS_PREFIX)):
-            if one.path in self._damaged:
-                continue
+        found = [
+            one for one in await numbered(self._bucket, SUBSCRIPTIONS_PREFIX) if one.path not in self._damaged
+        ]
+        for one in reversed([one for one in found if one.path.endswith(".batch")]):
             try:
-                examined.subscriptions = decode_subscriptions(await self._bucket.get(one.path))
+                data = await self._bucket.get(one.path)
+                examined.subscriptions = decode_subscriptions(data)
             except (ValueError, ObjectNotFoundError):
                 continue
-            plan.act(one.path, f"the subscriptions are those of flush {one.number}")
+            later = [
+                other for other in found if other.number > one.number and other.path.endswith(".changes")
+            ]
+            number = await self._add_changes(data, later) or one.number
+            plan.act(one.path, f"the subscriptions are those of flush {number}")
             return
         if examined.subscriptions_damaged is not None:
             plan.act(examined.subscriptions_damaged, "there is no other copy: all subscriptions are lost")
+
+    async def _add_changes(self, data: bytes, later: Sequence[Numbered]) -> int | None:
+        """Add what later flushes have changed, as far as it can be read; return the last of these flushes."""
+        last = None
+        for one in later:
+            try:
+                data += await self._bucket.get(one.path)
+                self.examined.subscriptions = decode_subscriptions(data)
+            except (ValueError, ObjectNotFoundError):
+                break
+            last = one.number
+        return last
 
     # Carrying out -----------------------------------------------------------------------
 
@@ -217,6 +236,7 @@ class BucketRepair:
         extra = dict(before.extra)
         if self._new_subscriptions:
             extra.pop(SUBSCRIPTIONS, None)
+            extra.pop(CHANGES, None)
             extra |= await write_subscriptions(self._bucket, number, self.examined.subscriptions)
         checkpoints = before.checkpoints
         if self._new_sessions:

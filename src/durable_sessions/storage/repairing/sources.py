@@ -30,7 +30,7 @@ from durable_sessions.streams.effects import (
     StreamTouched,
 )
 
-_NUMBER = re.compile(r".*/(?:00-)?(\d{12})(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch)")
+_NUMBER = re.compile(r".*/(?:00-)?(\d{12})(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes)")
 
 
 class Numbered(NamedTuple):

@@ -11,13 +11,13 @@ from durable_sessions.bucket.numbered import create_beside
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.storage import batch
 from durable_sessions.storage.checkpoints import encode_changes
-from durable_sessions.storage.succession import SUBSCRIPTIONS
+from durable_sessions.storage.subscription_objects import PREFIX as SUBSCRIPTIONS_PREFIX
+from durable_sessions.storage.subscription_objects import SUBSCRIPTIONS
 from durable_sessions.storage.verification.ledger import Ledger
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 
-SUBSCRIPTIONS_PREFIX = "partitions/00/subscriptions"
 SESSIONS_ROWS_MAX = 10_000
 """How many streams go into one checkpoint."""
 

@@ -13,8 +13,8 @@ from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import BucketError, DurableSessionsError, ObjectDamagedError, ObjectNotFoundError
-from durable_sessions.storage import batch, stored
-from durable_sessions.storage.succession import referred, subscriptions_info
+from durable_sessions.storage import batch, stored, subscription_objects
+from durable_sessions.storage.succession import referred
 from durable_sessions.storage.verification.findings import Findings
 from durable_sessions.storage.verification.ledger import Extent, Ledger
 from durable_sessions.storage.verification.segments import CheckedSegment, check_segment
@@ -208,20 +208,20 @@ class Examiner:
     # Subscriptions ----------------------------------------------------------------------
 
     async def _read_subscriptions(self, manifest: Manifest) -> None:
-        info = subscriptions_info(manifest)
-        if info is None:
-            return
-        self._findings.checked["subscription objects"] += 1
+        found: list[bytes] = []
+        infos = subscription_objects.objects(manifest)
+        for info in infos:
+            self._findings.checked["subscription objects"] += 1
+            try:
+                found.append(await fetch_object(self._bucket, info.path, info.bytes, info.sha256))
+            except (ObjectDamagedError, BucketError) as error:
+                await self._report(info.path, error)
+                self._examined.subscriptions_damaged = info.path
+                return
         try:
-            data = await fetch_object(self._bucket, info.path, info.bytes, info.sha256)
-        except (ObjectDamagedError, BucketError) as error:
-            await self._report(info.path, error)
-            self._examined.subscriptions_damaged = info.path
-            return
-        try:
-            self._examined.subscriptions = decode_subscriptions(data)
+            self._examined.subscriptions = decode_subscriptions(b"".join(found))
         except ValueError as error:
-            self._findings.add(info.path, str(error), mendable=False)
+            self._findings.add(infos[-1].path, str(error), mendable=False)
 
 
 def decode_subscriptions(data: bytes) -> list[Effect]:

@@ -1,0 +1,111 @@
+"""Subscriptions in the bucket: all of them as of one flush, and what later flushes have changed.
+
+Both are batches of effects, so that one behind the other they are a batch, too. The changes are merged into a
+new whole when they have become many or large: a flush writes what has changed, not what there is.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from durable_sessions.bucket.fetch import digest, fetch_object
+from durable_sessions.bucket.manifest import CheckpointInfo, Manifest
+from durable_sessions.bucket.numbered import create_beside
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.errors import BucketError, ObjectDamagedError
+from durable_sessions.limits import Limits
+from durable_sessions.storage import batch
+from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.subscriptions import Subscriptions
+from durable_sessions.threads import CPU
+
+SUBSCRIPTIONS = "subscriptions"
+"""The member of a manifest's ``extra`` that says where the subscriptions as of one flush are."""
+CHANGES = "subscription_changes"
+"""The member that says where the changes of later flushes are, the oldest first."""
+PREFIX = "partitions/00/subscriptions"
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What a manifest says of subscriptions, and the objects that it no longer needs."""
+
+    extra: dict[str, msgspec.Raw]
+    replaced: Sequence[str] = ()
+
+
+def objects(manifest: Manifest) -> list[CheckpointInfo]:
+    """Return the objects that give the subscriptions when they are read one behind the other."""
+    whole, changes = manifest.extra.get(SUBSCRIPTIONS), manifest.extra.get(CHANGES)
+    found = [] if whole is None else [msgspec.json.decode(whole, type=CheckpointInfo)]
+    return found + ([] if changes is None else msgspec.json.decode(changes, type=list[CheckpointInfo]))
+
+
+async def load(bucket: ObjectStore, manifest: Manifest) -> list[Effect]:
+    """Return effects that give the subscriptions as of a manifest."""
+    found: list[Effect] = []
+    for info in objects(manifest):
+        data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
+        found += await CPU.run(_decoded, data)
+    return found
+
+
+async def write(
+    bucket: ObjectStore, manifest: Manifest, number: int, effects: Sequence[Effect], limits: Limits
+) -> Written:
+    """Write what a flush has changed, or everything anew if the changes before it have become many."""
+    if not effects:
+        return Written(manifest.extra)
+    known = objects(manifest)
+    if _is_due(manifest, known, limits):
+        try:
+            return await _write_whole(bucket, manifest, number, effects)
+        except (BucketError, ObjectDamagedError):
+            pass  # what is there could not be read; the next flush tries again, and this one goes on
+    data = await CPU.run(_encoded, effects)
+    changes = [info for info in known if not _is_whole(manifest, info)]
+    changes.append(await _create(bucket, number, "changes", data, len(effects)))
+    return Written({**manifest.extra, CHANGES: msgspec.Raw(msgspec.json.encode(changes))})
+
+
+async def _write_whole(
+    bucket: ObjectStore, manifest: Manifest, number: int, effects: Sequence[Effect]
+) -> Written:
+    whole = await CPU.run(_merged, [*await load(bucket, manifest), *effects])
+    data = await CPU.run(_encoded, whole)
+    info = await _create(bucket, number, "batch", data, len(whole))
+    extra = {name: value for name, value in manifest.extra.items() if name != CHANGES}
+    extra[SUBSCRIPTIONS] = msgspec.Raw(msgspec.json.encode(info))
+    return Written(extra, [known.path for known in objects(manifest)])
+
+
+def _is_due(manifest: Manifest, known: Sequence[CheckpointInfo], limits: Limits) -> bool:
+    changes = [info for info in known if not _is_whole(manifest, info)]
+    whole_bytes = sum(info.bytes for info in known) - sum(info.bytes for info in changes)
+    many = len(changes) >= limits.subscription_changes_max or SUBSCRIPTIONS not in manifest.extra
+    changed_bytes = sum(info.bytes for info in changes)
+    return many or changed_bytes > max(whole_bytes, limits.subscription_changes_bytes_min)
+
+
+def _is_whole(manifest: Manifest, info: CheckpointInfo) -> bool:
+    whole = manifest.extra.get(SUBSCRIPTIONS)
+    return whole is not None and msgspec.json.decode(whole, type=CheckpointInfo).path == info.path
+
+
+async def _create(bucket: ObjectStore, number: int, kind: str, data: bytes, rows: int) -> CheckpointInfo:
+    path = await create_beside(bucket, f"{PREFIX}/{number:012d}.{kind}", data)
+    return CheckpointInfo(path=path, bytes=len(data), rows=rows, sha256=digest(data))
+
+
+def _merged(effects: Sequence[Effect]) -> Sequence[Effect]:
+    subscriptions = Subscriptions()
+    for effect in effects:
+        subscriptions.apply(effect)
+    return subscriptions.snapshot()
+
+
+def _decoded(data: bytes) -> list[Effect]:
+    return list(batch.effects_of(data))
+
+
+def _encoded(effects: Sequence[Effect]) -> bytes:
+    return b"".join(map(batch.encode, effects))
