@@ -522,7 +522,7 @@ class SessionTooLargeError(DurableSessionsError):
 
 
 class SessionNotFoundError(DurableSessionsError):
-    """There is no session {session}. Create it with PUT /v1/sessions/{session}, or by appending an event to it."""  # noqa: E501
+    """There is no session {session} in this workspace."""
 
     code = "session_not_found"
 

@@ -32,7 +32,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         ("/v1/search?q=x&sesion=s", "Did you mean session?"),
         ("/v1/agents?limits=3", "Did you mean limit?"),
         ("/v1/keys?lmit=1", "Did you mean limit?"),
-        ("/v1/sessions/s?xyzzy=1", "This takes none."),
+        ("/v1/sessions/s?xyzzy=1", "Known here: incarnation."),
         ("/v1/sessions/s/events?l%69mt=3", "no query parameter limt here"),
     ],
 )
@@ -96,6 +96,57 @@ def test_refusals_have_one_shape(api: httpx2.Client, method: str, path: str, sta
     assert answer.status_code == status, answer.text
     assert (list(said), said["type"]) == (["type", "error", "request_id"], "error")
     assert said["error"]["details"]["error_code"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("GET", "/v1/sessions/none", None, "There is no session none in this workspace."),
+        ("DELETE", "/v1/sessions/none", None, "There is no session none in this workspace."),
+        ("GET", "/v1/sessions/none/events", None, "There is no session none in this workspace."),
+        ("POST", "/v1/sessions/s", b'{"title":7}', "title is a whole number; send a text or null."),
+        ("POST", "/v1/sessions", b'{"metadata":[]}', "metadata is a list; send an object or null."),
+        ("POST", "/v1/sessions", b'{"title":', "it is not JSON: it ends too early."),
+        ("POST", "/v1/sessions/s/events", b'{"type":7}', "type is a whole number; send a text."),
+        (
+            "POST",
+            "/v1/sessions/s/events",
+            b'{"type":"a","id":7}',
+            "id is a whole number; send a text or null.",
+        ),
+        ("POST", "/v1/keys", b'{"principal":7,"role":"admin"}', "principal is a whole number; send a text."),
+        ("POST", "/v1/keys", b'{"role":"admin"}', "principal is missing."),
+        ("GET", "/v1/sessions/s/events?offset=0000000000000000_0000000000000099", None, "end of the session"),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_words_of_the_caller(
+    api: httpx2.Client, method: str, path: str, body: bytes | None, said: str
+) -> None:
+    answer = api.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    message = answer.json()["error"]["message"]
+    assert answer.status_code in (400, 404)
+    assert said in message
+    for foreign in ("Expected `", "PUT /v1", "stream", "$."):
+        assert foreign not in message
+
+
+def test_a_closed_session_is_called_a_session(api: httpx2.Client) -> None:
+    api.post("/v1/sessions/over/events", json={"type": "note"}, headers={"Stream-Closed": "true"})
+    answer = api.post("/v1/sessions/over/events", json={"type": "note"})
+    assert answer.status_code == 409
+    assert "The session is closed" in answer.json()["error"]["message"]
+
+
+def test_a_fork_beyond_the_end_is_told_without_headers(api: httpx2.Client) -> None:
+    headers = {
+        "Stream-Forked-From": "/v1/sessions/s",
+        "Stream-Fork-Offset": "0000000000000000_0000000000000099",
+    }
+    answer = api.put("/v1/sessions/fork", headers=headers)
+    assert answer.status_code == 400
+    message = answer.json()["error"]["message"]
+    assert "beyond the end of the source" in message
+    assert "Stream-Fork-Offset" not in message
 
 
 def test_the_strict_face_keeps_the_shape_of_its_protocol(api: httpx2.Client) -> None:

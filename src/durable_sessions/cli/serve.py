@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import resource
+import shutil
 import signal
 import sys
 from dataclasses import MISSING, fields, replace
@@ -17,7 +18,8 @@ import uvloop
 from durable_sessions import __version__
 from durable_sessions.cli.logs import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
-from durable_sessions.errors import SettingsError
+from durable_sessions.errors import DurableSessionsError, SettingsError
+from durable_sessions.http.exposure import require_usable
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.storage.release import reuse_large_buffers
@@ -70,7 +72,29 @@ def serve(config: Path | None, **options: str | None) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*_COLLECTED_AFTER)
     reuse_large_buffers()
-    uvloop.run(_serve(settings))
+    missing = _missing(settings.data)
+    require_usable(settings.host, settings.port)
+    try:
+        uvloop.run(_serve(settings))
+    except _RefusedError as refused:
+        # Nothing was served, so nothing was acknowledged: what this start has made is nobody's data.
+        if missing is not None:
+            shutil.rmtree(missing, ignore_errors=True)
+        raise refused.error from None
+
+
+class _RefusedError(Exception):
+    """The server did not come to serve anybody."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _missing(data: Path) -> Path | None:
+    """Return the highest directory that must be made for the data, None if there are data already."""
+    absent = [path for path in (data.absolute(), *data.absolute().parents) if not path.exists()]
+    return absent[-1] if absent else None
 
 
 async def _serve(settings: Settings) -> None:
@@ -79,9 +103,15 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     logger.info("starting", version=__version__, pid=os.getpid())
-    service = await Service.open(settings)
     try:
-        await service.listen()
+        service = await Service.open(settings)
+    except DurableSessionsError as error:
+        raise _RefusedError(error) from error
+    try:
+        try:
+            await service.listen()
+        except DurableSessionsError as error:
+            raise _RefusedError(error) from error
         failed, stopped = asyncio.ensure_future(service.until_failed()), asyncio.ensure_future(stop.wait())
         await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping")

@@ -1,5 +1,6 @@
 """Where a server may listen: without keys on loopback only."""
 
+import errno
 import ipaddress
 import socket
 
@@ -26,6 +27,30 @@ def require_guarded(host: str, *, keys: bool, bootstrap: str) -> None:
             problem=f"The key in DURABLE_SESSIONS_API_KEY has {len(bootstrap)} characters, too few for "
             f"{host}, which others can reach. Use {_BOOTSTRAP_CHARACTERS_MIN} or more: openssl rand -hex 32."
         )
+
+
+def require_usable(host: str, port: int) -> None:
+    """Refuse an address that this machine does not have, or a port that somebody else listens on."""
+    try:
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE if not host else 0
+        )
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except OSError as error:
+        raise SettingsError(problem=cannot_listen(host, port, error)) from error
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> str:
+    """Return why a server cannot listen, and what to do."""
+    advice = ""
+    if error.errno == errno.EADDRINUSE:
+        advice = " Another server may be running there; stop it, or choose another port with --port."
+    return f"Cannot listen on {host or 'any address'} port {port}: {error.strerror or error}.{advice}"
 
 
 def is_loopback(host: str) -> bool:

@@ -20,7 +20,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.app import Application
 from durable_sessions.http.engine import Engine
-from durable_sessions.http.exposure import require_guarded
+from durable_sessions.http.exposure import cannot_listen, require_guarded
 from durable_sessions.http.health import Health
 from durable_sessions.http.message import Admitted, Answer, Request
 from durable_sessions.http.server import HttpServer
@@ -147,7 +147,7 @@ class Service:
         try:
             await self.server.start(host, port)
         except OSError as error:
-            raise SettingsError(problem=f"Cannot listen on {host} port {port}: {error}") from error
+            raise SettingsError(problem=cannot_listen(host, port, error)) from error
         self.engine.offer_first_key(self.server.port)
         if self._settings.public_url and not self.engine.keys.required:
             logger.warning(

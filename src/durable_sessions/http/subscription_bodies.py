@@ -10,6 +10,7 @@ import msgspec
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http import webhook_urls
 from durable_sessions.http.paths import stream_path
+from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config, Kind
@@ -69,10 +70,10 @@ def decode(body: bytes, shape: type[T], send: str) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except UnicodeDecodeError:
-        problem = "it is not UTF-8"
+        wrong = "it is not UTF-8"
     except (msgspec.DecodeError, RecursionError) as error:
-        problem = str(error) or "it nests too deeply"
-    raise InvalidRequestError(problem=f"The body is not usable: {problem}. Send {send}.")
+        wrong = problem(error)
+    raise InvalidRequestError(problem=f"The body is not usable: {wrong}. Send {send}.")
 
 
 def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook_urls.Reach) -> Subscribe:

@@ -7,6 +7,7 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.errors import EventTooLargeError, InvalidEventError
+from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import digests, originals
 from durable_sessions.sessions.members import Member, members
@@ -132,7 +133,7 @@ def _draft(value: bytes, index: int | None, limits: Limits) -> Draft:
     try:
         envelope = lenient.decode(_ENVELOPE, value)
     except msgspec.ValidationError as error:
-        raise InvalidEventError(problem=f"{where}{error}.", index=index) from None
+        raise InvalidEventError(problem=f"{where}{problem(error)}.", index=index) from None
     return _drafted(envelope, value, where, index, limits)
 
 

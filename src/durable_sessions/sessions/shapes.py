@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from durable_sessions.errors import InvalidEventError
+from durable_sessions.json_problems import problem
 from durable_sessions.sessions.drafts import Draft
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -103,7 +104,7 @@ def check(drafts: Sequence[Draft]) -> None:
         try:
             shape = SHAPES[draft.type].decode(draft.body)
         except msgspec.ValidationError as error:
-            raise _wrong(index, f"{draft.type}: {error}") from None
+            raise _wrong(index, f"{draft.type}: {problem(error)}") from None
         except msgspec.DecodeError:
             continue  # a lone surrogate, which the decoder refuses and we keep
         if isinstance(shape, _Confirmation) and shape.deny_message is not None and shape.result != "deny":

@@ -130,9 +130,8 @@ def _fork_position(source: Stream, fork: Fork, anchor_end: int | None) -> int:
             raise InvalidForkError(problem="a Stream-Fork-Sub-Offset above 0 needs a Stream-Fork-Offset")
         return source.tail
     if fork.anchor > source.tail:
-        raise InvalidForkError(
-            problem=f"Stream-Fork-Offset lies beyond the source's end, {offsets.encode(source.tail)}"
-        )
+        end = offsets.encode(source.tail)
+        raise InvalidForkError(problem=f"the place to fork at lies beyond the end of the source, {end}")
     if fork.beyond and (anchor_end is None or fork.anchor + fork.beyond > anchor_end):
         raise InvalidForkError(problem="Stream-Fork-Sub-Offset reaches past the append at Stream-Fork-Offset")
     return fork.anchor + fork.beyond

@@ -9,6 +9,7 @@ from durable_sessions import lenient
 from durable_sessions.errors import InvalidSessionError
 from durable_sessions.http.sessions import budgets
 from durable_sessions.ids import Ids
+from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import agents, shapes
 from durable_sessions.sessions.drafts import Draft, parse
@@ -57,7 +58,7 @@ def decode(body: bytes, kind: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise InvalidSessionError(problem=f"The body is not UTF-8 at byte {error.start}.") from None
     except msgspec.DecodeError as error:
-        raise InvalidSessionError(problem=f"The body is not usable: {error}.") from None
+        raise InvalidSessionError(problem=f"The body is not usable: {problem(error)}.") from None
     except RecursionError:
         raise InvalidSessionError(problem="The body nests too deeply.") from None
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from durable_sessions.errors import InvalidSessionError
+from durable_sessions.json_problems import problem
 from durable_sessions.sessions.record import NULL
 
 LIMITS = ("tokens", "usd", "seconds", "tool_calls", "consecutive_errors", "repeated_calls")
@@ -22,7 +23,7 @@ def checked(budget: msgspec.Raw, *, strict: bool) -> msgspec.Raw:
     try:
         said = msgspec.json.decode(budget)
     except msgspec.DecodeError as error:
-        raise InvalidSessionError(problem=f"budget is not usable: {error}.") from None
+        raise InvalidSessionError(problem=f"budget is not usable: {problem(error)}.") from None
     if not isinstance(said, dict):
         raise InvalidSessionError(problem=f"budget is an object such as {_THEIRS}.")
     if strict or "type" in said or "max_list_cost" in said:

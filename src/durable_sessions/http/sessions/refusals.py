@@ -1,5 +1,7 @@
 """How a failure looks on the sessions face: Anthropic's shape and types."""
 
+import re
+
 import msgspec
 
 from durable_sessions.errors import (
@@ -34,7 +36,13 @@ _TYPE_BY_STATUS = {
 _FINAL = {409, 412}
 _ABOUT_A_LIFE = {410, 412}
 _FOLDER = "sessions/"
+_STREAM = re.compile(r"\bstream(?P<more>s|'s)?\b")
 _DETAILS = ("index", "exists", "tail")
+
+
+def _of_sessions(message: str) -> str:
+    """Return a message about a stream as one about the session that it is, as the caller named it."""
+    return _STREAM.sub(lambda word: f"session{word['more'] or ''}", message).replace(" sessions/", " ")
 
 
 def refusal(error: DurableSessionsError, request: Request, life: str | None = None) -> Response:
@@ -68,7 +76,7 @@ def refusal_to(
         "type": "error",
         "error": {
             "type": _TYPE_BY_STATUS.get(status, "api_error"),
-            "message": str(error),
+            "message": _of_sessions(str(error)),
             "details": details,
         },
         "request_id": request_id.decode("latin-1"),

@@ -17,6 +17,7 @@ from durable_sessions.http.message import Request, Response
 from durable_sessions.http.sessions.bodies import decode
 from durable_sessions.http.sessions.json_pages import json_page
 from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.json_problems import problem
 from durable_sessions.sessions import agents, environments, rosters
 from durable_sessions.sessions.agents import AgentBody
 from durable_sessions.sessions.environments import EnvironmentBody
@@ -68,7 +69,7 @@ class Registries:
             spec = msgspec.json.decode(given, type=str | AgentSpec)
         except msgspec.DecodeError as error:
             raise InvalidSessionError(
-                problem=f'agent is an id, or an object with an "id": {error}.'
+                problem=f'agent is an id, or an object with an "id": {problem(error)}.'
             ) from None
         if isinstance(spec, str):
             spec = AgentSpec(spec)

@@ -1,0 +1,59 @@
+"""A server that is refused leaves nothing behind, and takes nothing away."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import ServerProcess
+
+NO_S3 = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "x"}
+
+
+def serve(*options: str) -> subprocess.CompletedProcess[str]:
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("DURABLE_SESSIONS_")
+    }
+    command = [sys.executable, "-m", "durable_sessions", "serve", *options]
+    return subprocess.run(
+        command, env=variables | NO_S3, capture_output=True, text=True, check=False, timeout=500
+    )
+
+
+def test_a_taken_port_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = serve("--port", str(port), "--data", str(tmp_path / "a" / "b"))
+    assert done.returncode == 1
+    assert f"port {port}" in done.stderr
+    assert "choose another port with --port" in done.stderr
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--host", "0.0.0.0"), "Without keys the server listens on loopback only"),
+        (("--bucket", "s3://nowhere/x"), "bucket"),
+    ],
+)
+def test_a_refused_start_leaves_nothing(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    (tmp_path / "a").mkdir()
+    done = serve("--port", "0", "--data", str(tmp_path / "a" / "b" / "c"), *options)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert [*(tmp_path / "a").iterdir()] == []
+
+
+def test_data_that_was_there_stays(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data"):
+        pass
+    kept = {path for path in (tmp_path / "data").rglob("*") if path.suffix in (".log", ".json", ".sqlite")}
+    assert kept
+    assert serve("--port", "0", "--data", str(tmp_path / "data"), "--host", "0.0.0.0").returncode == 1
+    assert all(path.exists() for path in kept if path.name != "first-key.json")
