@@ -123,6 +123,9 @@ class Limits:
     block_cache_bytes_max: int = 64 * MIB
     # Streams in memory before idle ones leave it for the catalog.
     active_streams_max: int = 10_000
+    # What is known of the streams in memory (documents of agents, metadata of sessions …) before idle ones
+    # leave it for the catalog. At eight times as much, what would add to it is refused with 503.
+    attribute_bytes_max: int = 64 * MIB
     # How often compaction and the sweep look for work.
     maintenance_seconds: float = 5.0
     # Segments smaller than this are merged with others of their date.

@@ -94,6 +94,7 @@ ELSEWHERE = {
     "incomplete_artifact_bytes_max": "tests/integration/test_artifacts.py",
     "artifact_memory_bytes_max": "tests/integration/test_artifacts.py",
     "keyless_body_bytes_max": "tests/hostile/test_shares.py",
+    "attribute_bytes_max": "tests/integration/test_document_memory.py",
     "cold_read_seconds_max": "tests/integration/test_cold_reads.py",
     "cold_read_bytes_max": "tests/integration/test_cold_reads.py",
     "all_subscriptions_max": "tests/unit/streams/test_subscription_size.py",

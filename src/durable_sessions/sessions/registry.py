@@ -91,6 +91,7 @@ class Registry:
     def create(self, workspace: str, document: Document) -> "asyncio.Future[bytes]":
         """Register an object durably; it gets an id, version 1 and its times."""
         key = self._key(workspace, self._ids.token(self._prefix))
+        self._partition.admit_document(self._limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             created = StreamCreated(state.next_id, *key, _JSON, now_ms)
@@ -130,6 +131,7 @@ class Registry:
         self, workspace: str, name: str, revise: Revise, *, expected: int | None = None
     ) -> "asyncio.Future[bytes]":
         """Make a new version of an object durably; ``expected`` is the version that is to be replaced."""
+        self._partition.admit_document(self._limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             stream = self._tip(state, workspace, name, now_ms)

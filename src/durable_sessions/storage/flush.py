@@ -94,8 +94,7 @@ class Flusher:
             return True
         waited_ms = self._clock.now_ms() - since_ms
         # Only what is flushed can leave memory, so that many streams in it are a reason, too.
-        crowded = len(self._partition.state.by_id) >= 2 * self._limits.active_streams_max
-        longest_ms = min(self._flush_ms, self._era_ms) if crowded else self._flush_ms
+        longest_ms = min(self._flush_ms, self._era_ms) if self._partition.crowded(2) else self._flush_ms
         # A clock that was set back does not tell how long it has been: then it is time, too.
         in_time = 0 <= waited_ms < longest_ms
         return not in_time or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
@@ -115,7 +114,9 @@ class Flusher:
                 return  # the partition has stepped down
             except (DurableSessionsError, sqlite3.Error):
                 pause = self._limits.flush_retry_seconds
-            if not 0 <= self._clock.now_ms() - rested < self._era_ms:
+            # Documents can fill memory faster than eras pass.
+            swamped = self._partition.state.attribute_bytes > 2 * self._limits.attribute_bytes_max
+            if swamped or not 0 <= self._clock.now_ms() - rested < self._era_ms:
                 rested = self._clock.now_ms()
                 await self._rest()
 

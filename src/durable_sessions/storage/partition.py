@@ -47,6 +47,7 @@ logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
+_DOCUMENTS_MAX = 8  # so many times what is kept may be there until it is flushed
 PATH_PAGE = 1_000
 """Paths that are looked at in one go."""
 
@@ -225,6 +226,12 @@ class Partition:
         if self.unflushed_bytes + body_bytes > self._limits.unflushed_bytes_max:
             raise OverloadedError(what="appends not yet in the bucket")
 
+    def admit_document(self, size: int) -> None:
+        """Refuse a document of a stream that does not fit to those in memory, or as an append does not."""
+        self.admit(size)
+        if self.state.attribute_bytes + size > _DOCUMENTS_MAX * self._limits.attribute_bytes_max:
+            raise OverloadedError(what="documents in memory (attribute_bytes_max)")
+
     def _refuse(self, error: DurableSessionsError) -> "asyncio.Future[T]":
         refused: asyncio.Future[T] = self._loop.create_future()
 
@@ -389,14 +396,22 @@ class Partition:
         await self._log.trim(through)
         return True
 
+    def crowded(self, times: int = 1) -> bool:
+        """Say whether more streams, or documents that take more, are in memory than should be there."""
+        limits, state = self._limits, self.state
+        return (
+            len(state.by_id) > times * limits.active_streams_max
+            or state.attribute_bytes > times * limits.attribute_bytes_max
+        )
+
     async def rest(self) -> int:
         """Take streams out of memory that nobody has used for an era and that are wholly flushed.
 
-        Called once per era. Returns how many left.
+        Called once per era, and earlier if what is known of streams takes too much. Returns how many left.
         """
         idle = [stream for stream in self.state.by_id.values() if stream.era < self.state.era]
         self.state.era += 1
-        if len(self.state.by_id) <= self._limits.active_streams_max:
+        if not self.crowded():
             return 0
         await self.settled()  # so that an idle stream has nothing pending
         left = 0

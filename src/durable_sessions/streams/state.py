@@ -71,6 +71,7 @@ class State:
         self.era = 0
         self.subscriptions = Subscriptions()
         self.usages: Usages | None = None
+        self.attribute_bytes = 0  # of the streams in memory
 
     def get(self, key: Key) -> Stream | None:
         """Return the stream at a path, None if there is none."""
@@ -118,6 +119,7 @@ class State:
     def evict(self, stream: Stream) -> None:
         """Take a stream out of memory; the cold ones must have it as it is."""
         del self.streams[stream.key], self.by_id[stream.id]
+        self.attribute_bytes -= _size(stream.attributes)
 
     def apply(self, effect: Effect) -> None:
         """Carry out one effect."""
@@ -144,6 +146,8 @@ class State:
 
     def _enter(self, stream: Stream) -> None:
         self.streams[stream.key] = self.by_id[stream.id] = stream
+        if stream.attributes:
+            self.attribute_bytes += _size(stream.attributes)
         stream.era = self.era
         if self._govern is not None:
             self._govern(stream)
@@ -185,7 +189,10 @@ class State:
         stream = self._existing(effect.stream)
         stream.changed_at_ms = max(stream.changed_at_ms, effect.at_ms)
         self._touch(stream, effect.at_ms)
-        stream.attributes = described(stream.attributes, effect)
+        before = stream.attributes
+        stream.attributes = described(before, effect)
+        for name, value in effect.attributes.items():
+            self.attribute_bytes += len(value or b"") - len(before.get(name, b""))
 
     @staticmethod
     def _touch(stream: Stream, at_ms: int) -> None:
@@ -216,9 +223,14 @@ class State:
         if parent is not None:
             parent.forks -= 1
         del self.streams[stream.key], self.by_id[stream.id]
+        self.attribute_bytes -= _size(stream.attributes)
         self.removed[stream.id] = stream.key
         if self.usages is not None:
             self.usages.removed(stream)
+
+
+def _size(attributes: dict[str, bytes]) -> int:
+    return sum(map(len, attributes.values()))
 
 
 def described(attributes: dict[str, bytes], effect: StreamDescribed) -> dict[str, bytes]:
