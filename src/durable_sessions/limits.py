@@ -66,6 +66,8 @@ class Limits:
     scanned_events_max: int = 50_000
     # Sessions that a filtered list looks at before it answers with what it has found.
     listed_sessions_max: int = 10_000
+    # Sessions that a workspace may have for a list of them to be sorted by activity; with more it is refused.
+    sorted_sessions_max: int = 200_000
     # Lists, filtered reads and searches by metadata that look at sessions or events at the same time.
     scans_max: int = 8
     # Those of one key among them; more of its wait, and the keys that wait are served in rotation.

@@ -85,6 +85,7 @@ ELSEWHERE = {
     "scans_waiting_max": "tests/unit/storage/test_scans.py",
     "scanned_events_max": "tests/integration/test_sessions_read.py",
     "listed_sessions_max": "tests/unit/sessions/test_listing.py",
+    "sorted_sessions_max": "tests/unit/sessions/test_ranking.py",
     "search_wait_seconds_max": "tests/integration/test_search_fresh.py",
     "search_hits_max": "tests/integration/test_search.py",
     "searches_max": "tests/integration/test_search_process.py",

@@ -466,3 +466,27 @@ async def test_a_session_that_forks_need_is_gone_but_they_read_on(api: httpx2.As
     assert numbers(await read(api, "b")) == [0, 1, 2]
     await api.delete("/sessions/b")
     assert await append(api, "a", {"type": "x"}) == 1
+
+
+async def test_a_list_is_sorted_by_when_sessions_happened(api: httpx2.AsyncClient) -> None:
+    for name, day in (("old", 1), ("new", 3), ("middle", 2)):
+        note = {"type": "note", "created_at": f"2020-01-0{day}T00:00:00Z"}
+        assert (await api.post(f"/sessions/{name}/events", json=note)).status_code == 204
+    await api.post("/sessions/live/events", json={"type": "note"})
+    for sort in ("activity", "started_at"):
+        first = (await api.get(f"/sessions?sort={sort}&limit=3")).json()
+        assert [one["id"] for one in first["data"]] == ["live", "new", "middle"]
+        second = (await api.get(f"/sessions?sort={sort}&limit=3&page={first['next_page']}")).json()
+        assert ([one["id"] for one in second["data"]], second["next_page"]) == (["old"], None)
+        back = (await api.get(f"/sessions?sort={sort}&limit=3&page={second['prev_page']}")).json()
+        assert [one["id"] for one in back["data"]] == ["live", "new", "middle"]
+        assert back["prev_page"] is None
+    oldest = (await api.get("/sessions?sort=activity&order=asc")).json()["data"]
+    assert [one["id"] for one in oldest] == ["old", "middle", "new", "live"]
+    assert (await api.get("/sessions?sort=created_at")).json()["data"][0]["id"] == "live"
+    for wrong in (
+        "sort=luck",
+        "sort=activity&page=desc-next-1",
+        f"sort=updated_at&page={first['next_page']}",
+    ):
+        assert (await api.get(f"/sessions?{wrong}")).status_code == 400

@@ -1,6 +1,8 @@
 """``durable-sessions sessions``: which sessions there are."""
 
 import time
+from collections.abc import Iterable
+from datetime import datetime
 from itertools import islice
 from typing import Literal
 
@@ -11,6 +13,7 @@ from durable_sessions.cli.connection import Connection, with_connection
 from durable_sessions.cli.parameters import Pair, Time
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client.info import SessionInfo
+from durable_sessions.client.pages import Sort
 from durable_sessions.rendering.moments import ago
 from durable_sessions.rendering.text import one_line
 
@@ -35,7 +38,14 @@ _LIFECYCLES = ("open", "active", "paused", "closed", "archived")
 @click.option("--before", type=Time(), help="Only started before this time.")
 @click.option("--archived", is_flag=True, help="Also archived ones.")
 @click.option(
-    "--order", type=click.Choice(["asc", "desc"]), default="desc", show_default=True, help="By creation."
+    "--sort",
+    type=click.Choice(["activity", "started_at", "created_at", "updated_at"]),
+    default="activity",
+    show_default=True,
+    help="By which time; of imported sessions activity and started_at are when they happened.",
+)
+@click.option(
+    "--order", type=click.Choice(["asc", "desc"]), default="desc", show_default=True, help="Which first."
 )
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list.")
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
@@ -50,11 +60,12 @@ def sessions(
     after: str | None,
     before: str | None,
     archived: bool,
+    sort: Sort,
     order: Literal["asc", "desc"],
     limit: int,
     everything: bool,
 ) -> None:
-    """List sessions, the newest first."""
+    """List sessions, those where something happened last first."""
     found = connection.client.sessions.list(
         limit=None if everything else limit + 1,
         q=query,
@@ -66,8 +77,9 @@ def sessions(
         before=before,
         include_archived=archived or "archived" in lifecycle,
         order=order,
+        sort="created_at" if everything else sort,  # all are here then, and sorted at once
     )
-    shown = found if everything else islice(found, limit)
+    shown = _sorted(found, sort, order) if everything else islice(found, limit)
     if output.json:
         for info in shown:
             output.tell(info.raw)
@@ -81,6 +93,19 @@ def sessions(
     output.table(_HEADS, rows, _RIGHT, gives_way=1)
     if next(found, None) is not None:
         output.note(f"There are more than these {limit}; see them with --all or --limit.")
+
+
+def _sorted(found: Iterable[SessionInfo], sort: Sort, order: str) -> Iterable[SessionInfo]:
+    """Return all sessions in an order; the server made them come by creation."""
+    if sort == "created_at":
+        return found
+
+    def at(info: SessionInfo) -> datetime:
+        if sort == "updated_at":
+            return info.updated_at
+        return (info.started_at if sort == "started_at" else info.last_activity_at) or info.created_at
+
+    return sorted(found, key=at, reverse=order == "desc")
 
 
 def _has_any(connection: Connection) -> bool:

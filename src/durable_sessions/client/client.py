@@ -14,7 +14,7 @@ from durable_sessions.client.calls import EventLike, Time
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
-from durable_sessions.client.pages import Order
+from durable_sessions.client.pages import Order, Sort
 from durable_sessions.client.producer import Lines
 from durable_sessions.client.retry import FAILURES
 from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
@@ -76,6 +76,7 @@ class Sessions:
         before: Time | None = None,
         include_archived: bool = False,
         order: Order = "desc",
+        sort: Sort | None = None,
     ) -> Iterator[SessionInfo]:
         """Yield all sessions that match, the newest first, page by page."""
         walk = pages.sessions(
@@ -89,6 +90,7 @@ class Sessions:
             before=before,
             include_archived=include_archived,
             order=order,
+            sort=sort,
         )
         return self._transport.walk(walk)
 

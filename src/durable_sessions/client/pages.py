@@ -16,6 +16,8 @@ EVENTS_PER_PAGE = 1_000
 SESSIONS_PER_PAGE = 100
 
 Order = Literal["asc", "desc"]
+Sort = Literal["created_at", "started_at", "updated_at", "activity"]
+"""Which time of sessions an order goes by; ``started_at`` and ``activity`` are when things happened."""
 T = TypeVar("T")
 
 
@@ -138,9 +140,10 @@ def sessions(
     before: Time | None = None,
     include_archived: bool = False,
     order: Order = "desc",
+    sort: Sort | None = None,
 ) -> Walk[SessionInfo]:
     """Walk through the sessions of the workspace."""
-    parameters = given(("q", q), ("agent_id", agent_id), ("order", order))
+    parameters = given(("q", q), ("agent_id", agent_id), ("order", order), ("sort", sort))
     parameters += metadata_parameters(metadata)
     parameters += [("lifecycle", one) for one in _several(lifecycle)]
     parameters += [("statuses[]", one) for one in _several(statuses)]

@@ -60,7 +60,7 @@ class Sessions:
         self.events = EventReader(partition, limits, self.scans.turns)
         self._clock = clock
         self._ids = ids
-        self._limits = limits
+        self.limits = self._limits = limits
 
     def now_ms(self) -> int:
         """Return the time that new events get."""

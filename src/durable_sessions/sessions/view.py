@@ -75,10 +75,15 @@ def began_ms(durable: DurableStream) -> int:
     return durable.stream.created_at_ms if first is None else first
 
 
+def updated_ms(durable: DurableStream) -> int:
+    """Return when a session was changed last."""
+    return max(durable.changed_ms, durable.stream.created_at_ms)
+
+
 def last_active_ms(durable: DurableStream) -> int:
     """Return when something happened last in a session; if it was not imported, its last change."""
     last = original_times.of(durable.attributes).last_ms
-    return max(durable.changed_ms, durable.stream.created_at_ms) if last is None else last
+    return updated_ms(durable) if last is None else last
 
 
 def lifecycle(durable: DurableStream, folded: Summary) -> str:

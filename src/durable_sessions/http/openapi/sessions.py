@@ -259,6 +259,14 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 page_limit(20, 1_000),
                 PAGE,
                 in_query("order", choice("asc", "desc"), "By time of creation; `desc` if absent.", "asc"),
+                in_query(
+                    "sort",
+                    choice("created_at", "started_at", "updated_at", "activity"),
+                    "Which time `order` goes by; `created_at` if absent. Of imported sessions `started_at` "
+                    "and `activity` are when they happened. Sorted lists look at all sessions, of which "
+                    f"there may be {limits.sorted_sessions_max:,}.",
+                    "activity",
+                ),
                 in_query("q", text(), "Only those whose id, title or metadata contains this.", "build"),
                 in_query(
                     "metadata",

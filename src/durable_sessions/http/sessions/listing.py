@@ -10,6 +10,7 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.message import Request
 from durable_sessions.http.sessions.json_pages import json_page
 from durable_sessions.http.sessions.parameters import Parameters
+from durable_sessions.http.sessions.sorting import CREATED, RANKS, sorted_page
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.store import Sessions, Wanted
@@ -45,6 +46,9 @@ async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     """Return a page of sessions as JSON, with where the next and the previous one begin."""
     parameters = Parameters(request)
     limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
+    if (sort := parameters.choice("sort", CREATED, (CREATED, *RANKS))) != CREATED:
+        async with sessions.scans.admitted(caller.key_id):
+            return await sorted_page(sessions, parameters, caller.workspace, sort, limit, _wanted(parameters))
     cursor = _cursor(parameters)
     wanted = _wanted(parameters)
     now_ms = sessions.now_ms()

@@ -1,0 +1,92 @@
+"""Sessions in the order of a time: all of a workspace are looked at, in short turns; the first are kept."""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.sessions import record
+from durable_sessions.sessions.store import Sessions, Wanted
+from durable_sessions.storage.durable import DurableStream
+
+_STEP_SESSIONS = 100
+
+
+class Place(NamedTuple):
+    """Where a session stands: its time, and its number among those of the same time."""
+
+    at_ms: int
+    number: int
+
+
+@dataclass(slots=True)
+class Ranked:
+    """Sessions in order, each as it is shown with its place; ``more`` says whether others follow them."""
+
+    sessions: list[tuple[Place, bytes]]
+    more: bool
+
+
+async def ranked(
+    sessions: Sessions,
+    workspace: str,
+    rank: Callable[[DurableStream], int],
+    after: Place | None,
+    limit: int,
+    wanted: Wanted,
+    show: Callable[[DurableStream], bytes],
+    *,
+    newest_first: bool,
+) -> Ranked:
+    """Return the sessions behind a place; a page ends at the limit or before what would make it too large.
+
+    A session whose time changes between two pages moves: it may be on both, or on none.
+    """
+    sign, limits = -1 if newest_first else 1, sessions.limits
+    start = None if after is None else (sign * after.at_ms, sign * after.number)
+    kept: list[tuple[tuple[int, int], DurableStream]] = []  # a heap with the last of the first on top
+    turn, now_ms = sessions.scans.turns.begin(), sessions.now_ms()
+    number, looked, is_more = None, 0, True
+    while is_more:
+        page = sessions.partition.page(workspace, record.FOLDER, number, _STEP_SESSIONS, newest_first=True)
+        looked, is_more = looked + len(page.streams), page.more
+        if looked > limits.sorted_sessions_max:
+            raise InvalidRequestError(
+                problem=f"There are more than {limits.sorted_sessions_max:,} sessions, too many to sort; "
+                "send sort=created_at, which needs no sorting."
+            )
+        for durable in page.streams:
+            number = durable.stream.id
+            if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
+                place = (sign * rank(durable), sign * number)
+                if start is None or place > start:
+                    _keep(kept, place, durable, limit + 1)
+            if turn.over:
+                await turn.rest()
+    kept.sort(key=lambda pair: pair[0], reverse=True)
+    found: list[tuple[Place, bytes]] = []
+    size = 0
+    for (at_ms, told), durable in kept[:limit]:
+        shown = show(durable)
+        size += len(shown) + 1
+        if found and size > limits.page_bytes_max:
+            return Ranked(found, more=True)
+        # The heap has places with their signs turned round, so that its top is the last.
+        found.append((Place(sign * -at_ms, sign * -told), shown))
+        if turn.over:
+            await turn.rest()
+    return Ranked(found, more=len(kept) > limit)
+
+
+def _keep(
+    kept: list[tuple[tuple[int, int], DurableStream]],
+    place: tuple[int, int],
+    durable: DurableStream,
+    most: int,
+) -> None:
+    turned = (-place[0], -place[1])
+    if len(kept) < most:
+        heapq.heappush(kept, (turned, durable))
+    elif turned > kept[0][0]:
+        heapq.heapreplace(kept, (turned, durable))
