@@ -116,6 +116,16 @@ async def test_what_is_let_in_is_shared_on_some_paths_only(guarded: LocalServer)
             assert answer.status_code not in (401, 403), (method, path)
 
 
+async def test_without_keys_a_preflight_of_a_stranger_allows_nothing(server: LocalServer) -> None:
+    asking = EVIL | {"Access-Control-Request-Method": "DELETE"}
+    async with ask(server) as client:
+        for _, path in ROUTES:
+            answer = await client.options(path, headers=asking)
+            # The protocol wants OPTIONS on a stream to be answered; without Allow-Origin that is a refusal.
+            assert answer.status_code == (204 if path.startswith("/v1/stream/") else 403), path
+            assert "access-control-allow-origin" not in answer.headers
+
+
 # What a page could do before ----------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from durable_sessions.errors import HostNotAllowedError, KeysRequiredError, Orig
 from durable_sessions.http import cors
 from durable_sessions.http.auth import secret_of
 from durable_sessions.http.message import Request, Response
+from durable_sessions.http.paths import STREAM_ROOT
 from durable_sessions.http.wire import OWN, PAGE, SHARED
 
 _HOST = re.compile(r"(\[[0-9a-f]*:[0-9a-f:.]*\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -65,9 +66,11 @@ class OriginRules:
         allowed = origin in self._origins
         if origin is not None and cors.is_preflight(request):
             # It comes without a key. Where keys are needed the request itself will have to bring one.
-            if not shared or not (keyed or allowed or self._is_ours(origin, headers, keyed=keyed)):
+            if shared and (keyed or allowed or self._is_ours(origin, headers, keyed=keyed)):
+                request.audience = SHARED
+            elif not path.startswith(STREAM_ROOT):
                 raise _refused(origin, keyed=keyed)
-            request.audience = SHARED
+            # On streams the protocol wants an answer; to a browser one without Allow-Origin is a refusal.
             return cors.PREFLIGHT
         foreign = origin is not None and not self._is_ours(origin, headers, keyed=keyed)
         if not foreign and headers.get(b"sec-fetch-site") not in _OURS:
