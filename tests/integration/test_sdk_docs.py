@@ -31,6 +31,19 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServ
         yield running
 
 
+def test_the_example_of_the_readme_may_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = FENCED.search((PAGE.parents[1] / "README.md").read_text())
+    assert example is not None
+    with server(tmp_path) as alone:
+        monkeypatch.setenv("DURABLE_SESSIONS_URL", alone.url)
+        for _ in range(2):
+            exec(example[1], {"__name__": "example"})
+            shown = [line for line in capsys.readouterr().out.splitlines() if "message" in line]
+            assert shown == ["user.message Make it green.", "agent.message On it."]
+
+
 @pytest.mark.parametrize(("example", "line"), EXAMPLES)
 def test_example(
     example: str, line: int, running: BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,13 +6,15 @@ all else stays as it came, duplicate keys and the spelling of numbers included.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+import msgspec
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _SCALAR = re.compile(rb"[^,\]} \t\n\r]+")
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class Member(NamedTuple):
@@ -23,8 +25,43 @@ class Member(NamedTuple):
     value: bytes
 
 
-def members(body: bytes) -> Iterator[Member]:
-    """Yield the members of an object, in order. The object must be valid JSON."""
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def members(body: bytes) -> Iterable[Member]:
+    """Return the members of an object, in order. The object must be valid JSON."""
+    found = _found(body)
+    return _walked(body) if found is None else found
+
+
+def _found(body: bytes) -> list[Member] | None:
+    """Return the members as a decoder finds them, which is far quicker; None if it may not have seen it all.
+
+    It hides how a key was written, and what came under the same key before. So each member must be where
+    the one before it ends.
+    """
+    try:
+        decoded = _OBJECT.decode(body)
+    except msgspec.MsgspecError:
+        return None
+    found: list[Member] = []
+    at = body.index(b"{") + 1
+    for key, raw in decoded.items():
+        raw_key, value = b'"%b"' % key.encode(), bytes(raw)
+        at = _skip_space(body, at)
+        if not body.startswith(raw_key, at):
+            return None
+        at = _skip_space(body, _skip_space(body, at + len(raw_key)) + 1)  # the colon
+        if not body.startswith(value, at):
+            return None
+        found.append(Member(key, raw_key, value))
+        at = _skip_space(body, at + len(value))
+        if body[at : at + 1] == b",":
+            at += 1
+    return found if body[at : at + 1] == b"}" else None
+
+
+def _walked(body: bytes) -> Iterator[Member]:
     at = _skip_space(body, 0) + 1  # the opening brace
     while True:
         at = _skip_space(body, at)

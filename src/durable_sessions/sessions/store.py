@@ -112,6 +112,7 @@ class Sessions:
             return  # what was found there is gone: it is decided anew
         for position in stored.repeats.unread:
             known[stored.life, position] = digests.of_stored(await self.events.one(durable, position))
+            await asyncio.sleep(0)  # what is in memory is read without waiting; others are to be served
 
     def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
         """Append events durably, all or nothing; those with ids by :meth:`append_named`."""

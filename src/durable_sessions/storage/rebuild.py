@@ -26,6 +26,11 @@ def no_names(stream: Stream, run: AppendRun) -> Iterable[Name]:
     return ()
 
 
+def _names(stream: Stream, runs: Iterable[AppendRun], names_of: NamesOf) -> list[tuple[int, Name]]:
+    """Return the names of records with the number of their stream; takes a while if there are many."""
+    return [(stream.id, name) for run in runs for name in names_of(stream, run)]
+
+
 async def rebuild(
     catalog: Catalog, bucket: ObjectStore, manifest: Manifest, cache: BlockCache, names_of: NamesOf
 ) -> None:
@@ -52,6 +57,6 @@ async def rebuild(
             stream = await catalog.run(catalog.writer.load_id, place.stream)
             if stream is not None and stream.named:
                 runs = [run async for run in reader.appends(stream.id, place.first, place.next)]
-                names = [(stream.id, name) for run in runs for name in names_of(stream, run)]
+                names = await catalog.run(_names, stream, runs, names_of)
                 await catalog.apply(Change(_UNFINISHED, names=names))
     await catalog.apply(Change(about(manifest)))

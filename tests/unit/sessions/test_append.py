@@ -31,7 +31,7 @@ from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.streams.create import Fork
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated
 from durable_sessions.streams.state import State
 from tests.unit.sessions.world import batch, key
 
@@ -359,6 +359,18 @@ def test_events_of_the_server_that_come_back_are_compared_too(driver: Driver) ->
     assert told(driver.create("g", "s", drafts=events)) == ([0], [0]), (
         "it was not read, so it counts as another"
     )
+
+
+def test_events_from_before_digests_were_kept_are_read_and_compared(driver: Driver) -> None:
+    driver.send("s", {"type": "a", "id": "x"})
+    stream = driver.state.get(key("s"))
+    assert stream is not None
+    assert stream.names is not None
+    stream.names = {name: Name(one.name, one.first, one.count) for name, one in stream.names.items()}
+    assert told(driver.send("s", {"type": "a", "id": "x"})) == ([0], [])
+    assert told(driver.send("s", {"type": "b", "id": "x"})) == ([0], [0])
+    with pytest.raises(EventIdConflictError):
+        driver.send("s", {"type": "b", "id": "x"}, unique=True)
 
 
 def test_a_key_and_a_producer_that_come_again_are_told_the_same(driver: Driver) -> None:

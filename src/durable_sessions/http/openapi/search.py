@@ -132,6 +132,7 @@ def _search() -> Operation:
             "invalid_request",
             "invalid_session",
             "session_not_found",
+            "session_gone",
             "search_unavailable",
             "too_many_scans",
             *READING,

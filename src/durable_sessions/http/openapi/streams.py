@@ -104,6 +104,7 @@ def _create(limits: Limits, path: Parameter) -> Operation:
             "invalid_fork",
             "invalid_json",
             *_SESSION[:4],
+            "event_id_conflict",
             "stream_not_found",
             "stream_gone",
             "stream_exists",
