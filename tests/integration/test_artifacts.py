@@ -81,7 +81,7 @@ async def test_what_does_not_have_its_digest_is_not_stored(
         answer = await client.put(f"/v1/artifacts/{name}", content=DATA)
         assert (answer.status_code, error_code(answer)) == (400, "invalid_request"), name
     assert (await client.post(PATH)).status_code == 405
-    assert (await client.delete(PATH)).status_code == 405
+    assert (await client.patch(PATH)).status_code == 405
     assert (await client.put(PATH, content=DATA, headers={"Content-Type": "x" * 257})).status_code == 400
 
 
@@ -326,3 +326,77 @@ async def test_verify_names_damaged_artifacts_only_if_asked(tmp_path: Path) -> N
     }
     assert str(file(b"half").relative_to(root)) in found["notes"][0]
     assert tool("verify", "--data", str(tmp_path / "data")).returncode == 0
+
+
+# Deleting -------------------------------------------------------------------------------
+
+
+async def test_an_artifact_is_deleted_and_can_be_stored_again(
+    server: LocalServer, client: httpx2.AsyncClient
+) -> None:
+    assert (await client.delete(PATH)).status_code == 204, "one that is not there is as good as deleted"
+    await client.put(PATH, content=DATA, headers=HTML)
+    await client.put(named(b"other"), content=b"other")
+    assert (await client.delete(PATH)).status_code == 204
+    for method in ("GET", "HEAD"):
+        assert (await client.request(method, PATH)).status_code == 404
+    assert error_code(await client.get(PATH)) == "artifact_not_found"
+    assert not [path for path in objects(server) if DIGEST in path]
+    assert (await client.get(named(b"other"))).content == b"other"
+    assert (await client.delete(PATH)).status_code == 204
+    await server.restart()
+    assert (await client.get(PATH)).status_code == 404
+    again = await client.put(PATH, content=DATA, headers={"Content-Type": "text/plain"})
+    assert (again.status_code, again.json()["content_type"]) == (201, "text/plain")
+    assert (await client.get(PATH)).content == DATA
+    assert (await client.delete("/v1/artifacts/xyz")).status_code == 400
+
+
+async def test_only_admins_delete_and_only_in_their_workspace(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", api_key=BOOTSTRAP) as server:
+        secrets = {role: await make_secret(server.url, role, "a") for role in ("reader", "writer", "admin")}
+        other = await make_secret(server.url, "admin", "b")
+        async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
+            await client.put(PATH, content=DATA, headers=bearer(secrets["writer"]))
+            for role in ("reader", "writer"):
+                refused = await client.delete(PATH, headers=bearer(secrets[role]))
+                assert (refused.status_code, error_code(refused)) == (403, "permission_error")
+            assert (await client.delete(PATH, headers=bearer(other))).status_code == 204
+            assert (await client.get(PATH, headers=bearer(secrets["reader"]))).status_code == 200
+            assert (await client.delete(PATH, headers=bearer(secrets["admin"]))).status_code == 204
+            assert (await client.get(PATH, headers=bearer(secrets["reader"]))).status_code == 404
+
+
+async def test_what_is_deleted_no_longer_counts(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", api_key=BOOTSTRAP, workspace_bytes=len(DATA) + 10) as server:
+        headers = bearer(await make_secret(server.url, "admin", "a"))
+        async with httpx2.AsyncClient(
+            base_url=server.url, timeout=PATIENCE_SECONDS, headers=headers
+        ) as client:
+            other = DATA[::-1]
+            for restarts in (False, True):
+                assert (await client.put(PATH, content=DATA)).status_code == 201
+                assert (await client.put(named(other), content=other)).status_code == 429
+                if restarts:
+                    await server.restart()
+                assert (await client.delete(PATH)).status_code == 204
+                assert (await client.delete(PATH)).status_code == 204
+                assert (await client.put(named(other), content=other)).status_code == 201
+                assert (await client.put(PATH, content=DATA)).status_code == 429
+                assert (await client.delete(named(other))).status_code == 204
+
+
+async def test_storing_and_deleting_at_once_leaves_all_or_nothing(
+    server: LocalServer, client: httpx2.AsyncClient
+) -> None:
+    for _ in range(10):
+        answers = await asyncio.gather(
+            *[client.put(PATH, content=DATA) for _ in range(4)],
+            *[client.delete(PATH) for _ in range(3)],
+        )
+        assert {answer.status_code for answer in answers} <= {200, 201, 204}
+        found = await client.get(PATH)
+        assert found.status_code in (200, 404)
+        assert len([path for path in objects(server) if DIGEST in path]) == (
+            2 if found.content == DATA else 0
+        )

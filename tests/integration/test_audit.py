@@ -1,5 +1,6 @@
 """The audit record: every administrative act, durable, for the admins of the workspace it is about."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
+from durable_sessions.access import audit as audit_module
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key, proof
 from tests.support.process import ServerProcess
@@ -143,3 +145,105 @@ def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
         server.start()
         found = httpx2.get(server.url + "/v1/audit", headers=bearer(BOOTSTRAP)).json()["data"]
         assert [act["type"] for act in found] == ["key.created"]
+
+
+# Deletions ------------------------------------------------------------------------------
+
+
+async def test_deletions_are_recorded_with_what_they_delete(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", api_key=BOOTSTRAP) as server:
+        writer = await make_key(server.url, "writer", "acme")
+        admin = await make_key(server.url, "admin", "acme")
+        async with ask(server, writer["secret"]) as low, ask(server, admin["secret"]) as high:
+            before = len(await acts(high))
+            await low.put("/v1/stream/a/b", headers={"Content-Type": "text/plain"})
+            await low.post("/v1/sessions/s/events", json={"type": "note"})
+            await low.post("/v1/sessions/t/events", json={"type": "note"})
+            config = {"type": "pull-wake", "pattern": "x/**", "wake_stream": "w"}
+            made = await low.put("/v1/stream/__ds/subscriptions/sub", json=config)
+            assert made.status_code == 201, made.text
+            environment = (await low.post("/v1/environments", json={"name": "e"})).json()["id"]
+            await low.put(ARTIFACT, content=b"test")
+            gone = [
+                await low.delete("/v1/stream/a/b"),
+                await low.delete("/v1/sessions/s"),
+                await low.delete("/v1/stream/sessions/t"),
+                await low.delete("/v1/stream/__ds/subscriptions/sub"),
+                await low.delete(f"/v1/environments/{environment}"),
+                await high.delete(ARTIFACT),
+            ]
+            assert [answer.status_code for answer in gone] == [204, 200, 204, 204, 200, 204]
+            again = [
+                await low.delete("/v1/stream/a/b"),
+                await low.delete("/v1/sessions/s"),
+                await low.delete("/v1/stream/__ds/subscriptions/sub"),
+                await high.delete(ARTIFACT),
+            ]
+            assert [answer.status_code for answer in again] == [404, 404, 204, 204]
+            assert (await low.delete(ARTIFACT)).status_code == 403
+            await server.restart()
+            recorded = [act for act in (await acts(high))[before:] if act["type"] != "act.refused"]
+    digest = ARTIFACT.rpartition("/")[2]
+    assert [(act["type"], act[act["type"].partition(".")[0]]) for act in recorded] == [
+        ("stream.deleted", "a/b"),
+        ("session.deleted", "s"),
+        ("stream.deleted", "sessions/t"),
+        ("subscription.deleted", "sub"),
+        ("environment.deleted", environment),
+        ("artifact.deleted", digest),
+    ], "what was not there is not recorded"
+    assert [act["request_id"] for act in recorded] == [answer.headers["request-id"] for answer in gone]
+    assert [act["actor"]["key_id"] for act in recorded] == [writer["id"]] * 5 + [admin["id"]]
+
+
+ARTIFACT = "/v1/artifacts/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+async def test_deletions_of_nobody_known_are_log_lines(tmp_path: Path) -> None:
+    async with (
+        local_server(tmp_path / "data") as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
+    ):
+        await client.post("/v1/sessions/s/events", json={"type": "note"})
+        with capture_logs() as lines:
+            assert (await client.delete("/v1/sessions/s")).status_code == 200
+    assert [(line["act"], line["session"]) for line in lines if line["event"] == "audit"] == [
+        ("session.deleted", "s")
+    ]
+
+
+# Keys that are refused ------------------------------------------------------------------
+
+
+async def test_refused_keys_are_counted_and_cannot_fill_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "REFUSED_KEY_SECONDS", 1.0)
+    async with local_server(tmp_path / "data", api_key=BOOTSTRAP) as server, ask(server) as operator:
+        acme = await make_key(server.url, "admin", "acme")
+        revoked = await make_key(server.url, "writer", "acme")
+        await operator.delete("/v1/keys/" + revoked["id"])
+        async with ask(server, "dsk_guess") as stranger, ask(server, revoked["secret"]) as former:
+            for _ in range(30):
+                assert (await stranger.get("/v1/sessions")).status_code == 401
+                assert (await former.get("/v1/sessions")).status_code == 401
+            async with httpx2.AsyncClient(base_url=server.url) as nobody:
+                assert (await nobody.get("/v1/sessions")).status_code == 401
+
+        async def refused(client: httpx2.AsyncClient) -> list[dict[str, Any]]:
+            return [act for act in await acts(client) if act["type"] == "key.refused"]
+
+        async with ask(server, acme["secret"]) as admin:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while sum(act["count"] for act in await refused(operator)) < 30:
+                    await asyncio.sleep(0.05)
+                while sum(act["count"] for act in await refused(admin)) < 30:
+                    await asyncio.sleep(0.05)
+            unknown, known = await refused(operator), await refused(admin)
+    assert len(unknown) < 30
+    assert len(known) < 30
+    assert sum(act["count"] for act in unknown) == 30, "no key at all is no key that was refused"
+    assert {act["reason"] for act in unknown} == {"unknown"}
+    assert {act["reason"] for act in known} == {"revoked"}
+    assert {act["actor"]["key_id"] for act in known} == {revoked["id"]}
+    assert "dsk_guess" not in str(unknown)

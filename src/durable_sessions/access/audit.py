@@ -4,12 +4,15 @@ Each workspace has a stream of its own in the system workspace. An act is record
 workspace that it is about and, if another, in that of the workspace that it came from.
 """
 
+import asyncio
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.key import KeyDocument
 from durable_sessions.access.rate import TokenBucket
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, QuotaExceededError
@@ -26,6 +29,8 @@ FOLDER = "audit"
 _JSON = "application/json"
 _REFUSALS_PER_SECOND = 1 / 60
 _REFUSALS_KNOWN_MAX = 10_000
+REFUSED_KEY_SECONDS = 60.0
+"""For how long keys that are refused are counted before they are recorded."""
 
 
 class Act(NamedTuple):
@@ -55,6 +60,37 @@ class AuditPage(NamedTuple):
     following: int | None
 
 
+@dataclass(slots=True)
+class _RefusedKey:
+    """What was refused of a key, or of all that are unknown, since it was last recorded."""
+
+    home: str
+    revoked: KeyDocument | None
+    count: int = 0
+    request_id: str = ""
+
+
+class Beside:
+    """An act that is recorded in the same batch as what it does: the companion of a change."""
+
+    def __init__(self, audit: "Audit", act: Act) -> None:
+        self._audit = audit
+        self._act = act
+        self._is_done = False
+
+    def __call__(self, state: State, now_ms: int) -> list[Effect]:
+        """Return the effects of the record; of a caller without a key there is only the log line."""
+        self._is_done = True
+        if self._act.actor.key_id is None:
+            return []
+        return self._audit.effects(state, state.next_id, now_ms, self._act)
+
+    def log(self) -> None:
+        """Print the log line, if anything was done, when that is durable."""
+        if self._is_done:
+            self._audit.log(self._act)
+
+
 class Audit:
     """Records acts durably and gives them back, in the order in which they happened."""
 
@@ -63,6 +99,7 @@ class Audit:
         self._clock = clock
         self._limits = limits
         self._refusals: dict[tuple[str, ...], TokenBucket] = {}
+        self._refused_keys: dict[tuple[str, str], _RefusedKey] = {}
 
     async def record(self, act: Act) -> None:
         """Record an act durably; of a caller without a key, whom nobody knows, there is only the log line."""
@@ -71,6 +108,10 @@ class Audit:
                 lambda state, now_ms: (self.effects(state, state.next_id, now_ms, act), None)
             )
         self.log(act)
+
+    def beside(self, act: Act) -> "Beside":
+        """Return an act that is recorded in the same batch as what it does."""
+        return Beside(self, act)
 
     def effects(self, state: State, number: int, now_ms: int, act: Act) -> list[Effect]:
         """Return the effects of recording an act; new streams are numbered from ``number`` on."""
@@ -100,6 +141,43 @@ class Audit:
         else:
             self._record_refusal(refusal, burst=10.0, key=(caller.workspace, caller.key_id, act))
 
+    def key_refused(self, home: str, revoked: KeyDocument | None, request_id: str) -> None:
+        """Record that somebody has shown a key that is not known, or one that was revoked.
+
+        Of the unknown ones in the operators' record, of a revoked one in that of its workspace: the first
+        at once, and all that follow within a minute as one act with their count, so that nobody can fill it.
+        """
+        about = ("", "") if revoked is None else (revoked.workspace, revoked.id)
+        refused = self._refused_keys.get(about)
+        if refused is not None:
+            refused.count += 1
+            refused.request_id = request_id
+            return
+        if len(self._refused_keys) >= _REFUSALS_KNOWN_MAX:
+            return
+        refused = self._refused_keys[about] = _RefusedKey(home, revoked)
+        self._record_refused_key(refused, 1, request_id)
+        asyncio.get_running_loop().call_later(REFUSED_KEY_SECONDS, self._refused_keys_ended, about)
+
+    def _refused_keys_ended(self, about: tuple[str, str]) -> None:
+        """Record what was refused since the first; go on counting as long as it does not stop."""
+        refused = self._refused_keys.pop(about)
+        if not refused.count:
+            return
+        self._record_refused_key(refused, refused.count, refused.request_id)
+        self._refused_keys[about] = _RefusedKey(refused.home, refused.revoked)
+        asyncio.get_running_loop().call_later(REFUSED_KEY_SECONDS, self._refused_keys_ended, about)
+
+    def _record_refused_key(self, refused: "_RefusedKey", count: int, request_id: str) -> None:
+        document = refused.revoked
+        if document is None:
+            stranger = Caller(refused.home, "unknown", Role.READER, None)
+            said: dict[str, object] = {"reason": "unknown", "count": count}
+        else:
+            stranger = Caller(document.workspace, document.principal, Role.READER, document.id)
+            said = {"reason": "revoked", "count": count}
+        self._commit_refusal(Act("key.refused", stranger, stranger.workspace, request_id, said))
+
     def quota_refused(self, workspace: str, error: QuotaExceededError) -> None:
         """Record that a workspace has met its quota, once a minute at most."""
         server = Caller(workspace, "server", Role.ADMIN, None)
@@ -114,6 +192,9 @@ class Audit:
         known = self._refusals.setdefault(key, TokenBucket(_REFUSALS_PER_SECOND * burst, burst, now_ms))
         if known.take(now_ms):
             return
+        self._commit_refusal(act)
+
+    def _commit_refusal(self, act: Act) -> None:
         self.log(act)
         try:
             recorded = self._partition.commit(

@@ -66,6 +66,7 @@ class Keys:
         self.required = False
         self._by_id: dict[str, LiveKey] = {}
         self._by_digest: dict[bytes, LiveKey] = {}
+        self._revoked_by_digest: dict[bytes, KeyDocument] = {}
         self._held: Counter[str] = Counter()  # keys by workspace, those included that are not durable yet
         self._rates: dict[str, TokenBucket] = {}
         self._watchers: dict[str | None, dict[object, Callable[[], object]]] = {}
@@ -91,6 +92,10 @@ class Keys:
         given = digest(secret)
         key = self._by_digest.get(given)
         return key if key is not None and hmac.compare_digest(key.digest, given) else None
+
+    def revoked(self, secret: bytes) -> KeyDocument | None:
+        """Return the revoked key with this secret, None if none is known."""
+        return self._revoked_by_digest.get(digest(secret))
 
     def valid(self, caller: Caller) -> bool:
         """Say whether the key of a caller who was let in is still good; one without needs one by now."""
@@ -186,6 +191,7 @@ class Keys:
             key.document, revoked_at_ms=self._clock.now_ms(), revoked_by=caller.principal
         )
         self._by_digest.pop(key.digest, None)
+        self._revoked_by_digest[key.digest] = document
         self._end(key_id)
         act = Act("key.revoked", caller, document.workspace, request_id, _told(document))
 
@@ -261,6 +267,7 @@ class Keys:
     def _forget(self, key: LiveKey) -> None:
         if self._by_id.pop(key.document.id, None) is not None:
             self._held[key.document.workspace] -= 1
+            self._revoked_by_digest.pop(key.digest, None)
 
     def _end(self, key_id: str | None) -> None:
         """Tell those who watch that a key, or having none, is no longer enough."""
@@ -297,6 +304,8 @@ class Keys:
         self._held[key.document.workspace] += 1
         if key.document.revoked_at_ms is None:
             self._by_digest[key.digest] = key
+        else:
+            self._revoked_by_digest[key.digest] = key.document
         self._require_from_now_on()
 
 

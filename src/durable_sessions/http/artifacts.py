@@ -6,7 +6,9 @@ from functools import partial
 
 import msgspec
 
+from durable_sessions.access.audit import Audit
 from durable_sessions.errors import (
+    ArtifactNotFoundError,
     ArtifactTooLargeError,
     InvalidHeaderError,
     InvalidRequestError,
@@ -17,13 +19,14 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Caller, Role
+from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
 from durable_sessions.storage.artifacts import ArtifactInfo, Artifacts
 
 ROOT = b"/v1/artifacts/"
-ALLOW = "GET, HEAD, PUT, OPTIONS"
+ALLOW = "GET, HEAD, PUT, DELETE, OPTIONS"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 _DEFAULT_TYPE = "application/octet-stream"
@@ -34,7 +37,8 @@ _PREFLIGHT = cors.offer(ALLOW.encode())
 class ArtifactsFace:
     """Answers requests for artifacts; refusals are raised. What is held of them in memory is bounded."""
 
-    def __init__(self, artifacts: Artifacts, limits: Limits) -> None:
+    def __init__(self, artifacts: Artifacts, limits: Limits, audit: Audit) -> None:
+        self._audit = audit
         self._artifacts = artifacts
         self._limits = limits
         self._held = Shares(limits.artifact_memory_bytes_max)
@@ -54,6 +58,9 @@ class ArtifactsFace:
         if request.method == b"PUT":
             caller.require(Role.WRITER)
             return await self._store(request, caller, digest)
+        if request.method == b"DELETE":
+            caller.require(Role.ADMIN)
+            return await self._delete(request, caller, digest)
         if request.method not in (b"GET", b"HEAD"):
             raise MethodNotAllowedError(allow=ALLOW)
         info = await self._artifacts.find(caller.workspace, digest)
@@ -80,6 +87,20 @@ class ArtifactsFace:
             (b"ETag", b'"%b"' % digest.encode()),
         ]
         return Response(201 if new else 200, fields, msgspec.json.encode(said))
+
+    async def _delete(self, request: Request, caller: Caller, digest: str) -> Response:
+        """Delete an artifact; one that is not there is as good as deleted.
+
+        It is recorded before it is done: better twice, should it fail, than never.
+        """
+        try:
+            info = await self._artifacts.find(caller.workspace, digest)
+        except ArtifactNotFoundError:
+            pass
+        else:
+            await self._audit.record(deletion(caller, request, "artifact", digest, bytes=info.bytes))
+        await self._artifacts.delete(caller.workspace, digest)
+        return Response(204, [])
 
     def _content_type(self, request: Request) -> str:
         given = request.headers.get(b"content-type", b"").decode("latin-1") or _DEFAULT_TYPE

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from math import ceil
 from typing import TypeVar
 
+from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.keys import Keys
 from durable_sessions.clock import Clock
@@ -24,7 +25,8 @@ class Authenticator:
     Counts whom it turned away.
     """
 
-    def __init__(self, keys: Keys, clock: Clock) -> None:
+    def __init__(self, keys: Keys, clock: Clock, audit: Audit) -> None:
+        self._audit = audit
         self._keys = keys
         self._clock = clock
         self._local = Caller(keys.home, "local", Role.ADMIN, None)
@@ -72,6 +74,8 @@ class Authenticator:
     def _unknown(self, request: Request) -> AuthenticationError:
         self.unknown += 1
         sent = secret_of(request.headers)
+        if sent:
+            self._audit.key_refused(self._keys.home, self._keys.revoked(sent), request.id.decode())
         return AuthenticationError(
             problem="The key is not known or was revoked." if sent else "This needs a key, and none was sent."
         )

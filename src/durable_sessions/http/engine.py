@@ -161,7 +161,7 @@ class Engine:
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(
-            self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach
+            self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach, audit
         )
         documentation = Documentation(limits, settings.public_url)
         rules = OriginRules(
@@ -187,19 +187,26 @@ class Engine:
             ),
             Administration(self.keys, audit, self._first_key, limits),
             StreamsFace(
-                self.partition, SessionStreams(sessions, limits), reads, auth, limits, settings.public_url
+                self.partition,
+                SessionStreams(sessions, limits),
+                reads,
+                auth,
+                limits,
+                settings.public_url,
+                audit,
             ),
             subscriptions,
             SessionsFace(
                 sessions,
                 Events(sessions, searches, reads, self._tails, readers, auth, limits),
                 searches,
-                self._registries(sessions),
+                self._registries(sessions, audit),
                 auth,
                 self._ids,
                 limits,
+                audit,
             ),
-            ArtifactsFace(artifacts, limits),
+            ArtifactsFace(artifacts, limits, audit),
             IngestFace(sessions, artifacts, limits),
             documentation,
             KeyAdmission(auth, rules, subscriptions, limits),
@@ -217,7 +224,7 @@ class Engine:
             self.keys.bootstrap(settings.api_key)
         self._first_key = FirstKey(settings.data, self._ids)
         self.offer_first_key(None if self._health.server is None else self._health.server.port)
-        return Authenticator(self.keys, self._clock), audit
+        return Authenticator(self.keys, self._clock, audit), audit
 
     def _webhook_reach(self) -> Reach:
         """Return how far inwards webhooks may go now; without keys, whoever asks is on this machine."""
@@ -237,12 +244,12 @@ class Engine:
         self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage, self._limits)
         return Search(self.partition, self.feed, self._clock, self._limits)
 
-    def _registries(self, sessions: Sessions) -> Registries:
+    def _registries(self, sessions: Sessions, audit: Audit) -> Registries:
         def registry(kind: str, prefix: str) -> Registry:
             turns = sessions.scans.turns
             return Registry(self.partition, self._clock, self._ids, self._limits, turns, kind, prefix)
 
-        return Registries(registry("agent", "agent_"), registry("environment", "env_"), sessions.scans)
+        return Registries(registry("agent", "agent_"), registry("environment", "env_"), sessions.scans, audit)
 
     async def _open_bucket(self) -> None:
         settings = self._settings

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 
+from durable_sessions.access.audit import Audit
 from durable_sessions.errors import (
     DurableSessionsError,
     MethodNotAllowedError,
@@ -11,6 +12,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator, Caller, Role
+from durable_sessions.http.deletions import deletion
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import stream_key
@@ -42,7 +44,9 @@ class StreamsFace:
         auth: Authenticator,
         limits: Limits,
         public_url: str,
+        audit: Audit,
     ) -> None:
+        self._audit = audit
         self._sessions = sessions
         self._partition = partition
         self._auth = auth
@@ -155,12 +159,14 @@ class StreamsFace:
     async def _delete(self, request: Request, caller: Caller) -> Answer:
         try:
             key = stream_key(caller.workspace, request.path)
+            act = self._audit.beside(deletion(caller, request, "stream", key.path))
             if self._sessions.holds(key):
-                await self._sessions.delete(request, caller, key)
+                await self._sessions.delete(request, caller, key, act)
             else:
-                await self._partition.delete(key)
+                await self._partition.delete(key, act)
         except DurableSessionsError as error:
             return error_response(error)
+        act.log()
         return Response(204, [])
 
     async def _refuse(self, error: DurableSessionsError) -> Answer:

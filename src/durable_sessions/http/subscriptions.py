@@ -5,6 +5,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from durable_sessions.access.audit import Audit
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     InvalidRequestError,
@@ -14,7 +15,8 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import cors
 from durable_sessions.http import subscription_bodies as bodies
-from durable_sessions.http.auth import Authenticator, Role
+from durable_sessions.http.auth import Authenticator, Caller, Role
+from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.paths import stream_path
 from durable_sessions.http.signing import Keyring
@@ -47,8 +49,10 @@ class SubscriptionRoutes:
         clock: Clock,
         limits: Limits,
         reach: Callable[[], Reach],
+        audit: Audit,
     ) -> None:
         self._reach = reach
+        self._audit = audit
         self._manager = manager
         self._auth = auth
         self._keyring = keyring
@@ -71,9 +75,9 @@ class SubscriptionRoutes:
         root, _, below = rest.partition("/")
         name, _, action = below.partition("/")
         if request.method == b"OPTIONS":
-            workspace = ""  # a preflight is answered below, and comes without a key
+            caller, workspace = None, ""  # a preflight is answered below, and comes without a key
         elif action in _HELD:
-            workspace = self._holder_workspace(request, name)
+            caller, workspace = None, self._holder_workspace(request, name)
         else:
             caller = self._auth.caller(request)
             caller.require(Role.READER if request.method in (b"GET", b"HEAD") else Role.WRITER)
@@ -82,7 +86,7 @@ class SubscriptionRoutes:
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
         key = SubscriptionKey(workspace, self._id(name))
         if not action:
-            return await self._subscription(request, key, base_url)
+            return await self._subscription(request, caller, key, base_url)
         if action.startswith("streams/"):
             if _method(request, "DELETE") is None:
                 return _preflight("DELETE")
@@ -116,7 +120,9 @@ class SubscriptionRoutes:
         caller.require(Role.WRITER)
         return caller.workspace
 
-    async def _subscription(self, request: Request, key: SubscriptionKey, base_url: str) -> Response:
+    async def _subscription(
+        self, request: Request, caller: Caller | None, key: SubscriptionKey, base_url: str
+    ) -> Response:
         method = _method(request, "GET", "HEAD", "PUT", "DELETE")
         if method is None:
             return _preflight("GET, HEAD, PUT, DELETE")
@@ -125,7 +131,10 @@ class SubscriptionRoutes:
             new, view = await self._manager.create(key, asked)
             return _json(self._shown(view, base_url), 201 if new else 200)
         if method == "DELETE":
-            await self._manager.delete(key)
+            assert caller is not None
+            act = self._audit.beside(deletion(caller, request, "subscription", key.id))
+            await self._manager.delete(key, act)
+            act.log()
             return Response(204, [])
         return _json(self._shown(await self._manager.get(key), base_url))
 

@@ -23,6 +23,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
+from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.turns import Turns
@@ -165,13 +166,13 @@ class Registry:
 
         return self._partition.commit(decide)
 
-    def delete(self, workspace: str, name: str) -> "asyncio.Future[None]":
+    def delete(self, workspace: str, name: str, companion: Companion | None = None) -> "asyncio.Future[None]":
         """Remove an object durably."""
         key = self._key(workspace, name)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], None]:
             self._tip(state, workspace, name, now_ms)
-            return lifetime.delete(state, key, now_ms), None
+            return accompanied(lifetime.delete(state, key, now_ms), companion, state, now_ms), None
 
         return self._partition.commit(decide)
 

@@ -21,9 +21,12 @@ from durable_sessions.sessions import append, change, create, digests, event_ids
 from durable_sessions.sessions.change import By, Revise
 from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.reading import EventReader
+from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.scans import Scans
+from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
 Wanted = Callable[[DurableStream], bool]
@@ -148,9 +151,14 @@ class Sessions:
             lambda state, now: change.archive_thread(state, key, thread, by, now), (key,)
         )
 
-    def delete(self, key: Key, by: By) -> "asyncio.Future[str]":
+    def delete(self, key: Key, by: By, companion: Companion | None = None) -> "asyncio.Future[str]":
         """Delete a session durably."""
-        return self.partition.commit(lambda state, now: change.delete(state, key, by, now), (key,))
+
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], str]:
+            effects, life = change.delete(state, key, by, now_ms)
+            return accompanied(effects, companion, state, now_ms), life
+
+        return self.partition.commit(decide, (key,))
 
     async def list(
         self,

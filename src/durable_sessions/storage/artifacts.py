@@ -4,6 +4,9 @@ An artifact is two objects, its bytes and what is known of them. The second is c
 artifact exists, whole and durable, from the moment that this one does.
 """
 
+import asyncio
+from weakref import WeakValueDictionary
+
 import msgspec
 
 from durable_sessions.bucket.fetch import digest as sha256
@@ -39,6 +42,14 @@ class Artifacts:
         self._state = state
         self._quotas = quotas
         self._clock = clock
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def _alone(self, path: str) -> asyncio.Lock:
+        """Return what keeps storing and deleting the same artifact apart."""
+        lock = self._locks.get(path)
+        if lock is None:
+            lock = self._locks[path] = asyncio.Lock()
+        return lock
 
     async def count(self) -> None:
         """Count for the quotas what is stored already."""
@@ -59,7 +70,27 @@ class Artifacts:
 
     async def read(self, workspace: str, digest: str, info: ArtifactInfo) -> bytes:
         """Return the bytes of an artifact, checked against its digest."""
-        return await fetch_object(self._bucket, artifact_path(workspace, digest), info.bytes, digest)
+        try:
+            return await fetch_object(self._bucket, artifact_path(workspace, digest), info.bytes, digest)
+        except ObjectNotFoundError:
+            await self.find(workspace, digest)  # it may have been deleted since it was found
+            raise
+
+    async def delete(self, workspace: str, digest: str) -> None:
+        """Delete an artifact durably; it is no error if there is none.
+
+        What is known of it goes first: without that the bytes are nothing, and are stored again by the next.
+        """
+        path = artifact_path(workspace, digest)
+        async with self._alone(path):
+            try:
+                info: ArtifactInfo | None = await self.find(workspace, digest)
+            except (ArtifactNotFoundError, ObjectDamagedError):
+                info = None
+            await self._bucket.delete([path + ARTIFACT_ABOUT])
+            await self._bucket.delete([path])
+        if info is not None:
+            self._quotas.forget_artifact(workspace, info.bytes)
 
     async def store(
         self, workspace: str, digest: str, data: bytes, content_type: str
@@ -68,6 +99,12 @@ class Artifacts:
         found = await CPU.run(sha256, data)
         if found != digest:
             raise ArtifactMismatchError(found=found, expected=digest)
+        async with self._alone(artifact_path(workspace, digest)):
+            return await self._store(workspace, digest, data, content_type)
+
+    async def _store(
+        self, workspace: str, digest: str, data: bytes, content_type: str
+    ) -> tuple[ArtifactInfo, bool]:
         try:
             return await self.find(workspace, digest), False
         except ArtifactNotFoundError:

@@ -26,6 +26,7 @@ from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
+from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.folders import Folders, StreamPage
@@ -200,9 +201,13 @@ class Partition:
         self.admit(len(request.body))
         return self.commit(lambda state, now: append.decide(state, key, request, now, self._limits), (key,))
 
-    def delete(self, key: Key) -> "asyncio.Future[None]":
+    def delete(self, key: Key, companion: Companion | None = None) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""
-        return self.commit(lambda state, now: (lifetime.delete(state, key, now), None), (key,))
+
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], None]:
+            return accompanied(lifetime.delete(state, key, now_ms), companion, state, now_ms), None
+
+        return self.commit(decide, (key,))
 
     def settled(self) -> "asyncio.Future[None]":
         """Return a future that ends when everything decided so far is durable."""

@@ -81,6 +81,10 @@ class Quotas:
         """Take back a reservation: nothing was stored."""
         self._artifact_bytes[workspace] -= size
 
+    def forget_artifact(self, workspace: str, size: int) -> None:
+        """Count an artifact no longer; without a bound on bytes they were not all counted."""
+        self._artifact_bytes[workspace] = max(0, self._artifact_bytes[workspace] - size)
+
     def count_artifact(self, workspace: str, size: int) -> None:
         """Count an artifact that is there already."""
         self._artifact_bytes[workspace] += size

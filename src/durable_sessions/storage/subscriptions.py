@@ -9,6 +9,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.fair_queue import FairQueue
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
+from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.subscription_ports import CallLater, Deliver, DeliveryResult, Partition
 from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.streams import subscribe, wakes
@@ -109,9 +110,13 @@ class SubscriptionManager:
             lambda state, now_ms: ([], self._view(subscribe.find(state, key), now_ms))
         )
 
-    async def delete(self, key: SubscriptionKey) -> None:
+    async def delete(self, key: SubscriptionKey, companion: Companion | None = None) -> None:
         """Delete a subscription durably; it is no error if there is none."""
-        removed = self._partition.commit(lambda state, _: (subscribe.remove(state, key), None))
+
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], None]:
+            return accompanied(subscribe.remove(state, key), companion, state, now_ms), None
+
+        removed = self._partition.commit(decide)
         self._wakeups.unsettle()
         self._wakeups.drop(key)
         await removed

@@ -89,6 +89,20 @@ def noun(limits: Limits) -> Noun:
                 ),
                 head=True,
             ),
+            Operation(
+                "delete",
+                _PATH,
+                "deleteArtifact",
+                "Delete an artifact",
+                {204: Answer("It is gone, durably, or was not there.")},
+                "Events that refer to it stay as they are; to read it answers 404 `artifact_not_found`. "
+                "It no longer counts for the quota, and the same bytes can be stored again. Safe to repeat.",
+                (_SHA256,),
+                None,
+                ("invalid_request", *_STORE),
+                "admin",
+                (Call("Delete it", status=204),),
+            ),
         ),
     )
 

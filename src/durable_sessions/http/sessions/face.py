@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import (
     DurableSessionsError,
@@ -18,6 +19,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator
+from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies, indexes, lives
@@ -60,7 +62,9 @@ class SessionsFace:
         auth: Authenticator,
         ids: Ids,
         limits: Limits,
+        audit: Audit,
     ) -> None:
+        self._audit = audit
         self._auth = auth
         self._sessions = sessions
         self._events = events
@@ -234,8 +238,11 @@ class SessionsFace:
         return self._show(key, stored.life)
 
     async def _delete(self, request: Request, caller: Caller, key: Key) -> Answer:
-        life = await self._sessions.delete(key, lives.by(request, caller))
-        deleted = {"id": key.path.partition("/")[2], "type": "session_deleted"}
+        name = key.path.partition("/")[2]
+        act = self._audit.beside(deletion(caller, request, "session", name))
+        life = await self._sessions.delete(key, lives.by(request, caller), act)
+        act.log()
+        deleted = {"id": name, "type": "session_deleted"}
         return _json(deleted, 200, lives.header(life))
 
     # Threads ----------------------------------------------------------------------------

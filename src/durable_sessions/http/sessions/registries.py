@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import (
     InvalidRequestError,
@@ -13,6 +14,7 @@ from durable_sessions.errors import (
     RegisteredObjectNotFoundError,
     RouteNotFoundError,
 )
+from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Request, Response
 from durable_sessions.http.sessions.bodies import decode
 from durable_sessions.http.sessions.json_pages import json_page
@@ -48,7 +50,10 @@ class AgentSpec(msgspec.Struct):
 class Registries:
     """Answers requests for agents and environments."""
 
-    def __init__(self, agents_registry: Registry, environments_registry: Registry, scans: Scans) -> None:
+    def __init__(
+        self, agents_registry: Registry, environments_registry: Registry, scans: Scans, audit: Audit
+    ) -> None:
+        self._audit = audit
         self._scans = scans
         self._agents = agents_registry
         self._environments = environments_registry
@@ -157,7 +162,9 @@ class Registries:
             case (b"POST", [name, "archive"]):
                 return _json(show(await registry.archive(workspace, name)))
             case (b"DELETE", [name]):
-                await registry.delete(workspace, name)
+                act = self._audit.beside(deletion(caller, request, "environment", name))
+                await registry.delete(workspace, name, act)
+                act.log()
                 return _json(msgspec.json.encode({"id": name, "type": "environment_deleted"}))
         raise _wrong(rest, {0: "GET, POST", 1: "GET, POST, DELETE"})
 

@@ -20,6 +20,7 @@ from durable_sessions.sessions import append, drafts
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import FOLDER, Record
 from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.companions import Companion
 from durable_sessions.streams import content
 from durable_sessions.streams.append import AppendResult
 from durable_sessions.streams.create import Created
@@ -97,12 +98,14 @@ class SessionStreams:
         durable = self._sessions.find(key, made.life)
         return Created(made.new, append.JSON, durable.tail, durable.closed), made.life
 
-    async def delete(self, request: Request, caller: Caller, key: Key) -> None:
+    async def delete(
+        self, request: Request, caller: Caller, key: Key, companion: Companion | None = None
+    ) -> None:
         """Delete a session."""
         by = lives.by(request, caller)
         by.strict = False
         try:
-            await self._sessions.delete(key, by)
+            await self._sessions.delete(key, by, companion)
         except SessionGoneError:
             raise StreamGoneError(path=key.path) from None
 
