@@ -17,8 +17,8 @@ from durable_sessions.testing.simulation.scenario import Story, scenario
 from durable_sessions.testing.simulation.trace import Trace
 from durable_sessions.testing.simulation.world import Worker, World
 
-FAULTS_OF_OURS = ("committer_failed", "flusher_stopped", "maintenance_stopped")
-"""What the engine logs when something has happened that it holds to be impossible."""
+FAULTS_OF_OURS = ("committer_failed", "listener_failed", "task_failed")
+"""What the engine logs, with a traceback, when something has happened that it holds to be impossible."""
 
 
 class Run(NamedTuple):
@@ -99,7 +99,7 @@ def _logged(world: World, problems: list[str]) -> Iterator[None]:
 
     def take(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         world.note(f"logged {event['event']}")
-        if event["event"] in FAULTS_OF_OURS:
+        if event["event"] in FAULTS_OF_OURS and event.get("exc_info"):
             problems.append(f"{event['event']}: {event.get('exc_info')}")
         raise structlog.DropEvent
 
