@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from durable_sessions.errors import LogDamagedError
+from durable_sessions.errors import LogDamagedError, ManifestLostError
 from durable_sessions.http.engine import Engine
 from durable_sessions.http.first_key import FILE, HEADER
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -277,3 +277,19 @@ async def test_a_service_that_starts_with_little_space_begins_no_index(
             assert answer.status_code == 503
             assert "free on the disk" in answer.text
         assert not (tmp_path / "search").exists()
+
+
+async def test_a_server_that_has_lost_its_bucket_is_not_opened_again(tmp_path: Path) -> None:
+    limits = replace(LIMITS, step_down_seconds=0.01)
+    bucket = str(tmp_path / "bucket")
+    async with local_server(tmp_path / "a", limits=limits, bucket=bucket, flush_seconds=0.1) as first:
+        opened = first.service.engine
+        async with local_server(tmp_path / "b", limits=limits, bucket=bucket, flush_seconds=0.1):
+            async with asyncio.timeout(60):
+                failure = await first.service.until_failed()
+        assert isinstance(failure, ManifestLostError)
+        assert (first.service.engine, first.service.health.reopenings) == (opened, 0)
+        async with httpx2.AsyncClient(base_url=first.url, timeout=60) as client:
+            refused = await client.put("/v1/stream/s", headers=JSON)
+            assert (refused.status_code, code(refused)) == (503, "partition_fenced")
+            assert (await client.get("/readyz")).status_code == 503

@@ -330,7 +330,7 @@ PLANTED: dict[Plant, int] = {
     catalog_before_the_manifest: 1,
     take_a_rivals_manifest_for_ours: 0,
     take_any_object_for_ours: 137,
-    sweep_what_is_about_to_be_named: 2,
+    sweep_what_is_about_to_be_named: 6,
     never_sweep: 0,
     evict_what_is_not_flushed: 3,
     removed_streams_come_back: 0,
