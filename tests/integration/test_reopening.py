@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import json
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,9 +196,9 @@ async def test_a_log_that_cannot_be_opened_yet_is_tried_again(
     tries: list[Engine] = []
     opened = Engine._open
 
-    async def counted(engine: Engine) -> None:
+    async def counted(engine: Engine, stack: AsyncExitStack) -> None:
         tries.append(engine)
-        await opened(engine)
+        await opened(engine, stack)
 
     monkeypatch.setattr(Engine, "_open", counted)
     await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
@@ -210,12 +212,38 @@ async def test_a_log_that_cannot_be_opened_yet_is_tried_again(
     assert [one for one in found if one != 2] == [1, 3]
 
 
+@pytest.mark.parametrize("step", ["_open_bucket", "_open_access", "_open_search"])
+async def test_an_opening_that_fails_at_any_step_lets_go_of_the_log_for_the_next(
+    client: httpx2.AsyncClient,
+    server: LocalServer,
+    disk: FaultyDisk,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
+    whole = getattr(Engine, step)
+    failures: list[str] = []
+
+    def fail_twice(engine: Engine, *arguments: object) -> object:
+        if len(failures) < 2:
+            failures.append(step)
+            raise sqlite3.OperationalError("database or disk is full")
+        return whole(engine, *arguments)
+
+    monkeypatch.setattr(Engine, step, fail_twice)
+    disk.fail("write", errno.ENOSPC)
+    await client.post("/v1/stream/s", headers=JSON, content=b"[2]")
+    await reopened(server, 1)
+    assert len(failures) == 2
+    assert (await client.post("/v1/stream/s", headers=JSON, content=b"[3]")).status_code == 204
+
+
 async def test_what_can_never_be_opened_again_ends_the_service(
     client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
 
-    async def damaged(engine: Engine) -> None:
+    async def damaged(engine: Engine, stack: AsyncExitStack) -> None:
         raise LogDamagedError(file="x.log", byte=7, problem="a frame is broken")
 
     monkeypatch.setattr(Engine, "_open", damaged)

@@ -104,29 +104,30 @@ class Engine:
     ) -> "Engine":
         """Return an engine that has replayed its log and can answer."""
         engine = cls(settings, limits, clock, ids, disk, supervisor, health)
-        await engine._open()
-        engine._start()
+        async with AsyncExitStack() as opened:  # what was opened is closed again if anything fails
+            await engine._open(opened)
+            engine._start()
+            opened.pop_all()
         return engine
 
-    async def _open(self) -> None:
+    async def _open(self, opened: AsyncExitStack) -> None:
         settings, limits = self._settings, self._limits
         self.log = await FileLog.open(
             settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=self._disk
         )
-        async with AsyncExitStack() as opened:
-            opened.push_async_callback(self.log.close)
-            await asyncio.to_thread(private.tighten, settings.data)
-            keyring = Keyring.open(settings.data / "keys.json")
-            await self._open_bucket()
-            opened.push_async_callback(self.archive.close)
-            quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)
-            self.partition = await Partition.open(
-                self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
-            )
-            artifacts = Artifacts(self.archive.bucket, self.partition.state, quotas, self._clock)
-            if quotas.bytes_bounded:
-                await artifacts.count()
-            opened.pop_all()
+        opened.push_async_callback(self.log.close)
+        await asyncio.to_thread(private.tighten, settings.data)
+        keyring = Keyring.open(settings.data / "keys.json")
+        await self._open_bucket()
+        opened.push_async_callback(self.archive.close)
+        quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)
+        self.partition = await Partition.open(
+            self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
+        )
+        opened.push_async_callback(self.partition.close)
+        artifacts = Artifacts(self.archive.bucket, self.partition.state, quotas, self._clock)
+        if quotas.bytes_bounded:
+            await artifacts.count()
         auth, audit = self._open_access(quotas)
         self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
         self.maintenance = Maintenance(self.archive, self._clock, limits)
