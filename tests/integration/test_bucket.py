@@ -171,14 +171,14 @@ async def test_duckdb_and_pyarrow_read_every_event(small: LocalServer, client: h
 async def test_expiry_reaches_streams_that_left_memory(
     client: httpx2.AsyncClient, small: LocalServer
 ) -> None:
-    await client.put("/v1/stream/brief", headers={**JSON, "Stream-TTL": "2"}, content="[1]")
+    await client.put("/v1/stream/brief", headers={**JSON, "Stream-TTL": "8"}, content="[1]")
     await flush(client)
     partition = small.service.partition
     for _ in range(3):
         await partition.rest()
     assert not partition.state.by_id
-    assert (await client.head("/v1/stream/brief")).headers["stream-ttl"] == "2"
-    await asyncio.sleep(2.3)
+    assert (await client.head("/v1/stream/brief")).headers["stream-ttl"] == "8"
+    await asyncio.sleep(8.3)
     partition.expire()
     await partition.settled()
     assert partition.published.count == 0

@@ -66,7 +66,7 @@ async def acked(client: httpx2.AsyncClient) -> dict[str, str]:
     return {stream["path"]: stream["acked_offset"] for stream in (await shown(client))["streams"]}
 
 
-async def until(condition: Any, seconds: float = 5) -> None:
+async def until(condition: Any, seconds: float = PATIENCE_SECONDS) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.01)
@@ -141,13 +141,13 @@ async def test_a_webhook_from_creation_to_done(
 async def test_callbacks_acknowledge_extend_and_are_fenced(
     client: httpx2.AsyncClient, receiver: Receiver
 ) -> None:
-    await put(client, webhook(receiver, lease_ttl_ms=1000))
+    await put(client, webhook(receiver, lease_ttl_ms=4000))
     await client.put("/events/a", headers=JSON, content="[1,2,3]")
     first = await receiver.wait(1)
     answered = await callback(client, first, acks=[{"stream": "events/a", "offset": at(1)}])
     assert (answered.status_code, answered.json()) == (200, {"ok": True, "next_wake": False})
     for _ in range(3):
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.5)
         assert (await callback(client, first)).status_code == 200
     assert len(receiver.received) == 1, "the heartbeats have kept the lease"
 
@@ -365,9 +365,13 @@ async def test_a_claim_survives_a_restart_and_ends_with_its_lease(
     server: LocalServer, client: httpx2.AsyncClient
 ) -> None:
     await client.put("/wakes", headers={"Content-Type": "text/plain"})
-    await put(client, pull(lease_ttl_ms=1500))
+    await put(client, pull(lease_ttl_ms=8000))
     await client.put("/events/a", headers=JSON, content="1")
-    await asyncio.sleep(0.05)
+
+    async def woken() -> bool:
+        return (await client.get("/wakes")).text.count("\n") == 1
+
+    await until(woken)
     claim = (await client.post(f"{SUB}/claim", json={"worker": "one"})).json()
     await server.restart()
     assert code(await client.post(f"{SUB}/claim", json={"worker": "two"})) == "ALREADY_CLAIMED"
@@ -386,7 +390,11 @@ async def test_a_wide_pattern_does_not_wake_itself(client: httpx2.AsyncClient) -
     await client.put("/wakes", headers=JSON, content="[]")
     await put(client, pull(pattern="**"))
     await client.put("/a/b/c", headers=JSON, content="1")
-    await asyncio.sleep(0.05)
+
+    async def woken() -> bool:
+        return len((await client.get("/wakes")).json()) == 1
+
+    await until(woken)
     claim = (await client.post(f"{SUB}/claim", json={"worker": "one"})).json()
     assert [stream["path"] for stream in claim["streams"]] == ["a/b/c"]
     hold = {"wake_id": claim["wake_id"], "generation": claim["generation"]}

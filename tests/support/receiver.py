@@ -61,7 +61,7 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    async def wait(self, count: int, seconds: float = 10) -> Received:
+    async def wait(self, count: int, seconds: float = 120) -> Received:
         """Return the request with this number, counted from 1, when it has arrived."""
         async with asyncio.timeout(seconds), self._arrived:
             await self._arrived.wait_for(lambda: len(self.received) >= count)

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from durable_sessions.http.message import Request, Response, StreamingResponse
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 from .conftest import Serve
 from .raw import HOST, Peer, get, post
@@ -191,8 +191,7 @@ async def test_a_reader_that_stops_is_cut(serve: Serve) -> None:
         await peer.send(get())
         await asyncio.wait_for(stream.closed.wait(), PATIENCE_SECONDS)
         assert time.monotonic() - started >= 0.4
-        await asyncio.sleep(0.05)
-        assert server.open_connections == 0
+        await until(lambda: server.open_connections == 0)
 
 
 async def test_a_peer_that_leaves_a_whole_answer_unread_is_cut(serve: Serve) -> None:
@@ -203,12 +202,11 @@ async def test_a_peer_that_leaves_a_whole_answer_unread_is_cut(serve: Serve) -> 
         await peer.send(get() * 3)
         await asyncio.sleep(0.1)
         assert server.bytes_out < 11_000_000  # the second waits until the first has been read
-        await asyncio.sleep(2)
-        assert server.open_connections == 0
+        await until(lambda: server.open_connections == 0)
 
 
 async def test_a_slow_but_steady_reader_is_not_cut(serve: Serve) -> None:
-    server = await serve(lambda _: Response(200, [], b"x" * 6_000_000), write_stall_seconds_max=0.6)
+    server = await serve(lambda _: Response(200, [], b"x" * 6_000_000), write_stall_seconds_max=2.0)
     async with await Peer.connect(server.port, receive_buffer_bytes=4096) as peer:
         await peer.send(get())
         await peer.head()
@@ -216,8 +214,8 @@ async def test_a_slow_but_steady_reader_is_not_cut(serve: Serve) -> None:
         started = time.monotonic()
         while left:
             left -= len(await peer.reader.readexactly(min(left, 150_000)))
-            await asyncio.sleep(0.05)
-        assert time.monotonic() - started > 1.5
+            await asyncio.sleep(0.08)
+        assert time.monotonic() - started > 2.0
 
 
 async def test_many_small_answers_unread(serve: Serve) -> None:
@@ -243,16 +241,16 @@ async def test_a_peer_that_leaves_ends_its_stream(serve: Serve, how: str) -> Non
     else:
         await peer.close()
     await asyncio.wait_for(stream.closed.wait(), PATIENCE_SECONDS)
-    await asyncio.sleep(0.02)
-    assert server.open_connections == 0
+    await until(lambda: server.open_connections == 0)
 
 
 async def test_a_peer_that_leaves_cancels_the_handler(serve: Serve) -> None:
-    cancelled = asyncio.Event()
+    entered, cancelled = asyncio.Event(), asyncio.Event()
 
     async def handler(request: Request) -> Response:
+        entered.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
         finally:
             cancelled.set()
         return Response(204, [])
@@ -260,7 +258,7 @@ async def test_a_peer_that_leaves_cancels_the_handler(serve: Serve) -> None:
     server = await serve(handler)
     peer = await Peer.connect(server.port)
     await peer.send(get() + get())
-    await asyncio.sleep(0.05)
+    await asyncio.wait_for(entered.wait(), PATIENCE_SECONDS)
     await peer.close()
     await asyncio.wait_for(cancelled.wait(), PATIENCE_SECONDS)
 
@@ -280,18 +278,18 @@ async def test_a_peer_that_leaves_at_once(serve: Serve) -> None:
         peer = await Peer.connect(server.port)
         await peer.send(get(path))
         peer.writer.transport.abort()
-    await asyncio.sleep(0.1)
-    assert server.open_connections == 0
+    await until(lambda: server.open_connections == 0)
 
 
 async def test_a_handler_that_answers_nobody(serve: Serve) -> None:
     """A handler may swallow its cancellation; its stream is closed all the same."""
     stream = Stream()
-    stubborn = asyncio.Event()
+    entered, stubborn = asyncio.Event(), asyncio.Event()
 
     async def handler(request: Request) -> StreamingResponse:
+        entered.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
         except asyncio.CancelledError:
             stubborn.set()
         chunks = stream.chunks()
@@ -302,7 +300,7 @@ async def test_a_handler_that_answers_nobody(serve: Serve) -> None:
     server = await serve(handler)
     peer = await Peer.connect(server.port)
     await peer.send(get())
-    await asyncio.sleep(0.02)
+    await asyncio.wait_for(entered.wait(), PATIENCE_SECONDS)
     await peer.close()
     await asyncio.wait_for(stubborn.wait(), PATIENCE_SECONDS)
     await asyncio.wait_for(stream.closed.wait(), PATIENCE_SECONDS)
@@ -319,24 +317,24 @@ async def test_futures_are_answered_without_a_task(serve: Serve) -> None:
     async with await Peer.connect(server.port) as peer:
         tasks = len(asyncio.all_tasks())
         await peer.send(post(b"1") + post(b"2"))
-        await asyncio.sleep(0.02)
+        await until(lambda: waiting)
         assert len(asyncio.all_tasks()) == tasks
         assert len(waiting) == 1
         waiting[0].set_result(Response(200, [], b"one"))
         assert (await peer.reply()).body == b"one"
+        await until(lambda: len(waiting) == 2)
         with capture_logs() as logs:
             waiting[1].set_exception(ValueError("bad"))
             assert (await peer.reply()).status == 500
         assert logs[0]["event"] == "handler_failed"
         await peer.send(get())
-        await asyncio.sleep(0.02)
+        await until(lambda: len(waiting) == 3)
         with capture_logs():
             waiting[2].cancel()
             assert (await peer.reply()).status == 500
         await peer.send(get())
-        await asyncio.sleep(0.02)
-    await asyncio.sleep(0.02)
-    assert waiting[3].cancelled()
+        await until(lambda: len(waiting) == 4)
+    await until(waiting[3].cancelled)
 
 
 async def test_a_future_may_bring_a_stream(serve: Serve) -> None:
