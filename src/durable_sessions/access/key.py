@@ -27,6 +27,13 @@ class KeyDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     requests_per_second: float | None = None
     revoked_at_ms: int | None = None
     revoked_by: str | None = None
+    expires_at_ms: int | None = None
+
+    def is_over(self, now_ms: int) -> bool:
+        """Say whether it lets nobody in any more: it was revoked, or has expired."""
+        return self.revoked_at_ms is not None or (
+            self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+        )
 
 
 class LiveKey:

@@ -28,6 +28,7 @@ from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
+from durable_sessions.times import rfc3339
 
 logger = structlog.get_logger(__name__)
 
@@ -35,6 +36,7 @@ FOLDER = "keys"
 _ATTRIBUTE = "key"
 _JSON = "application/json"
 _PAGE = 500
+_LOOK_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "bootstrap"
 
 
@@ -45,6 +47,28 @@ class NewKey(NamedTuple):
     principal: str
     role: Role
     requests_per_second: float | None = None
+    expires_at_ms: int | None = None
+
+
+class _Expiry:
+    """Calls back when a key expires. It looks once a day, since the clock may be set meanwhile."""
+
+    def __init__(self, document: KeyDocument, clock: Clock, ended: Callable[[], object]) -> None:
+        self._document = document
+        self._clock = clock
+        self._ended = ended
+        self._look()
+
+    def _look(self) -> None:
+        now_ms = self._clock.now_ms()
+        assert self._document.expires_at_ms is not None
+        left_seconds = max(0.0, (self._document.expires_at_ms - now_ms) / 1000)
+        call = self._ended if self._document.is_over(now_ms) else self._look
+        self._timer = asyncio.get_running_loop().call_later(min(left_seconds, _LOOK_SECONDS_MAX), call)
+
+    def cancel(self) -> None:
+        """Call nobody."""
+        self._timer.cancel()
 
 
 class Keys:
@@ -88,10 +112,13 @@ class Keys:
         self._require_from_now_on()
 
     def find(self, secret: bytes) -> LiveKey | None:
-        """Return the key with this secret, None if there is none or it is revoked."""
+        """Return the key with this secret, None if there is none, it is revoked, or it has expired."""
         given = digest(secret)
         key = self._by_digest.get(given)
-        return key if key is not None and hmac.compare_digest(key.digest, given) else None
+        if key is None or not hmac.compare_digest(key.digest, given):
+            return None
+        expires = key.document.expires_at_ms is not None
+        return None if expires and key.document.is_over(self._clock.now_ms()) else key
 
     def revoked(self, secret: bytes) -> KeyDocument | None:
         """Return the revoked key with this secret, None if none is known."""
@@ -104,14 +131,20 @@ class Keys:
         if caller.key_id == _BOOTSTRAP:
             return True
         key = self._by_id.get(caller.key_id)
-        return key is not None and key.document.revoked_at_ms is None
+        return key is not None and not key.document.is_over(self._clock.now_ms())
 
     def watch(self, caller: Caller, ended: Callable[[], object]) -> Callable[[], None]:
         """Call ``ended`` once, when a caller ceases to be valid; return what undoes that."""
         token = object()
         self._watchers.setdefault(caller.key_id, {})[token] = ended
+        key = None if caller.key_id is None else self._by_id.get(caller.key_id)
+        expiry = None
+        if key is not None and key.document.expires_at_ms is not None:
+            expiry = _Expiry(key.document, self._clock, ended)
 
         def forget() -> None:
+            if expiry is not None:
+                expiry.cancel()
             watchers = self._watchers.get(caller.key_id, {})
             watchers.pop(token, None)
             if not watchers:
@@ -150,6 +183,7 @@ class Keys:
             created_at_ms=self._clock.now_ms(),
             created_by=caller.principal,
             requests_per_second=self._rate(caller, wanted.requests_per_second),
+            expires_at_ms=self._expiry(caller, wanted.expires_at_ms),
         )
         act = Act("key.created", caller, wanted.workspace, request_id, _told(document))
 
@@ -235,9 +269,10 @@ class Keys:
         return forgotten
 
     def _revoked(self, workspace: str | None) -> LiveKey | None:
-        """Return the oldest key that is revoked, of a workspace or of all."""
+        """Return the oldest key that is revoked or has expired, of a workspace or of all."""
+        now_ms = self._clock.now_ms()
         for key in self._by_id.values():
-            if key.document.revoked_at_ms is not None and workspace in (None, key.document.workspace):
+            if key.document.is_over(now_ms) and workspace in (None, key.document.workspace):
                 return key
         return None
 
@@ -251,6 +286,18 @@ class Keys:
             raise KeysTooFastError(
                 workspace=workspace, per_minute=per_minute, retry_after_seconds=ceil(wait_seconds)
             )
+
+    def _expiry(self, caller: Caller, wanted_ms: int | None) -> int | None:
+        """Return when a new key expires: no key outlives its maker."""
+        maker = None if caller.key_id is None else self._by_id.get(caller.key_id)
+        most_ms = None if maker is None else maker.document.expires_at_ms
+        if most_ms is None:
+            return wanted_ms
+        if wanted_ms is not None and wanted_ms > most_ms:
+            raise PermissionDeniedError(
+                problem=f"No key outlives its maker: send expires_at up to {rfc3339(most_ms)}."
+            )
+        return most_ms if wanted_ms is None else wanted_ms
 
     def _rate(self, caller: Caller, wanted: float | None) -> float | None:
         """Return the rate of a new key: no key is faster than its maker."""

@@ -9,6 +9,7 @@ import click
 import httpcore2
 import msgspec
 
+from durable_sessions.cli.failures import meaning
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
 DEFAULT_URL = "http://127.0.0.1:4437"
@@ -16,14 +17,6 @@ CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 60.0
 
 T = TypeVar("T")
-
-
-class RefusedError(click.ClickException):
-    """The server refused; ``code`` says what, and is empty if the answer was not the server's."""
-
-    def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class _Details(msgspec.Struct):
@@ -84,9 +77,8 @@ class Server:
             raise click.ClickException(f"{self.url} did not answer: {error!r}") from error
         if not 200 <= answer.status < 300:
             said = _said(answer.content)
-            raise RefusedError(
-                f"{self.url} answered {answer.status}: {said.message}", said.details.error_code
-            )
+            text = f"{self.url} answered {answer.status}: {said.message}"
+            raise meaning(answer.status)(text, said.details.error_code)
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except (msgspec.MsgspecError, ValueError) as error:

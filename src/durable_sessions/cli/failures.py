@@ -20,8 +20,9 @@ class CommandError(click.ClickException):
     exit_code = 1
     kind = "failed"
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, code: str = "") -> None:
         super().__init__(clean(message))
+        self.code = code  # the server's, if it refused
 
 
 class WrongInputError(CommandError):
@@ -66,6 +67,23 @@ _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
     (errors.ConflictError, ConflictError),
     (errors.PreconditionFailedError, ConflictError),
 )
+
+
+_BY_STATUS = {
+    400: WrongInputError,
+    401: DeniedError,
+    403: DeniedError,
+    404: MissingError,
+    409: ConflictError,
+    410: MissingError,
+    412: ConflictError,
+    413: WrongInputError,
+}
+
+
+def meaning(status: int) -> type[CommandError]:
+    """Return what a refusal with a status of HTTP is to a command."""
+    return _BY_STATUS.get(status, CommandError)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """``durable-sessions keys``: who may use a server."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,11 @@ import msgspec
 
 from durable_sessions.access.caller import ROLES
 from durable_sessions.cli import first_key
-from durable_sessions.cli.client import RefusedError, Server, T, with_server
+from durable_sessions.cli.client import Server, T, with_server
+from durable_sessions.cli.failures import CommandError, DeniedError, UnreachableError
+from durable_sessions.cli.parameters import Future
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
+from durable_sessions.times import rfc3339
 
 ROUTE = "/v1/keys"
 _WANT_PROOF = ("first_key_refused", "keys_required")
@@ -25,6 +29,7 @@ class ShownKey(msgspec.Struct):
     principal: str
     role: str
     requests_per_second: float | None
+    expires_at: str | None
     created_at: str
     created_by: str
     last_used_at: str | None
@@ -56,6 +61,7 @@ def keys() -> None:
 @click.option("--role", type=click.Choice([*ROLES]), required=True, help="What it may do.")
 @click.option("--workspace", metavar="NAME", help="Where it works; your own workspace if not given.")
 @click.option("--requests-per-second", type=float, metavar="RATE", help="Its rate; if not given, any.")
+@click.option("--expires", type=Future(), help="When it ends, such as 30d; if not given, never.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
@@ -71,20 +77,21 @@ def create(
     role: str,
     workspace: str | None,
     requests_per_second: float | None,
+    expires: str | None,
     data: Path,
 ) -> None:
     """Create a key and print its secret, which cannot be shown again."""
     if not server.api_key:
         server = replace(server, proof=first_key.proof(server.url, data))
-    wanted = {"principal": principal, "role": role, "requests_per_second": requests_per_second}
-    if workspace is not None:
-        wanted["workspace"] = workspace
+    wanted: dict[str, object] = {"principal": principal, "role": role}
+    given = {"workspace": workspace, "requests_per_second": requests_per_second, "expires_at": expires}
+    wanted |= {name: value for name, value in given.items() if value is not None}
     try:
         key = _ask(server, "POST", ROUTE, ShownKey, wanted)
-    except RefusedError as error:
+    except CommandError as error:
         if error.code not in _WANT_PROOF or server.proof is not None:
             raise
-        raise click.ClickException(f"{error.message} {first_key.advice(data)}") from error
+        raise DeniedError(f"{error.message} {first_key.advice(data)}") from error
     if as_json:
         click.echo(msgspec.json.encode(key))
         return
@@ -96,7 +103,7 @@ def create(
 @keys.command(name="list")
 @with_server
 @_as_json
-@click.option("--all", "everything", is_flag=True, help="Also those that were revoked.")
+@click.option("--all", "everything", is_flag=True, help="Also those that were revoked or have expired.")
 def list_keys(server: Server, as_json: bool, everything: bool) -> None:
     """List the keys of your workspace; an operator sees those of all workspaces."""
     found: list[ShownKey] = []
@@ -105,12 +112,14 @@ def list_keys(server: Server, as_json: bool, everything: bool) -> None:
         answer = _ask(server, "GET", f"{ROUTE}?limit=1000" + (f"&page={page}" if page else ""), _Page)
         found += answer.data
         page = answer.next_page
-    shown = [key for key in found if everything or key.revoked_at is None]
+    now = rfc3339(time.time_ns() // 1_000_000)
+    shown = [key for key in found if everything or not (key.revoked_at or (key.expires_at or now) < now)]
     if as_json:
-        click.echo(msgspec.json.encode(shown))
+        for key in shown:
+            click.echo(msgspec.json.encode(key))
         return
     _print_table(
-        ("ID", "WORKSPACE", "PRINCIPAL", "ROLE", "RATE", "CREATED", "LAST USED", "REVOKED"),
+        ("ID", "WORKSPACE", "PRINCIPAL", "ROLE", "RATE", "CREATED", "LAST USED", "EXPIRES", "REVOKED"),
         [
             (
                 key.id,
@@ -120,6 +129,7 @@ def list_keys(server: Server, as_json: bool, everything: bool) -> None:
                 "-" if key.requests_per_second is None else f"{key.requests_per_second:g}/s",
                 _minute(key.created_at),
                 _minute(key.last_used_at),
+                _minute(key.expires_at),
                 _minute(key.revoked_at),
             )
             for key in shown
@@ -144,11 +154,11 @@ def _ask(server: Server, method: str, path: str, shape: type[T], body: object = 
     try:
         return server.ask(method, path, shape, body)
     except httpcore2.ConnectError as error:
-        raise click.ClickException(f"Nothing listens at {server.url} ({error}).") from error
+        raise UnreachableError(f"Nothing listens at {server.url} ({error}).") from error
 
 
-def _minute(time: str | None) -> str:
-    return "-" if time is None else time[:16].replace("T", " ")
+def _minute(at: str | None) -> str:
+    return "-" if at is None else at[:16].replace("T", " ")
 
 
 def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -26,6 +26,20 @@ class Pair(click.ParamType[tuple[str, str]]):
         return name, text
 
 
+class Future(click.ParamType[str]):
+    """A time to come: RFC 3339, a day, or how far away, such as ``30d``."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the time as the server wants it."""
+        far = _AGO.fullmatch(str(value))
+        if far is None:
+            return Time().convert(value, param, ctx)
+        at = datetime.now(UTC) + timedelta(seconds=int(far[1]) * _SECONDS[far[2]])
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class Time(click.ParamType[str]):
     """A time: RFC 3339, a day, or how long ago, such as ``2h``."""
 

@@ -9,6 +9,7 @@ from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import ROLES
 from durable_sessions.access.key import LiveKey
 from durable_sessions.access.keys import Keys, NewKey
+from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
     FirstKeyRefusedError,
@@ -24,7 +25,7 @@ from durable_sessions.http.message import Header, Request, Response
 from durable_sessions.http.subscription_bodies import decode
 from durable_sessions.limits import Limits
 from durable_sessions.settings import WORKSPACE_NAME
-from durable_sessions.times import rfc3339
+from durable_sessions.times import parse_rfc3339, rfc3339
 
 KEYS = b"/v1/keys"
 AUDIT = b"/v1/audit"
@@ -40,6 +41,7 @@ class NewKeyBody(msgspec.Struct, forbid_unknown_fields=True):
     role: str
     workspace: str | None = None
     requests_per_second: float | None = None
+    expires_at: str | None = None
 
 
 class Administration:
@@ -48,9 +50,10 @@ class Administration:
     There is no answer to a preflight: no web page of another origin can manage keys.
     """
 
-    def __init__(self, keys: Keys, audit: Audit, first_key: FirstKey, limits: Limits) -> None:
+    def __init__(self, keys: Keys, audit: Audit, first_key: FirstKey, clock: Clock, limits: Limits) -> None:
         self._keys = keys
         self._first_key = first_key
+        self._clock = clock
         self._audit = audit
         self._limits = limits
 
@@ -93,6 +96,7 @@ class Administration:
             self._principal(body.principal),
             _role(body.role),
             self._rate(body.requests_per_second),
+            self._expiry(body.expires_at),
         )
         # Not whether keys are required by now: this caller was let in without one.
         if caller.key_id is None:
@@ -110,6 +114,21 @@ class Administration:
             raise
         self._first_key.withdraw()
         return made
+
+    def _expiry(self, text: str | None) -> int | None:
+        """Return when a key is to expire: a time to come."""
+        if text is None:
+            return None
+        at_ms = parse_rfc3339(text)
+        if at_ms is None:
+            raise InvalidRequestError(
+                problem="expires_at is not usable; send an RFC 3339 time such as 2030-01-31T12:00:00Z."
+            )
+        if at_ms <= self._clock.now_ms():
+            raise InvalidRequestError(
+                problem="expires_at has passed; send a time to come, or leave it out for a key without end."
+            )
+        return at_ms
 
     def _list(self, request: Request, caller: Caller) -> Response:
         given = _parameters(request)
@@ -202,6 +221,7 @@ def _shown(key: LiveKey) -> dict[str, object]:
         "principal": document.principal,
         "role": document.role,
         "requests_per_second": document.requests_per_second,
+        "expires_at": None if document.expires_at_ms is None else rfc3339(document.expires_at_ms),
         "created_at": rfc3339(document.created_at_ms),
         "created_by": document.created_by,
         "last_used_at": None if key.last_used_ms is None else rfc3339(key.last_used_ms),

@@ -77,13 +77,15 @@ class Authenticator:
         if sent:
             self._audit.key_refused(self._keys.home, self._keys.revoked(sent), request.id.decode())
         return AuthenticationError(
-            problem="The key is not known or was revoked." if sent else "This needs a key, and none was sent."
+            problem="The key is not known, was revoked, or has expired."
+            if sent
+            else "This needs a key, and none was sent."
         )
 
     def require_valid(self, caller: Caller) -> None:
         """Refuse a caller whose key was revoked after the request was let in."""
         if not self._keys.valid(caller):
-            raise AuthenticationError(problem="The key was revoked.")
+            raise AuthenticationError(problem="The key was revoked or has expired.")
 
     async def waiting(self, caller: Caller, answer: Awaitable[T]) -> T:
         """Wait for something on behalf of a caller, until it is there or the caller's key is revoked."""
@@ -96,7 +98,7 @@ class Authenticator:
             if self._keys.valid(caller):
                 raise
             task.uncancel()
-            raise AuthenticationError(problem="The key was revoked.") from None
+            raise AuthenticationError(problem="The key was revoked or has expired.") from None
         finally:
             forget()
 

@@ -186,7 +186,7 @@ class Engine:
                 self._supervisor,
                 self._health,
             ),
-            Administration(self.keys, audit, self._first_key, limits),
+            Administration(self.keys, audit, self._first_key, self._clock, limits),
             StreamsFace(
                 self.partition,
                 SessionStreams(sessions, limits),

@@ -33,6 +33,7 @@ _KEY: dict[str, Schema] = {
     "principal": text("Who it stands for: the `actor` of events."),
     "role": choice(*ROLES),
     "requests_per_second": nullable(number()),
+    "expires_at": nullable(time("From then on it lets nobody in.")),
     "created_at": time(),
     "created_by": text(),
     "last_used_at": nullable(time("Since the server was started.")),
@@ -73,6 +74,7 @@ def noun(limits: Limits) -> Noun:
                             maximum=limits.key_requests_per_second_max,
                         )
                     ),
+                    "expires_at": nullable(time("When it ends; never if absent. No key outlives its maker.")),
                 },
                 additionalProperties=False,
             ),
