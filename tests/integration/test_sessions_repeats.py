@@ -37,6 +37,17 @@ async def test_the_answer_tells_what_was_there_and_what_is_another(api: httpx2.A
     assert theirs.json()["data"][0]["type"] == "a"
 
 
+async def test_what_is_told_is_bounded(api: httpx2.AsyncClient) -> None:
+    await api.post(EVENTS, json=[{"type": "a", "id": str(n)} for n in range(0, 1_000, 2)])
+    answer = await api.post(EVENTS, json=[{"type": "b", "id": str(n)} for n in range(1_000)])
+    assert answer.headers["stream-next-offset"] == at(1_000)
+    for header in told(answer):
+        assert header is not None
+        assert 1_000 < len(header) <= 1_024
+        assert header.startswith("0,2,4,")
+        assert header.endswith(",...")
+
+
 async def test_within_one_request_and_at_creation_too(api: httpx2.AsyncClient) -> None:
     twice = [{"type": "a", "id": "x"}, {"type": "a", "id": "x"}, {"type": "b", "id": "x"}]
     assert told(await api.post(EVENTS, json=twice)) == ("1,2", "2")

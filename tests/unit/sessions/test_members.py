@@ -15,6 +15,16 @@ def test_members_are_cut_exactly_where_they_begin_and_end(made: Text, before: st
     assert [(one.raw_key.decode(), one.value.decode()) for one in found] == list(made.members)
 
 
+few = st.sampled_from(['"a"', '"b"', '"\\u0061"', '""'])
+numbers = st.sampled_from(["1", "12", "123", "1.0", '"1"', "[1]", "{}"])
+
+
+@given(objects(numbers, few), spaces)
+def test_no_member_is_hidden_by_another_of_the_same_name(made: Text, before: str) -> None:
+    found = list(members((before + made.text).encode()))
+    assert [(one.raw_key.decode(), one.value.decode()) for one in found] == list(made.members)
+
+
 @given(objects(values))
 def test_members_are_those_that_json_finds(made: Text) -> None:
     expected = json.loads(made.text, object_pairs_hook=list)
