@@ -20,7 +20,7 @@ from rich.text import Text
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ClientError, ConnectionFailedError
-from durable_sessions.importers import choosing
+from durable_sessions.importers import choosing, folders
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
 from durable_sessions.importers.engine import Engine, Outcome, Report
 from durable_sessions.importers.redaction import Redactor
@@ -79,14 +79,14 @@ def import_(
     roots = list(paths) or chosen.default_paths(os.environ, Path.home())
     if not roots:
         raise click.UsageError(f"{chosen.what} have no place of their own: name the files or folders.")
-    selection = Selection(chosen, roots, _since(since), _project(project))
+    speaker = Speaker(as_json=as_json)
+    selection = Selection(chosen, roots, _since(since), _project(project), speaker.tell_trouble)
     state = State(
         None if dry_run and again else state_path or default_path(os.environ, Path.home()),
         f"{server.url} {_key_mark(server.api_key)}{' redacted' if redact else ''}",
         read_only=dry_run,
         empty=again,
     )
-    speaker = Speaker(as_json=as_json)
     redactor = Redactor() if redact else None
     try:
         if not dry_run:
@@ -120,21 +120,44 @@ def _forget_what_is_gone(
             time.sleep(PATIENCE_SECONDS)
 
 
+LINKS_TOLD_MAX = 20
+LINK_REASON = "a link that leads out of the folder"
+
+
 class Selection:
     """The transcripts that are wanted, and how many are not, and why."""
 
-    def __init__(self, tool: Tool, roots: list[Path], since: float | None, project: str | None) -> None:
+    def __init__(
+        self,
+        tool: Tool,
+        roots: list[Path],
+        since: float | None,
+        project: str | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._tell = tell
+        self._told: set[Path] = set()
         self._tool = tool
         self._roots = roots
         self._since = since
         self._project = project
         self.left_out: Counter[str] = Counter()
 
+    def _tell_links(self, passed_over: set[Path]) -> None:
+        """Tell which links were not followed, each once; beyond some only how many."""
+        if passed_over:
+            self.left_out[LINK_REASON] += len(passed_over)
+        for link in sorted(passed_over - self._told)[: LINKS_TOLD_MAX - len(self._told)]:
+            self._tell(f"{link} leads out of the folder that was named, and is passed over. Name what it is.")
+            self._told.add(link)
+
     def find(self) -> list[Transcript]:
         """Look for transcripts."""
         self.left_out.clear()
         wanted = []
-        found = self._tool.discover(self._roots)
+        with folders.noting() as passed_over:
+            found = self._tool.discover(self._roots)
+        self._tell_links(passed_over)
         for transcript, reason in choosing.choose(found, since=self._since, project=self._project):
             if reason is None:
                 wanted.append(transcript)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers import folders
 from durable_sessions.importers.events import About, Event, Maker, session_id
 from durable_sessions.importers.lines import LineReader, Record, parse_document
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
@@ -22,7 +23,7 @@ def files(paths: Iterable[Path], *endings: str) -> Iterator[tuple[Path, Path]]:
     """Yield the files that were named, and those in folders whose names end so, each with its root."""
     for given in paths:
         if given.is_dir():
-            for path in sorted(given.rglob("*")):
+            for path in folders.below(given):
                 if path.is_file() and path.name.endswith(endings):
                     yield path, given
         elif given.is_file():

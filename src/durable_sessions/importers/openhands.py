@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers import folders
 from durable_sessions.importers.documents import files, load, records, relative, transcript
 from durable_sessions.importers.events import (
     About,
@@ -41,8 +42,8 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
     found: list[Transcript] = []
     for given in paths:
         if given.is_dir():
-            folders = {path.parent for path in given.rglob("*.json") if path.parent.name == "events"}
-            found += [_folder(folder, given) for folder in sorted(folders)]
+            parents = {path.parent for path in folders.below(given, "*.json")}
+            found += [_folder(parent, given) for parent in sorted(parents) if parent.name == "events"]
     for path, root in files(paths, ".jsonl"):
         for record in records(path):
             if "history" in members(record.value):
@@ -57,13 +58,15 @@ def _folder(folder: Path, root: Path) -> Transcript:
     source, file = folder.parent.name, relative(folder, root)
 
     def fingerprint() -> str:
-        stats = [path.stat() for path in folder.glob("*.json")]
+        stats = [path.stat() for path in folders.below(folder, "*.json", root, deep=False)]
         return f"{len(stats)}:{max((stat.st_mtime_ns for stat in stats), default=0)}"
 
     def produce(about: About, tally: Tally) -> Iterator[Event]:
         talk = Talk(Maker(TOOL, source, file), about, tally)
         numbered = [
-            (int(found[1]), path) for path in folder.glob("*.json") if (found := _NUMBER.fullmatch(path.stem))
+            (int(found[1]), path)
+            for path in folders.below(folder, "*.json", root, deep=False)
+            if (found := _NUMBER.fullmatch(path.stem))
         ]
         for number, path in sorted(numbered):
             tally.records += 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from durable_sessions.importers import folders
 from durable_sessions.importers.codex.context import TOOL
 from durable_sessions.importers.codex.parser import CodexParser
 from durable_sessions.importers.events import About, Event, first_text, members, objects, session_id, text
@@ -85,11 +86,11 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 def _files(given: Path) -> list[Path]:
     if not given.is_dir():
         return [given]
-    return sorted(
+    return [
         path
-        for path in given.rglob("*")
+        for path in folders.below(given)
         if path.name.endswith((".jsonl", ".jsonl.zst")) or _NAME.fullmatch(path.name)
-    )
+    ]
 
 
 def _unused(rollout: Rollout, known: dict[str, Rollout]) -> str:

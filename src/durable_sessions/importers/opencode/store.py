@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers import folders
 from durable_sessions.importers.events import About, Event, Maker, session_id, text
 from durable_sessions.importers.opencode.mapping import TOOL, session_events
 from durable_sessions.importers.opencode.stores import Database, Exported, Store, Tree
@@ -50,12 +51,12 @@ def _stores(given: Path) -> list[Store]:
     if not given.is_dir():
         return []
     stores: list[Store] = []
-    for path in sorted(given.rglob("opencode*.db")):
+    for path in folders.below(given, "opencode*.db"):
         with suppress(SourceError):  # a program of the same name has databases, too
             stores.append(Database(path))
-    folders = [given, *(path.parent for path in sorted(given.rglob("message")))]
+    parents = [given, *(path.parent for path in folders.below(given, "message"))]
     seen: set[Path] = set()
-    for folder in folders:
+    for folder in parents:
         tree = folder.parent if folder.name == "session" and (folder / "info").is_dir() else folder
         if tree not in seen and (tree / "session").is_dir():
             seen.add(tree)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from durable_sessions.importers import folders
 from durable_sessions.importers.events import members, objects, text
 from durable_sessions.importers.opencode.mapping import Message
 from durable_sessions.importers.sources import SourceError, stat_of
@@ -160,7 +161,8 @@ class Tree:
         """Return what is said of each session."""
         base = self.path / "session"
         pattern = "info/*.json" if self._old else "*/*.json"
-        return [info for path in sorted(base.glob(pattern)) if (info := _read(path)).get("id")]
+        found = folders.below(base, pattern, self.path, deep=False)
+        return [info for path in found if (info := _read(path)).get("id")]
 
     def _folders(self, session: str) -> tuple[Path, Path]:
         if self._old:
@@ -168,12 +170,15 @@ class Tree:
             return base / "message" / session, base / "part" / session
         return self.path / "message" / session, self.path / "part"
 
+    def _files(self, folder: Path) -> list[Path]:
+        return folders.below(folder, "*.json", self.path, deep=False)
+
     def messages(self, session: str) -> Iterator[Message]:
         """Yield the messages of a session with their parts, in order."""
         messages, parts = self._folders(session)
-        found = [{"id": path.stem, **_read(path)} for path in messages.glob("*.json")]
+        found = [{"id": path.stem, **_read(path)} for path in self._files(messages)]
         for message in sorted(found, key=_order):
-            files = sorted((parts / text(message.get("id"))).glob("*.json"), key=lambda path: path.stem)
+            files = sorted(self._files(parts / text(message.get("id"))), key=lambda path: path.stem)
             yield message, [{"id": path.stem, **_read(path)} for path in files]
 
     def extras(self, session: str) -> dict[str, Any]:
@@ -181,7 +186,7 @@ class Tree:
         found: dict[str, Any] = {}
         for name in ("todo", "session_diff"):
             path = self.path / name / f"{session}.json"
-            if path.is_file():
+            if path.is_file() and folders.lies_in(path, self.path):
                 try:
                     found[name] = msgspec.json.decode(path.read_bytes())
                 except msgspec.MsgspecError:
@@ -192,8 +197,8 @@ class Tree:
         """Return number and times of the files of a session."""
         messages, parts = self._folders(session)
         newest = number = 0
-        for path in messages.glob("*.json"):
-            for file in (path, *(parts / path.stem).glob("*.json")):
+        for path in self._files(messages):
+            for file in (path, *self._files(parts / path.stem)):
                 number, newest = number + 1, max(newest, file.stat().st_mtime_ns)
         return f"{number}:{newest}"
 
