@@ -9,6 +9,8 @@ import httpx2
 import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.streams.create import Create
+from durable_sessions.streams.stream import Key
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 
@@ -90,3 +92,27 @@ async def test_subscriptions_and_their_links_count_for_the_quota(tmp_path: Path)
             assert (await client.post(control("one/streams"), json={"streams": ["c"]})).status_code == 204
             assert (await client.delete(control("one"))).status_code == 204
             assert (await client.put(control("one"), json={**body, "streams": paths[:8]})).status_code == 201
+
+
+async def test_a_pattern_that_finds_more_than_one_slice(tmp_path: Path) -> None:
+    async with (
+        local_server(tmp_path / "data") as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
+    ):
+        partition = server.service.partition
+        count = 1_234
+        keys = [Key("default", f"many/{number}") for number in range(count)]
+        made = [partition.create(key, Create("text/plain", body=b"x")) for key in keys]
+        await asyncio.gather(*made)
+        await client.put("/v1/stream/wakes", headers=JSON)
+        answer = await client.put(control("many"), json=pull("many/*"))
+        assert (answer.status_code, len(answer.json()["streams"])) == (201, count)
+        appended = await client.post(
+            "/v1/stream/many/1200", headers={"Content-Type": "text/plain"}, content=b"y"
+        )
+        assert appended.status_code == 204
+        assert (await client.put(control("many"), json=pull("many/*"))).status_code == 200
+        await server.restart()
+        assert len((await client.get(control("many"))).json()["streams"]) == count
+        claim = (await client.post(control("many/claim"), json={"worker": "w"})).json()
+        assert [one["path"] for one in claim["streams"] if one["has_pending"]] == ["many/1200"]

@@ -126,7 +126,7 @@ class Sessions:
 
     def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[create.Made]":
         """Create a session durably; the answer says whether it is new."""
-        self.partition.admit(body_bytes)
+        self.partition.admit_document(body_bytes)
         source = request.fork
         keys = (key,) if source is None else (key, Key(key.workspace, source.source))
         return self.partition.commit(
@@ -135,6 +135,7 @@ class Sessions:
 
     def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[str]":
         """Change durably what is said of a session; like all changes it tells which life of it that was."""
+        self.partition.admit_document(self._limits.session_document_bytes_max)
         return self.partition.commit(
             lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids), (key,)
         )

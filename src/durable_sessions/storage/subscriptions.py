@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from durable_sessions.clock import Clock
@@ -19,15 +21,17 @@ from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import Subscribe
-from durable_sessions.streams.subscriptions import Config, Kind, Subscription, SubscriptionKey
+from durable_sessions.streams.subscriptions import Config, Kind, Link, Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Claim, Hold
-from durable_sessions.streams.watched import StreamInfo, stream_infos
+from durable_sessions.streams.watched import StreamInfo, infos_of, pending_tails, settle
 from durable_sessions.tasks import Supervisor
 
 __all__ = ["Delivery", "DeliveryResult", "Partition", "SubscriptionManager", "SubscriptionView"]
 
 T = TypeVar("T")
 _LOADED_SLICE = 50
+_LINKED_SLICE = 500
+_SHOWN_SLICE = 1_000
 Decide = Callable[[State, int], tuple[Sequence[Effect], T]]
 
 
@@ -70,45 +74,63 @@ class SubscriptionManager:
 
     async def create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
         """Create a subscription durably, or confirm that the same one exists; say whether it is new."""
-        paths: list[str] = []
+        found: dict[str, Link] = {}
         if request.config.pattern is not None and self._partition.state.subscriptions.get(key) is None:
             async with self._scans.part(key.workspace):
-                paths = await self._matching(key.workspace, Glob(request.config.pattern))
+                found = await self._matching(key.workspace, Glob(request.config.pattern))
+        later = dict(islice(found.items(), _LINKED_SLICE, None))
         created = self._partition.commit(
-            lambda state, now_ms: subscribe.create(state, key, request, paths, now_ms, self._limits)
+            lambda state, now_ms: subscribe.create(
+                state, key, request, list(islice(found, _LINKED_SLICE)), now_ms, self._limits, later
+            )
         )
-        # The commit has been applied but not awaited: this is what it led to, and nothing later.
-        subscription = self._partition.state.subscriptions.get(key)
-        view = None if subscription is None else self._view(subscription, self._clock.now_ms())
         self._wakeups.unsettle()
+        if later and await created:
+            await self._link_found(key, later)
+        # It is applied already, though not durable yet: this is what it led to, and nothing later.
+        subscription = self._partition.state.subscriptions.get(key)
+        view = None if subscription is None else await self._view(subscription, self._clock.now_ms())
         new = await created
         assert view is not None, "a create that was not refused leaves a subscription"
         return new, view
 
-    async def _matching(self, workspace: str, glob: Glob) -> list[str]:
-        """Return the paths that a pattern matches, a slice at a time beside other work.
+    async def _matching(self, workspace: str, glob: Glob) -> dict[str, Link]:
+        """Return links to what a pattern matches, a slice at a time beside other work.
 
-        Their streams are in memory then, so that the decision does not have to load them. Streams that are
-        made meanwhile are found by their appends.
+        The streams are in memory then, so that no decision has to load them. Streams that are made meanwhile
+        are found by their appends.
         """
-        found: dict[str, None] = {}
+        matched: dict[str, None] = {}
         for page in self._partition.path_pages(workspace, glob.prefix):
-            found.update((path, None) for _, path in page if glob.matches(path))
+            matched.update((path, None) for _, path in page if glob.matches(path))
             await asyncio.sleep(0)
-            if len(found) > self._limits.subscription_streams_max:
+            if len(matched) > self._limits.subscription_streams_max:
                 break  # it is refused
-        paths = list(found)[: self._limits.subscription_streams_max + 1]
-        for start in range(0, len(paths), _LOADED_SLICE):
-            for path in paths[start : start + _LOADED_SLICE]:
-                self._partition.state.get(Key(workspace, path))
-            await asyncio.sleep(0)
-        return paths
+        found: dict[str, Link] = {}
+        for number, path in enumerate(islice(matched, self._limits.subscription_streams_max + 1), 1):
+            stream = self._partition.state.get(Key(workspace, path))
+            if stream is not None:
+                found[path] = Link(False, stream.tail, stream.id)
+            if not number % _LOADED_SLICE:
+                await asyncio.sleep(0)
+        return found
+
+    async def _link_found(self, key: SubscriptionKey, found: dict[str, Link]) -> None:
+        """Link what a new pattern has found, a slice at a time; all of it is durable then."""
+        state = self._partition.state
+        for start in range(0, len(found), _LINKED_SLICE):
+            piece = dict(islice(found.items(), start, start + _LINKED_SLICE))
+            linked = self._partition.commit(partial(_add, key, piece))
+            subscription = state.subscriptions.get(key)
+            if subscription is not None:
+                settle(state, subscription, piece)
+            await linked
+        self._wakeups.unsettle()
 
     async def get(self, key: SubscriptionKey) -> SubscriptionView:
         """Return a subscription."""
-        return await self._partition.commit(
-            lambda state, now_ms: ([], self._view(subscribe.find(state, key), now_ms))
-        )
+        found = await self._partition.commit(lambda state, now_ms: ([], subscribe.find(state, key)))
+        return await self._view(found, self._clock.now_ms())
 
     async def delete(self, key: SubscriptionKey, companion: Companion | None = None) -> None:
         """Delete a subscription durably; it is no error if there is none."""
@@ -187,11 +209,20 @@ class SubscriptionManager:
         self._wakeups.poke(key)
         return committed
 
-    def _view(self, subscription: Subscription, now_ms: int) -> SubscriptionView:
-        return SubscriptionView(
-            subscription.key,
-            subscription.config,
-            subscription.created_at_ms,
-            subscription.failed,
-            stream_infos(self._partition.state, subscription, now_ms),
-        )
+    async def _view(self, subscription: Subscription, now_ms: int) -> SubscriptionView:
+        """Return a subscription as it is now; its links are taken apart in slices, beside other work."""
+        state = self._partition.state
+        links, failed = list(subscription.links.items()), subscription.failed
+        now_at = pending_tails(state, subscription, now_ms)
+        streams: list[StreamInfo] = []
+        for start in range(0, len(links), _SHOWN_SLICE):
+            if start:
+                await asyncio.sleep(0)
+            streams += infos_of(state, links[start : start + _SHOWN_SLICE], now_at, now_ms)
+        streams.sort(key=lambda one: not one.has_pending)
+        key, config, created_at_ms = subscription.key, subscription.config, subscription.created_at_ms
+        return SubscriptionView(key, config, created_at_ms, failed, streams)
+
+
+def _add(key: SubscriptionKey, found: dict[str, Link], state: State, _: int) -> tuple[list[Effect], None]:
+    return subscribe.add(state, key, found), None

@@ -1,6 +1,6 @@
 """Deciding which subscriptions exist and which streams they watch."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -54,9 +54,18 @@ def find(state: State, key: SubscriptionKey) -> Subscription:
 
 
 def create(
-    state: State, key: SubscriptionKey, request: Subscribe, paths: Iterable[str], now_ms: int, limits: Limits
+    state: State,
+    key: SubscriptionKey,
+    request: Subscribe,
+    paths: Iterable[str],
+    now_ms: int,
+    limits: Limits,
+    later: Collection[str] = (),
 ) -> tuple[list[Effect], bool]:
-    """Return the effects of a create and whether it is new; ``paths`` are those that the pattern matches."""
+    """Return the effects of a create and whether it is new; ``paths`` are those that the pattern matches.
+
+    There must be room for those, too, that :func:`add` links ``later``.
+    """
     existing = state.subscriptions.get(key)
     config = request.config
     if existing is not None:
@@ -81,8 +90,25 @@ def create(
             stream = visible(state, Key(key.workspace, path), now_ms)
             if stream is not None:
                 links[path] = Link(False, stream.tail, stream.id)
-    _require_room(state, key, None, links, limits)
+    _require_room(state, key, None, [*links, *(path for path in later if path not in links)], limits)
     return effects + changes_as_effects(key, links), True
+
+
+def add(state: State, key: SubscriptionKey, found: Mapping[str, Link]) -> list[Effect]:
+    """Return the effects of linking streams as a new pattern has found them, if they are still there."""
+    subscription = state.subscriptions.get(key)
+    if subscription is None or subscription.glob is None:
+        return []
+    changes: dict[str, Link | None] = {}
+    for path, link in found.items():
+        known = subscription.links.get(path)
+        # An append since then may have been faster; but the pattern was there after what it found.
+        if known is not None and known != Link(False, BEFORE_FIRST, link.stream):
+            continue
+        stream = None if link.stream is None else state.peek_id(link.stream)
+        if stream is not None and not stream.soft_deleted and _matched_by(state, subscription, stream.key):
+            changes[path] = link
+    return changes_as_effects(key, changes)
 
 
 def remove(state: State, key: SubscriptionKey) -> list[Effect]:

@@ -49,9 +49,20 @@ def stream_infos(
     without pending records are left out beyond that length. No stream that is caught up is loaded.
     """
     now_at = pending_tails(state, subscription, now_ms) if tails is None else tails
+    return infos_of(state, subscription.links.items(), now_at, now_ms, listed_max)
+
+
+def infos_of(
+    state: State,
+    links: Iterable[tuple[str, Link]],
+    now_at: Mapping[str, int],
+    now_ms: int,
+    listed_max: int | None = None,
+) -> list[StreamInfo]:
+    """Return links as clients see them, pending ones first; ``now_at`` are the tails of these."""
     pending: list[StreamInfo] = []
     others: list[StreamInfo] = []
-    for path, link in subscription.links.items():
+    for path, link in links:
         acked = max(link.acked, 0)
         tail = max(now_at.get(path, 0), acked)
         if tail <= acked and listed_max is not None and len(others) >= listed_max:
