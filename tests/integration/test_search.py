@@ -96,6 +96,15 @@ async def test_a_hit_is_the_event_with_its_score_and_a_snippet(talk: httpx2.Asyn
         assert [piece.lower() for piece in shown] == ["timeout"]
 
 
+async def test_a_hit_has_one_member_of_each_name(api: httpx2.AsyncClient) -> None:
+    await append(api, "s", {"type": "note", "search": {"text": "needle"}, "deep": {"search": 1}})
+    answer = await api.get("/sessions/s/events", params={"q": "needle"})
+    assert answer.text.count('"search":') == 2
+    (hit,) = answer.json()["data"]
+    assert set(hit["search"]) == {"score", "snippet", "highlights"}
+    assert hit["deep"] == {"search": 1}
+
+
 async def test_highlights_count_characters_not_bytes(api: httpx2.AsyncClient) -> None:
     await append(api, "s", said("wörter 🦊 in Übergröße, dann TIMEOUT 🦊 und nochmal timeout"))
     hit = (await found(api, "s", "timeout"))["data"][0]["search"]

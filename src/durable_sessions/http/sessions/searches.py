@@ -20,6 +20,7 @@ from durable_sessions.search.service import Search, Wish
 from durable_sessions.search.snippet import snippet
 from durable_sessions.search.text import searchable
 from durable_sessions.sessions import view
+from durable_sessions.sessions.members import members
 from durable_sessions.sessions.selection import Selection
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.storage.durable import DurableStream
@@ -215,7 +216,15 @@ def _with_snippets(
 def _with_snippet(event: bytes, hit: Hit, query: Query) -> msgspec.Raw:
     piece = snippet(searchable(event).text, query)
     said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
+    if b'"search"' in event:
+        event = _without_search(event)
     return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
+
+
+def _without_search(event: bytes) -> bytes:
+    """Return an event without a member of this name of its own: none stands twice in an answer."""
+    kept = [one.raw_key + b":" + one.value for one in members(event) if one.key != "search"]
+    return b"{" + b",".join(kept) + b"}"
 
 
 def _query(text: str | None) -> Query:
