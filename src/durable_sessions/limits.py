@@ -184,7 +184,7 @@ class Limits:
     # Answer bytes buffered for one connection before its sender waits.
     write_buffer_bytes_max: int = 64 * KIB
     # What is read for answers in one turn of the event loop; the next readers wait for the next turn.
-    turn_bytes_max: int = 1 * MIB
+    turn_bytes_max: int = 512 * KIB
     # Answers that peers do not take, of all connections together. Beyond it those are cut who wait longest
     # of the key that holds most (without keys: of all).
     untaken_bytes_max: int = 256 * MIB

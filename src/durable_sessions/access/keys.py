@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ logger = structlog.get_logger(__name__)
 FOLDER = "keys"
 _ATTRIBUTE = "key"
 _JSON = "application/json"
-_PAGE = 500
+_PAGE = 100
 _LOOK_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "bootstrap"
 
@@ -94,7 +94,6 @@ class Keys:
         self._held: Counter[str] = Counter()  # keys by workspace, those included that are not durable yet
         self._rates: dict[str, TokenBucket] = {}
         self._watchers: dict[str | None, dict[object, Callable[[], object]]] = {}
-        self._load()
 
     def bootstrap(self, secret: str) -> None:
         """Let in whoever knows a secret from the settings, as an admin; it is kept in memory only."""
@@ -326,18 +325,16 @@ class Keys:
             self.required = True
             self._end(None)
 
-    def _load(self) -> None:
-        for document in self._stored():
-            self._add(LiveKey(document, self._clock.now_ms()))
-
-    def _stored(self) -> Iterator[KeyDocument]:
+    async def load(self) -> None:
+        """Bring the keys into memory, before anybody is let in."""
         after: int | None = None
         while True:
             page = self._partition.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
             for durable in page.streams:
                 found = durable.attributes.get(_ATTRIBUTE)
                 if found is not None:
-                    yield msgspec.json.decode(found, type=KeyDocument)
+                    document = msgspec.json.decode(found, type=KeyDocument)
+                    self._add(LiveKey(document, self._clock.now_ms()))
                     continue
                 # A repair has lost the rest of it. It lets nobody in, and still counts as a key.
                 logger.warning("key_lost", key=durable.stream.key.path.removeprefix(FOLDER + "/"))
@@ -345,6 +342,7 @@ class Keys:
             if not page.more:
                 return
             after = page.streams[-1].stream.id
+            await asyncio.sleep(0)  # so that starting holds up nothing, such as another server in this loop
 
     def _add(self, key: LiveKey) -> None:
         self._by_id[key.document.id] = key

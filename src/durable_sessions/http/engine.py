@@ -128,14 +128,16 @@ class Engine:
         artifacts = Artifacts(self.archive.bucket, self.partition.state, quotas, self._clock)
         if quotas.bytes_bounded:
             await artifacts.count()
-        auth, audit = self._open_access(quotas)
+        auth, audit = await self._open_access(quotas)
         self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
         self.maintenance = Maintenance(self.archive, self._clock, limits)
         cursors = Cursors(self._clock, self._ids)
         pace = Pace(limits.turn_bytes_max)
         shelf = Shelf(limits.sse_shared_bytes_max)
         self._events = EventSource(self.partition, cursors, limits, pace, shelf)
-        self._webhooks = WebhookSender(keyring, self._clock, limits, self._webhook_reach)
+        self._webhooks = await asyncio.to_thread(
+            WebhookSender, keyring, self._clock, limits, self._webhook_reach
+        )
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
         )
@@ -164,7 +166,7 @@ class Engine:
         subscriptions = SubscriptionRoutes(
             self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach, audit
         )
-        documentation = Documentation(limits, settings.public_url)
+        documentation = await asyncio.to_thread(Documentation, limits, settings.public_url)
         rules = OriginRules(
             hosts=(*settings.allowed_hosts, settings.host),
             origins=settings.allowed_origins,
@@ -216,11 +218,12 @@ class Engine:
             KnownParameters(limits),
         )
 
-    def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
+    async def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
         settings, limits = self._settings, self._limits
         audit = Audit(self.partition, self._clock, limits)
         quotas.refused = audit.quota_refused
         self.keys = Keys(self.partition, audit, self._clock, self._ids, limits, settings.workspace)
+        await self.keys.load()
         if settings.api_key:
             self.keys.bootstrap(settings.api_key)
         self._first_key = FirstKey(settings.data, self._ids)

@@ -197,9 +197,12 @@ class RequestParser(asyncio.Protocol):
     def _take_body(self) -> bytes:
         self._budget.give(self._holder, len(self._body))
         self._budget = self._state.requests
-        body = bytes(self._body) + b"".join(self._parts)
-        self._body.clear()
+        received, self._body = self._body, bytearray()
+        received += b"".join(self._parts)
         self._parts.clear()
+        # To copy a large one would hold up everybody; who takes those takes them as they are.
+        is_large = len(received) > self._limits.append_body_bytes_max
+        body: bytes = received if is_large else bytes(received)  # type: ignore[assignment]  # as good as bytes
         if self._body_length < 0 and len(body) > self._body_bytes_max:
             self._reject(self._body_too_large())
         return body

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.errors import (
@@ -15,15 +16,17 @@ from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.deletions import deletion
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.parse_threads import is_large, parsed
 from durable_sessions.http.paths import stream_key
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions import lives
 from durable_sessions.http.sessions.strict import SessionStreams
 from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
-from durable_sessions.streams import offsets
-from durable_sessions.streams.append import AppendResult
+from durable_sessions.streams import content, messages, offsets
+from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Created
+from durable_sessions.streams.messages import Payload
 from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
@@ -81,8 +84,23 @@ class StreamsFace:
         key = stream_key(caller.workspace, request.path)
         if self._sessions.holds(key):
             return self._append_to_session(request, caller, key)
-        appended = self._partition.append(key, headers.parse_append(request, self._limits))
-        return Later(appended, _appended if request.body else _closed)
+        terms = headers.parse_append(request, self._limits)
+        if is_large(request.body):
+            return self._append_large(key, terms)
+        return Later(self._partition.append(key, terms), _appended if request.body else _closed)
+
+    async def _append_large(self, key: Key, terms: Append) -> Answer:
+        try:
+            terms.parsed = await self._parsed(terms.body, terms.content_type)
+            return _acknowledgement(await self._partition.append(key, terms), with_data=True)
+        except DurableSessionsError as error:
+            return error_response(error)
+
+    async def _parsed(self, body: bytes, content_type: str | None) -> Payload | DurableSessionsError | None:
+        """Take a large body apart before anything is decided; what is wrong with it is said in its turn."""
+        if content_type is not None and not content.is_json(content_type):
+            return None
+        return await parsed(body, messages.attempt, body, self._limits)
 
     async def _append_to_session(self, request: Request, caller: Caller, key: Key) -> Answer:
         try:
@@ -152,6 +170,9 @@ class StreamsFace:
 
     async def _create_stream(self, request: Request, key: Key) -> Created:
         wanted = headers.parse_create(request, self._limits)
+        if is_large(request.body):
+            found = await self._parsed(wanted.body, wanted.content_type)
+            wanted = replace(wanted, parsed=found)
         fork = wanted.fork
         anchor_end = await self._partition.anchor_end(key, fork) if fork and fork.beyond else None
         return await self._partition.create(key, wanted, anchor_end)

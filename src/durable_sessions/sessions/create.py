@@ -41,6 +41,13 @@ class NewSession:
     closed: bool = False
     unique: bool = False
     source_life: str | None = None
+    _digest: str | None = None
+
+    def digest(self) -> str:
+        """Return the digest of the events that it begins with; it takes long if these are large, but once."""
+        if self._digest is None:
+            self._digest = digests.of_creation((draft.id, draft.body) for draft in self.drafts)
+        return self._digest
 
 
 @dataclass(slots=True)
@@ -129,8 +136,7 @@ def encode(said: Record, limits: Limits) -> bytes:
 
 def _record(state: State, created: StreamCreated, request: NewSession) -> Record:
     """Return what is said of a new session; a fork takes over what it does not say itself."""
-    begins_with = digests.of_creation((draft.id, draft.body) for draft in request.drafts)
-    said = msgspec.structs.replace(request.record, created_by=request.actor, begins_with=begins_with)
+    said = msgspec.structs.replace(request.record, created_by=request.actor, begins_with=request.digest())
     if request.fork is None:
         return said
     assert created.parent is not None
@@ -170,7 +176,7 @@ def _require_same(existing: Stream, request: NewSession) -> bool:
     begun_with = there.begins_with
     if begun_with is None and there.created_by is not None:
         return True  # made before this was kept
-    if begun_with != digests.of_creation((draft.id, draft.body) for draft in request.drafts):
+    if begun_with != request.digest():
         raise SessionExistsError(session=session, difference="initial_events")
     return False
 

@@ -192,6 +192,8 @@ class Registry:
         size = 0
         turn = self._turns.begin()
         while True:
+            if turn.over:
+                await turn.rest()
             page = self._partition.page(workspace, self._folder, after, _STEP, newest_first=True)
             for durable in page.streams:
                 if turn.over:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from durable_sessions.errors import (
     ContentTypeMismatchError,
+    DurableSessionsError,
     EmptyBodyError,
     MissingContentTypeError,
     NewEpochSequenceError,
@@ -26,7 +27,7 @@ class Append:
     """A request to append, to close, or both; ``if_tail`` are the tails that it is meant for.
 
     ``if_exists`` and ``incarnation`` are for streams that an append may bring into being: it must be there,
-    and be this one.
+    and be this one. ``parsed`` is what was made of the body before, or why nothing could be made of it.
     """
 
     body: bytes
@@ -37,6 +38,7 @@ class Append:
     if_tail: frozenset[int] | None = None
     if_exists: bool = False
     incarnation: str | None = None
+    parsed: messages.Payload | DurableSessionsError | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +71,9 @@ def decide(
     if close_only:
         payload = messages.EMPTY
     else:
-        payload = messages.require_some(messages.parse(request.body, json=stream.is_json, limits=limits))
+        payload = messages.require_some(
+            messages.payload(request.parsed, request.body, json=stream.is_json, limits=limits)
+        )
     effect = Appended(
         stream.id,
         stream.tail,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from durable_sessions.errors import (
     ContentTypeMismatchError,
+    DurableSessionsError,
     ForkTooDeepError,
     InvalidForkError,
     PathBlockedError,
@@ -29,7 +30,10 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A request to create a stream; what is None was not said."""
+    """A request to create a stream; what is None was not said.
+
+    ``parsed`` is what was made of the body before, or why nothing could be made of it.
+    """
 
     content_type: str | None = None
     ttl_seconds: int | None = None
@@ -37,6 +41,7 @@ class Create:
     closed: bool = False
     body: bytes = b""
     fork: Fork | None = None
+    parsed: messages.Payload | DurableSessionsError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,8 @@ def decide(
     created = _created(state, key, request, now_ms, limits, anchor_end)
     payload = messages.EMPTY
     if request.body:
-        payload = messages.parse(request.body, json=content.is_json(created.content_type), limits=limits)
+        is_json = content.is_json(created.content_type)
+        payload = messages.payload(request.parsed, request.body, json=is_json, limits=limits)
     effects.append(created)
     tail = created.base + payload.count
     if payload.data or request.closed:

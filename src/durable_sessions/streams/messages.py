@@ -5,21 +5,32 @@ that without its last comma, and ``]``. Nothing is ever decoded and encoded agai
 """
 
 import re
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import msgspec
 
-from durable_sessions.errors import EmptyBodyError, InvalidJsonError, InvalidRequestError
+from durable_sessions.errors import (
+    DurableSessionsError,
+    EmptyBodyError,
+    InvalidJsonError,
+    InvalidRequestError,
+)
 from durable_sessions.limits import Limits
 
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _SPACE = b" \t\n\r"
+_WINDOW_BYTES = 64 * 1024
+# What opens is a step down, what closes a step up.
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # Possessive throughout: a body is gone over once, however it is made, and nothing is kept to go back to.
-# Brackets as they open and then close, after whatever else there is.
-_BRACKETS = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+([\[{]*+)([\]}]*+)', re.DOTALL)
+# The rest of a run of backslashes, and what the last of them escapes.
+_BACKSLASHES = re.compile(rb"\\*+.?", re.DOTALL)
 # The escape of a surrogate, or the end, after whatever else there is.
 _SURROGATE = re.compile(
     rb"((?:[^\\]++|\\(?!u[dD][89a-fA-F]).)*+)(\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\Z)", re.DOTALL
@@ -64,6 +75,25 @@ def parse(body: bytes, *, json: bool, limits: Limits) -> Payload:
     return Payload(b",".join(values) + b",", tuple([len(value) + 1 for value in values]))
 
 
+def attempt(body: bytes, limits: Limits) -> Payload | DurableSessionsError:
+    """Return the payload of a JSON body, or why there is none."""
+    try:
+        return parse(body, json=True, limits=limits)
+    except DurableSessionsError as error:
+        return error
+
+
+def payload(
+    parsed: Payload | DurableSessionsError | None, body: bytes, *, json: bool, limits: Limits
+) -> Payload:
+    """Return the payload of a body that may have been parsed before as JSON."""
+    if parsed is None or not json:
+        return parse(body, json=json, limits=limits)
+    if isinstance(parsed, DurableSessionsError):
+        raise parsed
+    return parsed
+
+
 def require_some(payload: Payload) -> Payload:
     """Return the payload, or refuse it if it would append nothing."""
     if not payload.data:
@@ -106,12 +136,27 @@ def check_depth(value: bytes, limits: Limits, *, levels: int = 0) -> None:
     if value.count(b"[") + value.count(b"{") <= depth_max:
         return
     depth = 0
-    for run in _BRACKETS.finditer(value):
-        opened, closed = run.span(1), run.span(2)
-        depth += opened[1] - opened[0]
-        if depth > depth_max:
+    for piece in _outside_of_strings(value):
+        steps = array("b", piece.translate(_STEPS, _NO_BRACKETS))
+        if max(accumulate(steps, initial=depth)) > depth_max:
             raise _too_deep(limits)
-        depth -= closed[1] - closed[0]
+        depth += sum(steps)
+
+
+def _outside_of_strings(value: bytes) -> Iterator[bytes]:
+    """Yield what of valid JSON is not in strings, a window at a time, without a step for each token."""
+    at = 0
+    in_string = False
+    while at < len(value):
+        end = at + _WINDOW_BYTES
+        if value[end - 1 : end] == b"\\":  # not in the middle of an escape
+            run = _BACKSLASHES.match(value, end)
+            end = end if run is None else run.end()
+        window = value[at:end].replace(rb"\\", b"").replace(rb"\"", b"")
+        parts = window.split(b'"')
+        yield b"".join(parts[in_string::2])
+        in_string ^= len(parts) % 2 == 0
+        at = end
 
 
 def _cut(body: bytes, *, is_array: bool) -> list[bytes]:

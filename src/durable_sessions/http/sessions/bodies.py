@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.errors import InvalidSessionError
+from durable_sessions.errors import InvalidSessionError, SessionTooLargeError
 from durable_sessions.http.sessions import budgets
 from durable_sessions.ids import Ids
 from durable_sessions.json_problems import problem
@@ -61,6 +61,36 @@ def decode(body: bytes, kind: type[T]) -> T:
         raise InvalidSessionError(problem=f"The body is not usable: {problem(error)}.") from None
     except RecursionError:
         raise InvalidSessionError(problem="The body nests too deeply.") from None
+
+
+class _Outline(msgspec.Struct):
+    """How much is said of a session, each part as it was sent."""
+
+    agent: msgspec.Raw = NULL
+    environment_id: msgspec.Raw = NULL
+    title: msgspec.Raw = NULL
+    metadata: msgspec.Raw = NULL
+    budget: msgspec.Raw = NULL
+    resources: msgspec.Raw = NULL
+    vault_ids: msgspec.Raw = NULL
+
+
+def decode_limited(body: bytes, kind: type[T], limits: Limits) -> T:
+    """Return a body as what it should be; what could never be kept is refused before it is taken apart."""
+    most = limits.session_document_bytes_max
+    if len(body) > most:
+        outline = decode(body, _Outline)
+        size = sum(len(bytes(getattr(outline, name))) for name in _Outline.__struct_fields__)
+        if size > most:
+            raise SessionTooLargeError(size=size, session_document_bytes_max=most)
+    return decode(body, kind)
+
+
+def require_fitting(body: bytes, limits: Limits) -> None:
+    """Refuse what could never be kept with a session."""
+    most = limits.session_document_bytes_max
+    if len(body) > most:
+        raise SessionTooLargeError(size=len(body), session_document_bytes_max=most)
 
 
 def record(body: SessionBody, agent: msgspec.Raw, now_ms: int, ids: Ids, *, strict: bool) -> Record:

@@ -17,6 +17,7 @@ from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.parse_threads import is_large, parsed
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions import indexes, lives
 from durable_sessions.http.sessions.lives import is_strict
@@ -91,8 +92,17 @@ class Events:
 
     def append(self, request: Request, caller: Caller, key: Key) -> Later[Stored] | Awaitable[Response]:
         """Append events durably; 204, or 200 with the events as stored."""
+        if is_large(request.body):
+            return self._append_large(request, caller, key)
+        return self._append(request, key, self._batch(request, caller, strict=is_strict(request)))
+
+    async def _append_large(self, request: Request, caller: Caller, key: Key) -> Response:
         strict = is_strict(request)
-        batch = self._batch(request, caller, strict=strict)
+        batch = await parsed(request.body, self._batch, request, caller, strict=strict)
+        return await self._append(request, key, batch)
+
+    def _append(self, request: Request, key: Key, batch: Batch) -> Later[Stored] | Awaitable[Response]:
+        strict = is_strict(request)
         shown = strict or b"return=representation" in request.headers.get(b"prefer", b"")
         if shown or any(draft.id is not None for draft in batch.drafts):
             appended = self._sessions.append_named(key, batch, len(request.body))
@@ -120,18 +130,18 @@ class Events:
     def _batch(self, request: Request, caller: Caller, *, strict: bool) -> Batch:
         body = request.body
         terms = headers.parse_append(request, self._limits)
-        parsed: list[drafts.Draft] = []
+        events: list[drafts.Draft] = []
         if body:
-            parsed = drafts.parse(body, self._limits, wrapped_only=strict)
+            events = drafts.parse(body, self._limits, wrapped_only=strict)
         elif not terms.close:
             raise EmptyBodyError
         if strict:
-            shapes.check(parsed)
+            shapes.check(events)
         if terms.incarnation is None:
             terms.incarnation = lives.asked(request)
         key = _idempotency_key(request, self._limits)
         check = 0 if key is None else event_ids.body_check(body)
-        return Batch(parsed, caller.principal, terms, key, check, creates=not strict)
+        return Batch(events, caller.principal, terms, key, check, creates=not strict)
 
     # Reading ----------------------------------------------------------------------------
 

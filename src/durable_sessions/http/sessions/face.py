@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from functools import lru_cache
+from typing import TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -21,6 +22,7 @@ from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.parse_threads import parsed
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies, indexes, lives
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
@@ -44,6 +46,8 @@ from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
 
 _PREFLIGHT = cors.offer()
+T = TypeVar("T")
+
 _NO_STORE = (b"Cache-Control", b"no-store")
 _WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
 _AT_ONCE = (Response, StreamingResponse, Later)
@@ -184,8 +188,11 @@ class SessionsFace:
         shown = view.session_object(durable, self._sessions.now_ms())
         return _json({**shown, **more}, status, lives.of(durable))
 
+    async def _decoded(self, request: Request, kind: type[T]) -> T:
+        return await parsed(request.body, bodies.decode_limited, request.body, kind, self._limits)
+
     async def _create(self, request: Request, caller: Caller) -> Answer:
-        body = bodies.decode(request.body, SessionBody)
+        body = await self._decoded(request, SessionBody)
         if is_strict(request) and (body.agent == record.NULL or body.environment_id is None):
             raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
         key = session_key(caller.workspace, body.id or self._sessions.new_id())
@@ -194,7 +201,7 @@ class SessionsFace:
         return self._made(key, made, 200 if is_strict(request) else 201)
 
     async def _put(self, request: Request, caller: Caller, key: Key) -> Answer:
-        body = bodies.decode(request.body, SessionBody)
+        body = await self._decoded(request, SessionBody)
         if body.id is not None and record.path_of(body.id) != key.path:
             raise InvalidSessionError(problem="The id in the body is not the one in the path.")
         wanted = await self._wanted(request, caller, body)
@@ -217,12 +224,14 @@ class SessionsFace:
         if strict:
             self._registries.require_current(caller.workspace, body.environment_id)
         said = bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
-        events = bodies.initial_events(body, self._limits, strict=strict)
-        return NewSession(said, caller.principal, events)
+        events = await parsed(request.body, bodies.initial_events, body, self._limits, strict=strict)
+        wanted = NewSession(said, caller.principal, events)
+        await parsed(request.body, wanted.digest)
+        return wanted
 
     async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:
         strict = is_strict(request)
-        revise = bodies.revision(bodies.decode(request.body, UpdateBody), strict=strict)
+        revise = bodies.revision(await self._decoded(request, UpdateBody), strict=strict)
         life = await self._sessions.update(key, revise, lives.by(request, caller))
         return self._show(key, life)
 

@@ -9,7 +9,7 @@ from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidSessionError, MethodNotAllowedError, RegisteredObjectNotFoundError
 from durable_sessions.http.message import Answer, Header, Request, Response
 from durable_sessions.http.sessions import lives
-from durable_sessions.http.sessions.bodies import decode, new_resource
+from durable_sessions.http.sessions.bodies import decode, new_resource, require_fitting
 from durable_sessions.http.sessions.events import JSON
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.slices import sliced
@@ -61,6 +61,7 @@ class Resources:
         return Response(200, [JSON, (b"Cache-Control", b"no-store"), lives.of(durable)], page)
 
     async def _add(self, request: Request, caller: Caller, key: Key) -> Answer:
+        require_fitting(request.body, self._limits)
         given = decode(request.body, dict[str, msgspec.Raw])
         if lenient.text(given.get("type")) == "memory_store":
             raise InvalidSessionError(problem="A memory store is attached when the session is created.")

@@ -14,6 +14,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import headers
 from durable_sessions.http.message import Request
+from durable_sessions.http.parse_threads import parsed
 from durable_sessions.http.sessions import lives
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, drafts
@@ -56,15 +57,15 @@ class SessionStreams:
     async def append(self, request: Request, caller: Caller, key: Key) -> tuple[AppendResult, str]:
         """Append events and tell to which life; a missing session is not created, as the protocol wants."""
         terms = headers.parse_append(request, self._limits)
-        parsed: list[drafts.Draft] = []
+        events: list[drafts.Draft] = []
         if request.body:
             if terms.content_type is None:
                 raise MissingContentTypeError
             _require_json(terms.content_type)
-            parsed = drafts.parse(request.body, self._limits)
+            events = await parsed(request.body, drafts.parse, request.body, self._limits)
         elif not terms.close:
             raise EmptyBodyError
-        batch = append.Batch(parsed, caller.principal, terms, creates=False, unique=True)
+        batch = append.Batch(events, caller.principal, terms, creates=False, unique=True)
         try:
             stored = await self._sessions.append_named(key, batch, len(request.body))
         except SessionGoneError:
@@ -79,7 +80,9 @@ class SessionStreams:
         _require_json(wanted.content_type or append.JSON)
         if wanted.fork is not None and not wanted.fork.source.startswith(FOLDER + "/"):
             raise InvalidForkError(problem="a session can only be forked from a session")
-        events = drafts.parse(request.body, self._limits) if request.body.strip() not in (b"", b"[]") else []
+        events: list[drafts.Draft] = []
+        if request.body.strip() not in (b"", b"[]"):
+            events = await parsed(request.body, drafts.parse, request.body, self._limits)
         session = NewSession(
             Record(),
             caller.principal,
@@ -91,6 +94,7 @@ class SessionStreams:
             closed=wanted.closed,
             unique=True,
         )
+        await parsed(request.body, session.digest)
         try:
             made = await self._sessions.create(key, session, len(request.body))
         except SessionGoneError:

@@ -19,6 +19,8 @@ from durable_sessions.streams import messages
 from durable_sessions.times import rfc3339
 
 _HEARTBEAT = b": heartbeat\n\n"
+_CHUNK_BYTES = 256 * 1024
+"""What is read and made into frames at a time."""
 
 
 class _Named(msgspec.Struct):
@@ -127,7 +129,7 @@ class Tails:
         if known is not None:
             return known
         await self._pace.room()
-        found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
+        found = await self._partition.reader.read(durable, position, _CHUNK_BYTES)
         self._pace.count(len(found.data))
         events = messages.cut(found.data)
         frames = b"".join([frame(event) for event in events if matches is None or matches(event)])
