@@ -64,6 +64,15 @@ def test_every_block_does_what_the_page_says(page: Path, tmp_path: Path) -> None
     assert count == sum(block.is_run for block in blocks(page))
 
 
+def test_backups_are_made_any_number_of_times(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "howto" / "back-up-and-restore.md"
+    with Walk(tmp_path / "walk") as walk:
+        for _ in range(2):
+            walk.run(page)
+            assert walk.server.terminate() == 0
+            assert list((walk.folder / "backup" / "data" / "log").glob("*.lineage"))
+
+
 @pytest.mark.parametrize("page", BEGIN, ids=lambda page: page.stem)
 def test_there_is_something_to_run(page: Path) -> None:
     assert sum(block.is_run for block in blocks(page)) >= 5

@@ -4,20 +4,30 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from durable_sessions.bucket.manifest import Manifest, Manifests
+from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock
-from durable_sessions.errors import LogError, ObjectExistsError, StreamNotFoundError
+from durable_sessions.errors import (
+    LogDivergedError,
+    LogError,
+    LogForeignError,
+    ObjectExistsError,
+    StreamNotFoundError,
+)
+from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.log import Log, recovery
 from durable_sessions.log.disk import Disk, File, write_all
 from durable_sessions.log.file import FileLog
 from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.segment import ActiveSegment, Segment, segment_name
-from durable_sessions.storage import published, stored, sweep
+from durable_sessions.storage import bucket_archive, ownership, published, stored, sweep
 from durable_sessions.storage.archive import Archive, Flushed
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.commit import Committer
@@ -29,7 +39,7 @@ from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 from durable_sessions.testing.simulation.bucket import Mishap, NetworkFaults
-from durable_sessions.testing.simulation.plan import Doom, LifePlan, Plan, plan
+from durable_sessions.testing.simulation.plan import Doom, LifePlan, Plan, plan, rival_plan
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -313,6 +323,61 @@ def wake_nobody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DurableStream, "wake", lambda self: None)
 
 
+def no_manifest_at_open(patch: pytest.MonkeyPatch) -> None:
+    async def claim(
+        bucket: ObjectStore, log: Log, writer: str, clock: Clock, ids: Ids
+    ) -> tuple[Manifest, Manifest]:
+        found = await Manifests(bucket).newest()
+        if found is None:
+            return await original(bucket, log, writer, clock, ids)
+        tie = await ownership.match(log, found)
+        lineage = tie.lineage or ids.token("log_")
+        await log.tie(lineage)
+        if log.ends_at is None:
+            log.begin_at(tie.begins)
+        return found, msgspec.structs.replace(
+            found, writer=writer, lineage=lineage, log_begins=tie.begins, frame=tie.frame
+        )
+
+    init = Succession.__init__
+
+    def unwritten(self: Succession, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **{**options, "written": False})
+
+    original = ownership.claim
+    patch.setattr(bucket_archive, "claim", claim)
+    patch.setattr(Succession, "__init__", unwritten)
+
+
+def no_lineage_check(patch: pytest.MonkeyPatch) -> None:
+    match = ownership.match
+
+    async def lenient(log: Log, manifest: Manifest | None) -> ownership.Tie:
+        try:
+            return await match(log, manifest)
+        except LogForeignError:
+            return ownership.Tie(log.lineage, log.begins_after)
+
+    patch.setattr(ownership, "match", lenient)
+
+
+def no_frame_checksum(patch: pytest.MonkeyPatch) -> None:
+    match = ownership.match
+
+    async def lenient(log: Log, manifest: Manifest | None) -> ownership.Tie:
+        try:
+            return await match(log, manifest)
+        except LogDivergedError:
+            assert manifest is not None
+            return ownership.Tie(manifest.lineage, manifest.log_begins, manifest.frame)
+
+    patch.setattr(ownership, "match", lenient)
+
+
+def go_on_after_a_lost_manifest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "step_down", lambda self, lost: None)
+
+
 PLANTED: dict[Plant, int] = {
     acknowledge_before_sync: 0,
     new_segment_without_directory_sync: 0,
@@ -337,6 +402,10 @@ PLANTED: dict[Plant, int] = {
     flushed_too_far: 39,
     take_a_removed_source_for_impossible: 32,
     wake_nobody: 0,
+    no_manifest_at_open: 0,
+    no_lineage_check: 0,
+    no_frame_checksum: 0,
+    go_on_after_a_lost_manifest: 0,
 }
 """Each fault, and a seed from which on it is soon found; from another one it only takes longer."""
 
@@ -354,5 +423,11 @@ def manifests_arrive_late(seed: int) -> Plan:
     return replace(planned, lives=lives, network_faults=NetworkFaults(), disk_faults=0.0, outages=False)
 
 
-PLANS: dict[Plant, Callable[[int], Plan]] = {take_a_rivals_manifest_for_ours: manifests_arrive_late}
+PLANS: dict[Plant, Callable[[int], Plan]] = {
+    take_a_rivals_manifest_for_ours: manifests_arrive_late,
+    no_manifest_at_open: rival_plan,
+    no_lineage_check: rival_plan,
+    no_frame_checksum: rival_plan,
+    go_on_after_a_lost_manifest: rival_plan,
+}
 """How a seed is to be run for faults that the usual runs show too rarely."""

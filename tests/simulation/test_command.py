@@ -21,6 +21,15 @@ def test_several_seeds_are_counted() -> None:
     assert "0 seeds failed" in done.output
 
 
+def test_two_servers_on_one_bucket_can_be_run() -> None:
+    done = CliRunner().invoke(command.main, ["--rivals", "--seeds", "2", "--jobs", "1"])
+    assert done.exit_code == 0
+    assert "0 seeds failed" in done.output
+    done = CliRunner().invoke(command.main, ["--rivals", "--seed", "1", "--trace"])
+    assert done.exit_code == 0
+    assert "stepped_down" in done.output or "does not start: log_" in done.output
+
+
 def test_a_seed_that_fails_is_told_with_the_way_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Run(9, ["acknowledged_is_there s0: it is not"], "", 0, 0, [])
     monkeypatch.setattr(command, "run_all", lambda *_: iter([failed]))

@@ -8,7 +8,7 @@ from itertools import count
 import click
 
 from durable_sessions.testing.simulation.pool import run_all
-from durable_sessions.testing.simulation.run import Run, run
+from durable_sessions.testing.simulation.run import Run, run, run_rivals
 
 PROBLEMS_SHOWN_MAX = 10
 
@@ -19,13 +19,20 @@ PROBLEMS_SHOWN_MAX = 10
 @click.option("--seeds", type=int, help="Run so many seeds, from --first on.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first of the seeds.")
 @click.option("--minutes", type=float, help="Run fresh seeds for so long.")
+@click.option("--rivals", is_flag=True, help="Run two servers on one bucket, each with its own disk.")
 @click.option("--jobs", type=int, help="Processes to run them in; one per processor if not given.")
 def main(
-    seed: int | None, trace: bool, seeds: int | None, first: int, minutes: float | None, jobs: int | None
+    seed: int | None,
+    trace: bool,
+    seeds: int | None,
+    first: int,
+    minutes: float | None,
+    rivals: bool,
+    jobs: int | None,
 ) -> None:
     """Simulate the engine from seeds; exits with 1 if any of them shows a fault."""
     if seed is not None:
-        raise SystemExit(_run_one(seed, trace=trace))
+        raise SystemExit(_run_one(seed, trace=trace, rivals=rivals))
     if minutes is not None:
         first = random.SystemRandom().randrange(1 << 32)
     chosen = (
@@ -33,11 +40,11 @@ def main(
     )
     done = failed = calls = 0
     started = time.monotonic()
-    for result in run_all(run, chosen, jobs):
+    for result in run_all(run_rivals if rivals else run, chosen, jobs):
         done, calls = done + 1, calls + result.calls
         if result.problems:
             failed += 1
-            _tell(result)
+            _tell(result, rivals=rivals)
     seconds = time.monotonic() - started
     click.echo(f"{done} seeds from {first} on, {calls} calls, {failed} seeds failed, {seconds:.0f} seconds")
     raise SystemExit(1 if failed else 0)
@@ -51,19 +58,20 @@ def _fresh(first: int, seconds: float) -> Iterator[int]:
         yield seed
 
 
-def _run_one(seed: int, *, trace: bool) -> int:
-    result = run(seed, trace=trace)
+def _run_one(seed: int, *, trace: bool, rivals: bool) -> int:
+    result = run_rivals(seed, trace=trace) if rivals else run(seed, trace=trace)
     for line in result.lines:
         click.echo(line)
-    _tell(result)
+    _tell(result, rivals=rivals)
     click.echo(f"{result.calls} calls, {result.steps} steps, digest {result.digest}")
     return 1 if result.problems else 0
 
 
-def _tell(result: Run) -> None:
+def _tell(result: Run, *, rivals: bool) -> None:
     if result.problems:
         click.echo(f"seed {result.seed} fails; to see it again:")
-        click.echo(f"  python -m durable_sessions.testing.simulation --seed {result.seed} --trace")
+        options = f"--seed {result.seed} --trace" + " --rivals" * rivals
+        click.echo(f"  python -m durable_sessions.testing.simulation {options}")
     for problem in result.problems[:PROBLEMS_SHOWN_MAX]:
         click.echo(f"  {problem}")
 

@@ -57,9 +57,13 @@ class Path:
 
 @dataclass(slots=True)
 class Book:
-    """What all clients of a run share: the paths, the history, and what must never happen but did."""
+    """What all clients of a server share: the paths, the history, and what must never happen but did.
+
+    ``prefix`` begins the names of their streams.
+    """
 
     recorder: Recorder
+    prefix: str = ""
     paths: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -200,7 +204,7 @@ class Client:
         if waiting:
             await self._created(partition, self._random.choice(waiting))
         elif len(paths) < 15:
-            path = Path(f"s{len(paths)}", self._random.choice(TTLS))
+            path = Path(f"{self._book.prefix}s{len(paths)}", self._random.choice(TTLS))
             path.deleter = self.name
             paths.append(path)
             await self._created(partition, path)
@@ -209,7 +213,7 @@ class Client:
         source = self._some(lambda path: path.exists)
         if source is None or len(self._book.paths) >= 20:
             return
-        path = Path(f"f{len(self._book.paths)}", source.ttl_seconds)
+        path = Path(f"{self._book.prefix}f{len(self._book.paths)}", source.ttl_seconds)
         path.deleter = self.name
         path.origin = source.name, self._random.randint(0, source.tail)
         self._book.paths.append(path)

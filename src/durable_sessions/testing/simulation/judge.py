@@ -10,7 +10,7 @@ from durable_sessions.testing import history
 from durable_sessions.testing.checker import check
 from durable_sessions.testing.simulation import clients
 from durable_sessions.testing.simulation.clients import Calls
-from durable_sessions.testing.simulation.process import Machine, Process
+from durable_sessions.testing.simulation.process import Process
 from durable_sessions.testing.simulation.world import World
 
 READ_BYTES = 2_000
@@ -149,12 +149,13 @@ class Judge:
     async def _verified(self) -> None:
         """Log, bucket and catalog agree, byte for byte."""
         machine = self._world.machine
-        self._lay_out_log(machine)
+        self.lay_out_log()
         findings = await verify(machine.store, machine.folder)
         self.problems += [f"verify: {problem}" for problem in findings.problems]
 
-    def _lay_out_log(self, machine: Machine) -> None:
+    def lay_out_log(self) -> None:
         """Write the log's files where verification looks for them: in a real folder beside the catalog."""
+        machine = self._world.machine
         folder = machine.folder / LOG_NAME
         folder.mkdir(exist_ok=True)
         for file in folder.iterdir():

@@ -9,6 +9,8 @@ from durable_sessions.testing.simulation.bucket import Mishap, NetworkFaults
 
 End = Literal["power", "kill", "stop"]
 """The power fails, the process is killed, or it is asked to stop."""
+Rival = Literal["new", "copy"]
+"""A second server on the same bucket: with a new directory, or with a copy of the first one's."""
 CatalogFate = Literal["kept", "deleted", "rubbish", "emptied", "older"]
 
 POINTS = (
@@ -69,6 +71,7 @@ class Plan:
     outages: bool = False
     clock_jumps: bool = False
     slow_disk: bool = False
+    rival: Rival | None = None
 
     @property
     def faultless(self) -> bool:
@@ -100,6 +103,28 @@ def plan(seed: int) -> Plan:
         outages=not calm and draw.random() < 0.3,
         clock_jumps=draw.random() < 0.4,
         slow_disk=draw.random() < 0.3,
+    )
+
+
+def rival_plan(seed: int) -> Plan:
+    """Return the run of a seed with two servers on one bucket; nothing fails but the processes."""
+    draw = random.Random(f"{seed}/rivals")
+    long = draw.random() < 0.5  # then one of them has time to notice that it was overtaken
+
+    def life() -> LifePlan:
+        seconds = 10.0 + 10.0 * draw.random() if long else 0.5 + 5.0 * draw.random()
+        doom = Doom() if long else _doom(draw)
+        return LifePlan(
+            seconds, draw.choice(("power", "kill", "stop")), doom, draw.choice(("kept", "deleted"))
+        )
+
+    return Plan(
+        limits=_limits(draw),
+        lives=tuple(life() for _ in range(draw.randint(2, 4))),
+        clients=draw.randint(1, 3),
+        pause_seconds=draw.choice((0.1, 0.2)),
+        flush_seconds=draw.choice((0.2, 1.0, 3.0)),
+        rival=draw.choice(("new", "copy")),
     )
 
 

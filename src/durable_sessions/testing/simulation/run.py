@@ -12,7 +12,8 @@ import structlog
 from durable_sessions.testing.simulation.clients import Book
 from durable_sessions.testing.simulation.judge import Judge
 from durable_sessions.testing.simulation.loop import StuckError
-from durable_sessions.testing.simulation.plan import End, Plan, plan
+from durable_sessions.testing.simulation.plan import End, Plan, plan, rival_plan
+from durable_sessions.testing.simulation.rivals import Rivals
 from durable_sessions.testing.simulation.scenario import Story, scenario
 from durable_sessions.testing.simulation.trace import Trace
 from durable_sessions.testing.simulation.world import Worker, World
@@ -37,6 +38,11 @@ def run(seed: int, planned: Plan | None = None, *, trace: bool = False) -> Run:
     return _run(seed, planned or plan(seed), Trace(keep=trace), None)[0]
 
 
+def run_rivals(seed: int, *, trace: bool = False) -> Run:
+    """Run a seed with two servers on one bucket, and judge it."""
+    return run(seed, rival_plan(seed), trace=trace)
+
+
 def run_scenario(point: int | None, end: End = "power", *, trace: bool = False) -> tuple[Run, list[str]]:
     """Tell the scenario, cut off at a fault point if one is given.
 
@@ -54,8 +60,12 @@ def _run(
         if worker is not None:
             world.workers = [worker(world.book)]
         judge = Judge(world)
+        rivals = Rivals(str(seed), planned, Path(folder), world)
 
         async def main() -> None:
+            if planned.rival is not None:
+                await rivals.run()
+                return
             await world.live()
             await judge.run()
 
@@ -66,12 +76,15 @@ def _run(
                 problems.append(str(error))
             except Exception as error:
                 problems.append(f"the engine raised {error!r}")
-        problems += judge.problems + world.book.problems + world.machine.problems + world.loop.problems
-        for call in world.book.recorder.calls:
+        problems += judge.problems + rivals.problems + world.loop.problems
+        calls = []
+        for one in rivals.worlds:
+            problems += one.book.problems + one.machine.problems
+            calls += one.book.recorder.calls
+        for call in calls:
             trace.note(call.started, f"{call}")
         world.loop.close()
-    calls, steps = len(world.book.recorder.calls), world.loop.steps
-    return Run(seed, problems, trace.digest, calls, steps, trace.lines), world.reached[0]
+    return Run(seed, problems, trace.digest, len(calls), world.loop.steps, trace.lines), world.reached[0]
 
 
 def _folder() -> str | None:

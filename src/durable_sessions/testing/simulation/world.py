@@ -37,22 +37,33 @@ class Worker(Protocol):
 class World:
     """A machine, its clients, and what becomes of both."""
 
-    def __init__(self, seed: str, plan: Plan, folder: Path, trace: Trace) -> None:
+    def __init__(
+        self, seed: str, plan: Plan, folder: Path, trace: Trace, *, beside: "World | None" = None
+    ) -> None:
+        """Make a machine; ``beside`` another one it shares loop, clock and bucket with that."""
+        self.name = "the first server" if beside is None else "the second server"
+        self.served: list[tuple[float, float]] = []
         self.plan = plan
         self.trace = trace
         self._random = random.Random(f"{seed}/world")
         self._delays = random.Random(f"{seed}/delays")
-        self.loop = SimulatedLoop(  # type: ignore[abstract]  # it has what the engine uses: no sockets
-            self._delay, lambda: self._delays.random() < 0.5
+        self.loop: SimulatedLoop = (
+            SimulatedLoop(  # type: ignore[abstract]  # it has what the engine uses: no sockets
+                self._delay, lambda: self._delays.random() < 0.5
+            )
+            if beside is None
+            else beside.loop
         )
-        clock = SimulatedClock(self.loop.time)
-        self.machine = Machine(
+        clock = SimulatedClock(self.loop.time) if beside is None else beside.machine.clock
+        self.machine: Machine = Machine(
             loop=self.loop,
             clock=clock,
             ids=SeededIds(f"{seed}/ids"),
             disk=FaultyDisk(self._random.getrandbits(64)),
             disk_faults=DiskFaults(f"{seed}/disk", plan.disk_faults),
-            store=SimulatedStore(f"{seed}/bucket", clock.true_ms, self.note, plan.network_faults),
+            store=SimulatedStore(f"{seed}/bucket", clock.true_ms, self.note, plan.network_faults)
+            if beside is None
+            else beside.machine.store,
             folder=folder,
             limits=plan.limits,
             flush_seconds=plan.flush_seconds,
@@ -61,8 +72,10 @@ class World:
         self._last_time = 0.0
         self.reached: list[list[str]] = []
         self.book = Book(Recorder(self._recorded_time))
+        letter = "c" if beside is None else "d"
+        self.clients = [f"{letter}{number}" for number in range(plan.clients)]
         self.workers: list[Worker] = [
-            Client(f"c{number}", seed, self.book, plan.pause_seconds) for number in range(plan.clients)
+            Client(name, seed, self.book, plan.pause_seconds) for name in self.clients
         ]
 
     def note(self, what: str) -> None:
@@ -79,7 +92,7 @@ class World:
         tasks = [self.loop.create_task(trouble()) for trouble in troubles]
         for life in self.plan.lives:
             for tried in range(OPENS_MAX):
-                if await self._one_life(life if not tried else life._replace(doom=Doom())):
+                if await self.one_life(life if not tried else life._replace(doom=Doom())):
                     break
         for task in tasks:
             task.cancel()
@@ -101,8 +114,11 @@ class World:
 
     # One life ---------------------------------------------------------------------------
 
-    async def _one_life(self, plan: LifePlan) -> bool:
-        """Run a process to its end; say whether it got as far as to serve."""
+    async def one_life(self, plan: LifePlan) -> bool:
+        """Run a process to its end; say whether it got as far as to serve.
+
+        ``served`` gets when it was started, and when it began to serve.
+        """
         life = Life(self.note)
         life.die_at_step, life.die_at_point, life.die_at_name = plan.doom
         process = Process(self.machine, life)
@@ -120,8 +136,10 @@ class World:
         return served
 
     async def _serve(self, process: Process, plan: LifePlan) -> None:
+        began = self.loop.time()
         try:
             await process.open()
+            self.served.append((began, self.loop.time()))
             await self._serve_until(process, plan)
         except DurableSessionsError as error:
             self.note(f"does not start: {error.code}")
