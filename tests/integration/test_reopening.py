@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -20,6 +21,7 @@ from durable_sessions.node import disk_space
 from durable_sessions.node.disk_space import Space
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.server import LocalServer, local_server
+from tests.support.process import ServerProcess
 from tests.support.trial import until
 
 pytestmark = pytest.mark.anyio
@@ -321,3 +323,19 @@ async def test_a_server_that_has_lost_its_bucket_is_not_opened_again(tmp_path: P
             refused = await client.put("/v1/stream/s", headers=JSON)
             assert (refused.status_code, code(refused)) == (503, "partition_fenced")
             assert (await client.get("/readyz")).status_code == 503
+
+
+def test_an_index_is_not_made_anew_while_space_is_low(tmp_path: Path) -> None:
+    environment = {"DURABLE_SESSIONS_LOW_SPACE_BYTES": "1000000000GiB"}
+    server = ServerProcess(tmp_path / "data", environment=environment)
+    with server:
+        assert httpx2.post(f"{server.url}/v1/sessions", json={}).is_success
+        while httpx2.get(f"{server.url}/readyz").json()["search"]["state"] != "paused":
+            time.sleep(0.05)
+        refused = server.run("reindex", "--url", server.url)
+        assert refused.returncode == 1
+        assert "free on the disk" in refused.stderr
+    refused = server.run("reindex", "--url", server.url)
+    assert refused.returncode == 1, refused.stdout
+    assert "free on the disk" in refused.stderr
+    assert "Traceback" not in refused.stderr

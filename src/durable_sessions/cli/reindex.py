@@ -84,7 +84,7 @@ def _follow(server: Server, show: Show) -> int:
         search = server.ask("GET", "/readyz", _Ready).search
         if search.state == "ready":
             return events
-        if search.state == "failing":
+        if search.state in {"failing", "paused"}:
             raise click.ClickException(f"The index cannot be made: {search.reason or 'see the server log'}")
         events = max(events, search.events)
         show(search.events - search.events_left, search.events)
@@ -98,8 +98,9 @@ async def _build(where: Target, show: Show) -> int:
         feed = service.feed
         feed.rebuild()
         while feed.is_building:  # it is shown, not only waited for
-            if feed.failure is not None:
-                raise click.ClickException(f"The index cannot be made: {feed.failure}")
+            problem = feed.failure or feed.paused
+            if problem is not None:
+                raise click.ClickException(f"The index cannot be made: {problem}")
             show(feed.events_lacking - feed.events_left, feed.events_lacking)
             await asyncio.sleep(LOOK_SECONDS)
         return feed.events_lacking
