@@ -24,6 +24,7 @@ from durable_sessions.importers.state import State
 from durable_sessions.importers.tools import TOOLS
 from durable_sessions.importers.watching import Watcher
 from tests.importers.talks import claude_code_talk, lines
+from tests.support import waiting
 
 KILLS = int(os.environ.get("DURABLE_SESSIONS_IMPORT_KILLS", "12"))
 SESSION = "claude-code:11111111-2222-4333-8444-555555555555"
@@ -254,11 +255,10 @@ def wait_for(client: Client, words: str) -> None:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    for _ in range(300):
+    def holds_now() -> bool:
         try:
-            if holds():
-                return
+            return holds()
         except NotFoundError:
-            pass
-        time.sleep(0.1)
-    raise AssertionError("It did not happen.")
+            return False
+
+    waiting.wait_until(holds_now)
