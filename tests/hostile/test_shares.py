@@ -13,6 +13,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from tests.hostile.arena import MIB
 from tests.hostile.bystander import crowd
 from tests.hostile.stranger import PATIENCE_SECONDS, Stranger, request
+from tests.hostile.vitals import Vitals
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
 
@@ -20,12 +21,14 @@ pytestmark = pytest.mark.anyio
 
 WAITERS = 12
 CONNECTIONS = 60
+SUBSCRIPTION_BYTES = 40 * MIB
 LIMITS: dict[str, float] = {
     "request_bytes_max": 16 * MIB,
     "append_body_bytes_max": 4 * MIB,
     "artifact_memory_bytes_max": 8 * MIB,
     "waiters_max": WAITERS,
     "connections_max": CONNECTIONS,
+    "all_subscription_bytes_max": SUBSCRIPTION_BYTES,
 }
 TEXT = b"Content-Type: text/plain"
 
@@ -170,3 +173,29 @@ async def test_slow_readers_of_artifacts(server: ServerProcess) -> None:
         assert httpx2.put(server.url + own, headers=bearer(BOOTSTRAP), content=small).status_code == 201
         assert httpx2.get(server.url + own, headers=bearer(BOOTSTRAP)).content == small
         await those.progress()
+
+
+async def test_subscriptions_of_one_key(server: ServerProcess) -> None:
+    """Each is as large as one may be; the memory they take is bounded, and another workspace has its part."""
+    secret = await greedy(server)
+    assert server.process is not None
+    vitals = Vitals(server.process.pid)
+    vitals.begin()
+    before = vitals.peak_bytes()
+    answers: list[httpx2.Response] = []
+    async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
+        for number in range(8):
+            paths = [f"{number}/{link:04d}/{'p' * 300}" for link in range(9_000)]
+            body = {"type": "pull-wake", "streams": paths, "wake_stream": "wakes"}
+            path = f"/v1/stream/__ds/subscriptions/{number}"
+            answers.append(await client.put(path, headers=bearer(secret), json=body))
+        codes = [answer.status_code for answer in answers]
+        assert codes == [201] * codes.count(201) + [409] * codes.count(409)
+        assert codes.count(201) == SUBSCRIPTION_BYTES // 2 // (9_000 * (400 + len(paths[0]))), "half of it"
+        assert answers[-1].json()["error"]["code"] == "TOO_MANY_SUBSCRIPTIONS"
+        body = {"type": "pull-wake", "streams": ["mine"], "wake_stream": "wakes"}
+        own = await client.put(f"{path}-own", headers=bearer(BOOTSTRAP), json=body)
+        assert own.status_code == 201
+        flushed = await client.post("/v1/admin/flush", headers=bearer(BOOTSTRAP))
+        assert flushed.status_code == 200
+    assert vitals.peak_bytes() - before < 8 * SUBSCRIPTION_BYTES, "with requests, answers and the flush"

@@ -92,7 +92,11 @@ class Metrics(Collector):
         yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", committer.pending_bytes)
         yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", published.waiting)
         yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._events.subscribers)
-        yield _gauge("subscriptions", "Subscriptions that exist.", len(self._partition.state.subscriptions))
+        subscriptions = self._partition.state.subscriptions
+        yield _gauge("subscriptions", "Subscriptions that exist.", len(subscriptions))
+        yield _gauge("subscription_bytes", "Memory taken by subscriptions.", subscriptions.bytes_held)
+        document_bytes = self._partition.state.attribute_bytes
+        yield _gauge("document_bytes", "Documents and metadata of the streams in memory.", document_bytes)
         yield _gauge(
             "partition_stopped",
             "1 after the log has failed and until it has been opened again.",
@@ -139,6 +143,9 @@ class Metrics(Collector):
         yield _counter("bucket_reads", "Reads that went to the bucket.", partition.reader.bucket_reads)
         yield _counter("block_cache_hits", "Parts of segments found in memory.", cache.hits)
         yield _counter("block_cache_misses", "Parts of segments fetched from the bucket.", cache.misses)
+        reads = self._archive.cold_reads
+        yield _gauge("cold_read_bytes", "Memory for reads from the bucket that are under way.", reads.held)
+        yield _gauge("cold_reads_waiting", "Reads from the bucket that wait for their turn.", reads.waiting)
         yield _gauge("block_cache_bytes", "Memory taken by parts of segments.", cache.bytes_used)
         yield _gauge("unflushed_bytes", "Bytes in the log that wait for a flush.", partition.unflushed_bytes)
         yield _gauge("segments", "Event segments in the bucket.", len(manifest.segments))
