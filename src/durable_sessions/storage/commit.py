@@ -104,10 +104,6 @@ class Committer:
         if self._stopped is not None:
             raise self._stopped
 
-    def prepare(self, effects: Sequence[Effect], result: T) -> "Entry[T]":
-        """Return effects in the form in which they are written; nothing has happened yet."""
-        return Entry(effects, self._loop.create_future(), result)
-
     def submit(self, entry: "Entry[T]") -> "asyncio.Future[T]":
         """Return a future that gives an entry's result when its effects, and all before them, are durable."""
         future = entry.future

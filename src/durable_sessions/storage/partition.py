@@ -172,10 +172,17 @@ class Partition:
             for key in on:
                 self._expire(key, now_ms)
             return self._refuse(error)
-        if not decided:
-            return self.committer.settled(result)
-        entry = self.committer.prepare(decided, result)  # if this fails, nothing has changed
-        self._apply(decided)
+        return self._commit(decided, result) if decided else self.committer.settled(result)
+
+    def _commit(self, decided: Sequence[Effect], result: T) -> "asyncio.Future[T]":
+        """Encode, apply and submit; a failure to encode changes nothing, one to apply stops the partition."""
+        entry = Entry(decided, self._loop.create_future(), result)
+        try:
+            for effect in decided:
+                self.state.apply(effect)
+        except Exception as error:  # the tip is no longer what the log will say
+            self.committer.fail(f"an effect could not be applied: {error!r}")
+            raise
         return self.committer.submit(entry)
 
     def create(self, key: Key, request: Create, anchor_end: int | None = None) -> "asyncio.Future[Created]":
@@ -307,18 +314,7 @@ class Partition:
         """Submit effects that nobody waits for; a log failure reaches those who wait for others."""
         if not decided or self.committer.failure is not None:
             return
-        entry = self.committer.prepare(decided, None)
-        self._apply(decided)
-        self.committer.submit(entry).add_done_callback(lambda done: done.exception())
-
-    def _apply(self, decided: Sequence[Effect]) -> None:
-        """Change the tip; if it cannot be changed as decided it is not what the log says any more."""
-        try:
-            for effect in decided:
-                self.state.apply(effect)
-        except Exception as error:
-            self.committer.fail(f"an effect could not be applied: {error!r}")
-            raise
+        self._commit(decided, None).add_done_callback(lambda done: done.exception())
 
     # Publishing -------------------------------------------------------------------------
 
