@@ -684,7 +684,7 @@ async def test_what_a_fork_inherits_outlives_its_source(api: httpx2.AsyncClient)
     assert (answer["total_hits"], answer["total_sessions"]) == (5, 1)
     assert positions(await found(api, "fork", "needle", order="asc")) == [0, 1, 2, 3, 4]
     assert (await found_everywhere(api, "n7"))["total_hits"] == 0
-    assert (await api.get("/sessions/source/events", params={"q": "needle"})).status_code == 404
+    assert (await api.get("/sessions/source/events", params={"q": "needle"})).status_code == 410
     assert (await api.delete("/sessions/fork")).status_code < 300
     gone = await found_everywhere(api, "needle")
     assert (gone["data"], gone["total_hits"], gone["total_sessions"]) == ([], 0, 0)
