@@ -172,6 +172,7 @@ TRIALS: dict[str, Sequence[Trial]] = {
         Trial("PUT", f"/v1/artifacts/{ARTIFACT_DIGEST}", ARTIFACT, {"Content-Type": "text/plain"}),
     ],
     "getArtifact": _get(f"/v1/artifacts/{ARTIFACT_DIGEST}"),
+    "deleteArtifact": [Trial("DELETE", f"/v1/artifacts/{ARTIFACT_DIGEST}")],
     "ingestClaudeCode": _post(
         "/v1/ingest/claude-code",
         b'{"session_id":"cc","hook_event_name":"UserPromptSubmit","prompt":"%b"}' % (b"p" * 900_000),

@@ -1,7 +1,6 @@
 """``durable-sessions serve``: run the server until it is told to stop."""
 
 import asyncio
-import gc
 import os
 import resource
 import shutil
@@ -22,6 +21,7 @@ from durable_sessions.errors import DurableSessionsError, SettingsError
 from durable_sessions.http.exposure import require_usable
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
+from durable_sessions.storage.collector import bound_collections
 from durable_sessions.storage.release import reuse_large_buffers
 
 logger = structlog.get_logger(__name__)
@@ -29,10 +29,6 @@ logger = structlog.get_logger(__name__)
 # A busy event loop keeps the interpreter lock for this long while the log's thread, back from
 # its sync, waits for it. Python's default of 5 ms would show in the latency of every append.
 _SWITCH_SECONDS = 0.0005
-
-# Requests leave no cycles behind, so that the collector has little to find; but it walks through all streams
-# to find it. With Python's default it did so often enough to show in one append of a hundred.
-_COLLECTED_AFTER = (100_000, 50, 100)
 
 # Descriptors for all that are no connections of clients: log, bucket, catalog, webhooks.
 _OWN_FILES = 256
@@ -70,7 +66,7 @@ def serve(config: Path | None, **options: str | None) -> None:
     os.umask(PRIVATE_UMASK)
     settings = _fit_file_limit(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    gc.set_threshold(*_COLLECTED_AFTER)
+    bound_collections()
     reuse_large_buffers()
     missing = _missing(settings.data)
     require_usable(settings.host, settings.port)

@@ -284,7 +284,7 @@ class Engine:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(self._limits.expiry_sweep_seconds)
-            self.partition.expire()
+            await self.partition.expire_in_steps()
             if self.log.trim_failure is not None:
                 await self.log.trim(self.archive.flushed_through)
 

@@ -140,7 +140,7 @@ class Search:
     async def _expire(self) -> None:
         """Let what has expired be gone for good before anything is counted."""
         before = self._partition.streams_expired
-        self._partition.expire()
+        await self._partition.expire_in_steps()
         if self._partition.streams_expired != before:
             await self._partition.settled()
 

@@ -202,12 +202,16 @@ class Registry:
                 if wanted(_head(document)):
                     if len(found) == limit:
                         return Registered(found, after)
+                    if turn.over:
+                        await turn.rest()
                     shown = show(document)
                     size += len(shown) + 1
                     if found and size > self._limits.page_bytes_max:
                         return Registered(found, after)
                     found.append(shown)
                 after = durable.stream.id
+            if turn.over:
+                await turn.rest()
             if not page.more:
                 return Registered(found, None)
 

@@ -47,6 +47,9 @@ logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+_STEP_STREAMS = 100
+"""How many streams are expired or taken out of memory at a time; counted, so that it is always the same."""
+
 
 _DOCUMENTS_MAX = 8  # so many times what is kept may be there until it is flushed
 PATH_PAGE = 1_000
@@ -288,11 +291,23 @@ class Partition:
 
         The former answer as missing already. Idleness is seen when it has reached the catalog.
         """
+        for _ in self._expiring():
+            pass
+
+    async def expire_in_steps(self) -> None:
+        """Do the same, and let others go on in between."""
+        for count, _ in enumerate(self._expiring(), 1):
+            if count % _STEP_STREAMS == 0:
+                await asyncio.sleep(0)
+
+    def _expiring(self) -> Iterator[None]:
+        """Remove one after the other; between them anything may happen."""
         now = self._clock.now_ms()
         for stream in self._expiry.due(now):
             self._expire(stream.key, now)
+            yield
         left = self._limits.removals_per_sweep_max
-        for number, _ in self._archive.due(now):
+        for number, _ in list(self._archive.due(now)):
             if not left or self.committer.failure is not None:
                 return
             if number in self.state.removed:
@@ -300,8 +315,9 @@ class Partition:
             known = self.state.by_id.get(number)
             left -= known is None
             one = known or self.state.get_id(number)
-            assert one is not None, "what is not removed can be loaded"
-            self._remove(lifetime.retire(self.state, one, now, self._limits))
+            if one is not None:  # else it was removed meanwhile
+                self._remove(lifetime.retire(self.state, one, now, self._limits))
+            yield
 
     def _expire(self, key: Key, now_ms: int) -> None:
         self._remove(lifetime.expire(self.state, key, now_ms))
@@ -385,7 +401,9 @@ class Partition:
             batches.append(payload)
         flushed = await self._archive.flush(batches, through)
         through = flushed.through
-        for number, tail in flushed.tails.items():
+        for count, (number, tail) in enumerate(flushed.tails.items(), 1):
+            if count % (10 * _STEP_STREAMS) == 0:
+                await asyncio.sleep(0)
             self.published.flushed(number, tail, through)
             known = self.state.by_id.get(number)
             if known is not None:
@@ -416,7 +434,9 @@ class Partition:
             return 0
         await self.settled()  # so that an idle stream has nothing pending
         left = 0
-        for stream in idle:
+        for count, stream in enumerate(idle, 1):
+            if count % _STEP_STREAMS == 0:
+                await asyncio.sleep(0)
             durable = self.published.by_id.get(stream.id)
             if (
                 durable is not None

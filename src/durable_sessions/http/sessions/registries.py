@@ -92,10 +92,10 @@ class Registries:
     async def _find(self, workspace: str, name: str, version: int | None) -> Document:
         """Return an agent, the newest version unless one is named; an unknown one is made up from its id."""
         try:
-            newest = self._agents.head(workspace, name).version
+            self._agents.get(workspace, name)
         except RegisteredObjectNotFoundError:
             return agents.unknown(name, version)
-        return await self._agents.document(workspace, name, newest if version is None else version)
+        return await self._agents.document(workspace, name, version)
 
     def _agent_body(self, request: Request, workspace: str) -> AgentBody:
         """Return what a request says of an agent; those that it may call have versions."""
