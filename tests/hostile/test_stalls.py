@@ -23,10 +23,10 @@ HELD_MILLISECONDS_MAX = 20.0
 SECRET = "a-secret-of-the-tests"
 TRIES = 2
 
-# What still takes longer. This list only ever gets shorter.
+# What still takes longer. This list only ever gets shorter. "putArtifact": a buffer of 64 MiB is moved when
+# it grows, about 20 ms. The others: 9,000 paths are checked one by one, about 50 ms.
 UNMENDED = frozenset(
     {
-        "start",
         "putArtifact",
         "putSubscription",
         "linkStreams",
