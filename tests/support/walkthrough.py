@@ -4,6 +4,7 @@ Blocks of ``sh``, ``python`` and ``sql`` are run; others are text. What is speci
 above it, in comments that a reader of the page does not see:
 
 ``<!-- shows: one | another -->``      its output has these texts
+``<!-- shows the first time: one -->``  the same, unless the page was worked through before
 ``<!-- file: agent.py -->``            it is the content of a file
 ``<!-- runs until interrupted -->``    it is interrupted when it has shown that
 ``<!-- runs beside the next block -->``  the same, and the next block runs meanwhile
@@ -37,7 +38,7 @@ _FENCED = re.compile(
 )
 _REMARK = re.compile(r"<!-- (.*?) -->")
 _BESIDE, _FOLLOWS, _NOT_RUN = "runs beside the next block", "runs until interrupted", "not run: "
-_SHOWS, _FILE = "shows: ", "file: "
+_SHOWS, _SHOWS_FIRST, _FILE = "shows: ", "shows the first time: ", "file: "
 _KEEPS_VARIABLES = """\
 set -euo pipefail
 curl() { command curl --silent --show-error --fail-with-body "$@"; }
@@ -63,7 +64,15 @@ class Block:
     @property
     def shows(self) -> list[str]:
         """Texts that its output must have."""
-        said = self._said(_SHOWS)
+        return self._texts(_SHOWS)
+
+    @property
+    def shows_first(self) -> list[str]:
+        """Texts that its output must have when the page is worked through for the first time."""
+        return self._texts(_SHOWS_FIRST)
+
+    def _texts(self, prefix: str) -> list[str]:
+        said = self._said(prefix)
         return [] if said is None else [text.strip() for text in said.split(" | ")]
 
     @property
@@ -102,7 +111,9 @@ def blocks(page: Path) -> Iterator[Block]:
     for match in _FENCED.finditer(text):
         remarks = tuple(_REMARK.findall(match["remarks"]))
         for said in remarks:
-            assert said in (_BESIDE, _FOLLOWS) or said.startswith((_SHOWS, _FILE, _NOT_RUN)), said
+            assert said in (_BESIDE, _FOLLOWS) or said.startswith((_SHOWS, _SHOWS_FIRST, _FILE, _NOT_RUN)), (
+                said
+            )
         line = text[: match.start("text")].count("\n")
         yield Block(page, line, match["language"], match["text"], remarks)
 
@@ -118,6 +129,8 @@ class Walk:
         self._second_port = free_port()
         self._programs = folder / ".venv" / "bin"
         self._is_set_up = True
+        self._is_repeat = False
+        self._pages: set[Path] = set()
         self._aside: tuple[Block, subprocess.Popen[bytes], Path] | None = None
         self._database = duckdb.connect()
         self._database.execute(f"set file_search_path = '{folder}'")
@@ -126,22 +139,25 @@ class Walk:
     def run(self, page: Path) -> int:
         """Do what a page says, and return how many blocks were run."""
         count = 0
-        first = next((block for block in blocks(page) if block.is_run), None)
+        self._is_repeat = page in self._pages
+        self._pages.add(page)
+        every = list(blocks(page))
+        first = next((block for block in every if block.is_run), None)
         self._is_set_up = first is None or not first.starts_server
-        if self._is_set_up:
-            self._serve()
-        for block in blocks(page):
+        self._serve(begins=True)
+        for block in every:
             if block.file is not None:
                 (self.folder / block.file).write_text(self._here(block.text))
             elif block.is_run:
-                self._run(block)
+                if not (block is first and block.starts_server):
+                    self._run(block)
                 count += 1
         assert self._aside is None, f"{self._aside}: there is no next block"
         return count
 
     def _run(self, block: Block) -> None:
         if block.starts_server:
-            self._serve()
+            self._serve(begins=False)
             return
         if block.language == "sql":
             self._check(block, str(self._database.sql(block.text)))
@@ -165,9 +181,13 @@ class Walk:
             aside, self._aside = self._aside, None
             self._finish(*aside)
 
-    def _serve(self) -> None:
-        if self.server.process is not None:
-            self.server.process.wait(BLOCK_SECONDS_MAX)  # a block before this one has ended it
+    def _serve(self, *, begins: bool) -> None:
+        """Start the server; at the beginning of a page it may be running, later a block has ended it."""
+        process = self.server.process
+        if process is not None and begins and process.poll() is None:
+            return
+        if process is not None:
+            process.wait(BLOCK_SECONDS_MAX)
         self.server.start()
 
     def _spawn(self, block: Block) -> tuple["subprocess.Popen[bytes]", Path]:
@@ -206,7 +226,7 @@ class Walk:
             _end(process)
 
     def _check(self, block: Block, output: str) -> None:
-        for text in block.shows:
+        for text in [*block.shows, *([] if self._is_repeat else block.shows_first)]:
             assert text in output, f"{block} does not show {text!r} but:\n{output}"
 
     def _here(self, text: str) -> str:
