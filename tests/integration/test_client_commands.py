@@ -443,7 +443,8 @@ def test_an_address_that_is_none_is_wrong_use() -> None:
 def test_keys_are_shown_and_refusals_explained(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as one:
         ds = Commands(one.url)
-        secret = ds.json("keys", "create", "--principal", "a", "--role", "admin")["secret"]
+        first = ("keys", "create", "--principal", "a", "--role", "admin", "--data", str(one.data))
+        secret = ds.json(*first)["secret"]
         create = ("keys", "create", "--principal", "r", "--role", "reader", "--api-key", secret)
         read = ds.json(*create)["secret"]
         assert "DURABLE_SESSIONS_API_KEY" in ds.run("sessions", status=5).stderr

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-HOST = b"Host: example\r\n"
+HOST = b"Host: localhost\r\n"
 WAIT_SECONDS = 120.0
 
 
