@@ -52,7 +52,7 @@ async def test_target_that_never_ends(serve: Serve) -> None:
 
 async def test_default_target_and_headers(serve: Serve) -> None:
     server = await serve()
-    largest = get(b"/" + b"t" * (16 * 1024 - 1), b"X: " + b"v" * (64 * 1024 - len("HostexampleX")))
+    largest = get(b"/" + b"t" * (16 * 1024 - 1), b"X: " + b"v" * (64 * 1024 - len("HostlocalhostX")))
     async with await Peer.connect(server.port) as peer:
         assert (await peer.ask(largest)).status == 200
         for start in range(0, len(largest), 1000):
