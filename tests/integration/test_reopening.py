@@ -192,6 +192,27 @@ async def test_the_first_key_can_be_made_after_it(
     assert (await first_key(client, server)).is_success
 
 
+async def test_a_revocation_that_did_not_become_durable_is_never_confirmed(
+    client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk
+) -> None:
+    client.headers["x-api-key"] = (await first_key(client, server)).json()["secret"]
+    other = (await client.post("/v1/keys", json={"role": "reader", "principal": "other"})).json()
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def probe(engine: Engine) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        patch.setattr(Engine, "probe", probe)
+        disk.fail("write", errno.EIO)
+        answers = [await client.delete("/v1/keys/" + other["id"]) for _ in range(2)]
+        assert [one.status_code for one in answers] == [503, 503]
+    await reopened(server, 1)
+    as_other = {"x-api-key": other["secret"]}
+    assert (await client.get("/v1/sessions", headers=as_other)).status_code == 200
+    assert (await client.delete("/v1/keys/" + other["id"])).status_code == 200
+    assert (await client.get("/v1/sessions", headers=as_other)).status_code == 401
+
+
 async def test_a_log_that_cannot_be_opened_yet_is_tried_again(
     client: httpx2.AsyncClient, server: LocalServer, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

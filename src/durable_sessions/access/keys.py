@@ -218,6 +218,7 @@ class Keys:
             raise KeyNotFoundError(id=key_id)
         self._require_manager(caller, key.document.workspace)
         if key.document.revoked_at_ms is not None:
+            self._partition.committer.require_running()  # else it may never have become durable
             await self._partition.settled()
             return key
         document = key.document = msgspec.structs.replace(
