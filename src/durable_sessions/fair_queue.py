@@ -57,6 +57,7 @@ class FairQueue:
         left = deque(entry for entry in self._waiting.pop(holder, ()) if entry[0] is not turn)
         if left:
             self._waiting[holder] = left
+        self._grant()  # whoever stood behind it may have been passed over on its account
 
     def _take(self, holder: Hashable, amount: int) -> bool:
         shares = self._shares

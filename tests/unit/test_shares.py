@@ -95,3 +95,43 @@ async def test_who_goes_away_while_waiting_holds_nothing() -> None:
 async def enter(queue: FairQueue, holder: str) -> None:
     async with queue.part(holder):
         pass
+
+
+async def test_who_stands_behind_one_that_gives_up_in_the_same_moment_gets_its_turn() -> None:
+    queue = FairQueue(1)
+
+    async def hold() -> None:
+        async with queue.part("a"):
+            await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(hold()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert (queue.held, queue.waiting) == (1, 2)
+    for task in tasks[:2]:
+        task.cancel()
+    await asyncio.gather(*tasks[:2], return_exceptions=True)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert (queue.held, queue.waiting) == (1, 0)
+    tasks[2].cancel()
+    await asyncio.gather(tasks[2], return_exceptions=True)
+    assert (queue.held, queue.waiting) == (0, 0)
+
+
+async def test_a_small_part_does_not_wait_behind_a_large_one_that_was_given_up() -> None:
+    queue = FairQueue(10)
+    async with queue.part("other", 3):
+        large = asyncio.create_task(enter_with(queue, "a", 9))
+        await asyncio.sleep(0)
+        small = asyncio.create_task(enter_with(queue, "a", 1))
+        await asyncio.sleep(0)
+        assert queue.waiting == 2
+        large.cancel()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert small.done()
+
+
+async def enter_with(queue: FairQueue, holder: str, amount: int) -> None:
+    async with queue.part(holder, amount):
+        pass
