@@ -24,7 +24,7 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
-from durable_sessions.storage.archive import Archive, NothingArchived
+from durable_sessions.storage.archive import Archive, Flushed, NothingArchived
 from durable_sessions.storage.commit import Committer, Entry
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.durable import DurableStream
@@ -400,20 +400,29 @@ class Partition:
                 break
             batches.append(payload)
         flushed = await self._archive.flush(batches, through)
-        through = flushed.through
-        for count, (number, tail) in enumerate(flushed.tails.items(), 1):
-            if count % (10 * _STEP_STREAMS) == 0:
-                await asyncio.sleep(0)
-            self.published.flushed(number, tail, through)
+        steps = self._noting(flushed)
+        try:
+            for count, _ in enumerate(steps, 1):
+                if count % (10 * _STEP_STREAMS) == 0:
+                    await asyncio.sleep(0)
+        finally:
+            for _ in steps:  # also if whoever asked for it has gone away: nobody is told of it again
+                pass
+        await self._log.trim(flushed.through)
+        return True
+
+    def _noting(self, flushed: Flushed) -> Iterator[None]:
+        """Note what is in the bucket now, one stream after the other; between them anything may happen."""
+        for number, tail in flushed.tails.items():
+            self.published.flushed(number, tail, flushed.through)
             known = self.state.by_id.get(number)
             if known is not None:
                 known.flushed_names(tail)
+            yield
         for number in flushed.removed:
             self.state.removed.pop(number, None)
-        while self._unflushed and self._unflushed[0].position <= through:
+        while self._unflushed and self._unflushed[0].position <= flushed.through:
             self.unflushed_bytes -= self._unflushed.popleft().size
-        await self._log.trim(through)
-        return True
 
     def crowded(self, times: int = 1) -> bool:
         """Say whether more streams, or documents that take more, are in memory than should be there."""
@@ -481,6 +490,7 @@ class Partition:
         Others may work between two pages: what is there all the while is found, and nothing is loaded.
         """
         hot = list(self.published.by_key)
+        shown: set[int] = set()
         for start in range(0, len(hot), PATH_PAGE):
             page = []
             for key in hot[start : start + PATH_PAGE]:
@@ -488,12 +498,18 @@ class Partition:
                     durable = self.published.by_key.get(key)
                     if durable is not None and not durable.removed:
                         page.append((durable.stream.id, key.path))
+            shown.update(number for number, _ in page)
             yield page
         after = ""
         while found := self._archive.paths_after(workspace, prefix, after, PATH_PAGE):
+            # One that is in memory by now was perhaps not there when the others were looked at.
             yield [
                 (number, path)
                 for number, path in found
-                if number not in self.published.by_id and number not in self.state.removed
+                if number not in shown and number not in self.state.removed and not self._is_gone(number)
             ]
             after = found[-1][1]
+
+    def _is_gone(self, number: int) -> bool:
+        durable = self.published.by_id.get(number)
+        return durable is not None and durable.removed

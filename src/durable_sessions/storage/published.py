@@ -200,5 +200,5 @@ class PublishedStreams:
 
     def wake_all(self) -> None:
         """Wake every waiting reader, so that it can end."""
-        for durable in self.by_id.values():
+        for durable in (*self.by_id.values(), *self._held.values()):
             durable.wake()

@@ -115,3 +115,21 @@ async def test_nothing_stays_of_streams_that_nobody_holds(world: World) -> None:
     await evict(world)
     gc.collect()
     assert not world.partition.published._held
+
+
+async def test_who_waits_is_woken_at_the_end(world: World) -> None:
+    durable = await held(world)
+    waiter = world.partition.published.wait(durable)
+    world.partition.published.wake_all()
+    assert waiter.done()
+
+
+async def test_what_comes_into_memory_while_paths_are_looked_at_is_found(world: World) -> None:
+    await world.create("cold", b"[1]")
+    await evict(world)
+    await world.create("hot", b"[1]")
+    pages = world.partition.path_pages("default")
+    found = [path for _, path in next(pages)]
+    world.partition.find(key("cold"))
+    found += [path for page in pages for _, path in page]
+    assert sorted(found) == ["cold", "hot"]

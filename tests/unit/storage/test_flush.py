@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.storage import partition
 from durable_sessions.storage.flush import Flusher
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.unit.storage.world import World
+from tests.unit.storage.world import World, key
 
 pytestmark = pytest.mark.anyio
 
@@ -62,4 +63,32 @@ async def test_a_fault_of_ours_stops_the_flusher_and_is_told(
     monkeypatch.undo()
     await flusher.close()
     assert world.partition.unflushed_from is None
+    await world.close()
+
+
+async def test_a_flush_whose_client_goes_away_leaves_nothing_half_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "_STEP_STREAMS", 1)
+    world = await World(tmp_path).open()
+    for number in range(20):
+        await world.create(f"s{number}", b"[1]")
+    await world.create("gone")
+    await world.flush()
+    await world.delete("gone")
+    for number in range(20):
+        await world.append(f"s{number}", b"[2]")
+    before = world.archive.flushed_through
+    flush = asyncio.create_task(world.partition.flush())
+    while world.archive.flushed_through == before:
+        await asyncio.sleep(0)
+    assert flush.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flush
+    assert world.partition.unflushed_bytes == 0
+    assert not world.partition.state.removed
+    for number in range(20):
+        durable = world.partition.find(key(f"s{number}"))
+        assert durable.flushed == durable.tail == 2
+        assert (await world.partition.reader.read(durable, 0, 100)).data == b"1,2,"
     await world.close()
