@@ -35,6 +35,12 @@ class InvalidRequestError(DurableSessionsError):
     code = "invalid_request"
 
 
+class TooManyToSortError(DurableSessionsError):
+    """There are more than {sessions_max} sessions, too many to sort. Send sort=created_at instead."""
+
+    code = "too_many_to_sort"
+
+
 class UnknownParameterError(DurableSessionsError):
     """There is no query parameter {name} here. {advice}"""
 

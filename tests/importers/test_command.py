@@ -74,9 +74,11 @@ def test_what_is_told(ds: Any, tmp_path: Path) -> None:
     path.write_bytes(lines(claude_code_talk(1)) + b"damaged\n" + b'{"half')
     dry = ds("claude-code", path, "--dry-run").output
     assert "sessions: 1 imported" in dry
-    assert "kept as import.record" in dry
-    assert "not JSON" in dry
-    assert "unfinished last line, waits for its end" in dry
+    assert "1 kept as import.record; --verbose tells all of it" in dry
+    assert len(dry.splitlines()) <= 5
+    everything = ds("claude-code", path, "--dry-run", "--verbose").output
+    assert "not JSON" in everything
+    assert "unfinished last line, waits for its end" in everything
     assert not (tmp_path / "state" / "durable-sessions" / "imports.db").read_bytes().count(NAME.encode())
     assert "another project" in ds("claude-code", path, "--project", "/elsewhere").output
     assert "older than --since" in ds("claude-code", path, "--since", "2999-01-01").output

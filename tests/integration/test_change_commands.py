@@ -10,24 +10,24 @@ import pytest
 from durable_sessions.cli.session_lookup import CANDIDATES_MAX
 from durable_sessions.client import Client
 from durable_sessions.client.errors import NotFoundError
-from durable_sessions.testing import BackgroundServer, server
 from tests.support.commands import Commands, on_a_terminal
+from tests.support.process import ServerProcess
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
-    with server(tmp_path_factory.mktemp("server")) as one:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def client(running: BackgroundServer) -> Iterator[Client]:
+def client(running: ServerProcess) -> Iterator[Client]:
     with Client(running.url) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def ds(running: BackgroundServer) -> Commands:
+def ds(running: ServerProcess) -> Commands:
     return Commands(running.url)
 
 
@@ -71,7 +71,7 @@ def test_nothing_is_done_where_nobody_can_be_asked(ds: Commands, client: Client,
     ("typed", "status", "left"), [(b"n\n", 1, True), (b"\n", 1, True), (b"y\n", 0, False)]
 )
 def test_a_person_is_asked(
-    running: BackgroundServer, client: Client, typed: bytes, status: int, left: bool
+    running: ServerProcess, client: Client, typed: bytes, status: int, left: bool
 ) -> None:
     client.session("question").append({"type": "note"})
     seen = on_a_terminal(running.url, "delete", "question", typed=typed, status=status)
@@ -149,6 +149,14 @@ def test_an_artifact_is_stored_and_fetched(ds: Commands, tmp_path: Path) -> None
 def test_an_artifact_comes_from_standard_input(ds: Commands) -> None:
     digest = ds.run("artifact", "put", "-", given=b"piped").stdout.strip()
     assert ds.run("artifact", "get", digest).stdout == "piped"
+
+
+def test_an_artifact_is_deleted(ds: Commands, client: Client) -> None:
+    stored = client.artifacts.put(b"away with it")
+    assert "add --yes" in ds.run("artifact", "delete", stored.sha256, status=2).stderr
+    assert ds.json("artifact", "delete", stored.path, "--yes") == {"sha256": stored.sha256, "deleted": True}
+    assert not client.artifacts.exists(stored.sha256)
+    ds.run("artifact", "delete", stored.sha256, "--yes", status=3)
 
 
 def test_a_missing_artifact_leaves_the_file_as_it_was(ds: Commands, tmp_path: Path) -> None:

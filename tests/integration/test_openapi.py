@@ -163,6 +163,9 @@ def test_every_code_that_a_client_can_meet_is_described() -> None:
         "log_version",
         "archive_behind",
         "archive_ahead",
+        "archive_missing",
+        "log_foreign",
+        "log_diverged",
         "bucket_refused",
     }
     assert STATUS_BY_CODE.keys() - DOCUMENT["x-errors"].keys() <= {*at_start, "log_failed"}

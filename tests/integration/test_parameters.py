@@ -130,6 +130,18 @@ def test_what_is_wrong_is_said_in_the_words_of_the_caller(
         assert foreign not in message
 
 
+@pytest.mark.parametrize("place", ["from=6", "offset=0000000000000000_0000000000000006"])
+def test_places_beyond_the_end_are_refused_alike(api: httpx2.Client, place: str) -> None:
+    answer = api.get(f"/v1/sessions/s/events?{place}")
+    assert (answer.status_code, error_code(answer)) == (400, "invalid_request")
+    assert "lies beyond the end of the session" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("place", ["from=5", "offset=0000000000000000_0000000000000005"])
+def test_the_end_itself_is_a_place(api: httpx2.Client, place: str) -> None:
+    assert api.get(f"/v1/sessions/s/events?{place}").json()["data"] == []
+
+
 def test_a_closed_session_is_called_a_session(api: httpx2.Client) -> None:
     api.post("/v1/sessions/over/events", json={"type": "note"}, headers={"Stream-Closed": "true"})
     answer = api.post("/v1/sessions/over/events", json={"type": "note"})

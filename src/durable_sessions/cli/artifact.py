@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from durable_sessions.cli.confirmation import confirm, with_yes
 from durable_sessions.cli.connection import Connection, with_connection
-from durable_sessions.cli.failures import WrongInputError
+from durable_sessions.cli.failures import MissingError, WrongInputError
 from durable_sessions.cli.replacing import replacing
 from durable_sessions.cli.terminal import Output
 from durable_sessions.rendering.text import size
@@ -17,7 +18,7 @@ _ANY_TYPE = "application/octet-stream"
 
 @click.group()
 def artifact() -> None:
-    """Store and fetch payloads that are too large for events; each is named by its SHA-256."""
+    """Store, fetch and delete payloads that are too large for events; each is named by its SHA-256."""
 
 
 @artifact.command()
@@ -75,3 +76,23 @@ def get(connection: Connection, output: Output, sha256: str, path: Path | None) 
         output.tell({"sha256": sha256, "path": str(path), "bytes": written})
     else:
         output.note(f"{path}: {size(written)}")
+
+
+@artifact.command()
+@click.argument("sha256")
+@with_connection
+@with_yes
+def delete(connection: Connection, output: Output, sha256: str, is_sure: bool) -> None:
+    """Delete the artifact SHA256, whatever refers to it. This cannot be undone, and needs an admin's key."""
+    digest = sha256.removeprefix("/v1/artifacts/")
+    try:
+        if not connection.client.artifacts.exists(digest):
+            raise MissingError(f"There is no artifact {digest}.")
+        confirm(f"Delete the artifact {digest}? This cannot be undone.", is_sure=is_sure)
+        connection.client.artifacts.delete(digest)
+    except ValueError as error:
+        raise WrongInputError(str(error)) from error
+    if output.json:
+        output.tell({"sha256": digest, "deleted": True})
+    else:
+        output.note(f"{digest}: deleted")

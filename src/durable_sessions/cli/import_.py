@@ -28,6 +28,7 @@ from durable_sessions.importers.sources import SourceError, Transcript
 from durable_sessions.importers.state import State, default_path
 from durable_sessions.importers.tools import TOOLS, Tool
 from durable_sessions.importers.watching import QUIET_SECONDS, Watcher
+from durable_sessions.rendering.text import plural
 
 PATIENCE_SECONDS = 5.0
 
@@ -55,6 +56,7 @@ PATIENCE_SECONDS = 5.0
     show_default=True,
     help="With --watch: when a session counts as finished for now.",
 )
+@click.option("--verbose", "-v", is_flag=True, help="Tell of every session and every kind of record.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def import_(
     tool: str,
@@ -68,6 +70,7 @@ def import_(
     state_path: Path | None,
     again: bool,
     quiet_seconds: float,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Import sessions of TOOL from PATHS, or from where the tool keeps them.
@@ -79,7 +82,7 @@ def import_(
     roots = list(paths) or chosen.default_paths(os.environ, Path.home())
     if not roots:
         raise click.UsageError(f"{chosen.what} have no place of their own: name the files or folders.")
-    speaker = Speaker(as_json=as_json)
+    speaker = Speaker(as_json=as_json, verbose=verbose, watches=watch)
     selection = Selection(chosen, roots, _since(since), _project(project), speaker.tell_trouble)
     state = State(
         None if dry_run and again else state_path or default_path(os.environ, Path.home()),
@@ -121,6 +124,7 @@ def _forget_what_is_gone(
 
 
 LINKS_TOLD_MAX = 20
+KINDS_TOLD_MAX = 4
 LINK_REASON = "a link that leads out of the folder"
 
 
@@ -169,8 +173,10 @@ class Selection:
 class Speaker:
     """Says what happens: a bar on a terminal, plain lines elsewhere, JSON to a machine."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, verbose: bool, watches: bool) -> None:
         self._json = as_json
+        self._verbose = verbose
+        self._tells_sessions = verbose or watches
         self._console = Console(stderr=True)
         self._advance: Callable[[], None] = lambda: None
 
@@ -181,7 +187,7 @@ class Speaker:
             return
         if outcome.problem:
             click.echo(f"{outcome.session}: {outcome.problem}", err=True)
-        elif outcome.new_events:
+        elif outcome.new_events and self._tells_sessions:
             click.echo(f"{outcome.session}: {outcome.new_events} new events")
 
     def tell_trouble(self, text: str) -> None:
@@ -199,7 +205,7 @@ class Speaker:
             return work()
 
     def tell_report(self, report: Report, left_out: Counter[str]) -> None:
-        """Tell what a run has done: all that was read, by what became of it."""
+        """Tell what a run has done: in a few lines, or with ``--verbose`` all that was read."""
         if self._json:
             click.echo(msgspec.json.encode(report.plain() | {"left_out": dict(left_out)}))
             return
@@ -208,6 +214,10 @@ class Speaker:
         click.echo(
             f"sessions: {sessions}; new events: {report.new_events}; records read: {report.tally.records}"
         )
+        if not self._verbose:
+            for line in _summary(report, left_out):
+                click.echo(line)
+            return
         rows = list(_rows(report, left_out))
         if not rows:
             return
@@ -216,6 +226,25 @@ class Speaker:
         for what, reason, number in rows:
             table.add_row(what, Text(reason), str(number))
         Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(table)
+
+
+def _summary(report: Report, left_out: Counter[str]) -> Iterable[str]:
+    """Yield what a person wants to know first, in four lines at most."""
+    tally = report.tally
+    if tally.events:
+        first = tally.events.most_common(KINDS_TOLD_MAX)
+        others = len(tally.events) - len(first)
+        more = f" and {others} more {plural(others, 'kind')}" if others else ""
+        yield "events: " + ", ".join(f"{number:,} {kind}" for kind, number in first) + more
+    if tally.redacted:
+        yield f"redacted: {tally.redacted.total():,} {plural(tally.redacted.total(), 'secret')}"
+    if left_out:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in left_out.most_common(KINDS_TOLD_MAX))
+        yield f"sessions left out: {reasons}"
+    rest = {"kept as import.record": tally.kept, "merged": tally.merged, "skipped": tally.skipped}
+    said = ", ".join(f"{counts.total():,} {what}" for what, counts in rest.items() if counts)
+    if said or tally.notes or tally.artifacts:
+        yield f"other records: {said or 'none'}; --verbose tells all of it"
 
 
 def _rows(report: Report, left_out: Counter[str]) -> Iterable[tuple[str, str, int]]:

@@ -1,9 +1,10 @@
 """``durable-sessions sessions``: which sessions there are."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import Literal
 
 import click
@@ -12,6 +13,7 @@ from rich.text import Text
 from durable_sessions.cli.connection import Connection, with_connection
 from durable_sessions.cli.parameters import Pair, Time
 from durable_sessions.cli.terminal import Output
+from durable_sessions.client.errors import BadRequestError
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.pages import Sort
 from durable_sessions.rendering.moments import ago
@@ -66,7 +68,8 @@ def sessions(
     everything: bool,
 ) -> None:
     """List sessions, those where something happened last first."""
-    found = connection.client.sessions.list(
+    listed = partial(
+        connection.client.sessions.list,
         limit=None if everything else limit + 1,
         q=query,
         metadata=dict(metadata),
@@ -77,8 +80,8 @@ def sessions(
         before=before,
         include_archived=archived or "archived" in lifecycle,
         order=order,
-        sort="created_at" if everything else sort,  # all are here then, and sorted at once
     )
+    found = listed(sort="created_at") if everything else _started(listed, sort, output)
     shown = _sorted(found, sort, order) if everything else islice(found, limit)
     if output.json:
         for info in shown:
@@ -93,6 +96,21 @@ def sessions(
     output.table(_HEADS, rows, _RIGHT, gives_way=1)
     if next(found, None) is not None:
         output.note(f"There are more than these {limit}; see them with --all or --limit.")
+
+
+def _started(
+    listed: Callable[..., Iterator[SessionInfo]], sort: Sort, output: Output
+) -> Iterator[SessionInfo]:
+    """Return sessions in an order of the server's; by creation if there are too many for another one."""
+    found = listed(sort=sort)
+    try:
+        first = next(found, None)
+    except BadRequestError as error:
+        if error.code != "too_many_to_sort":
+            raise
+        output.note(f"There are too many sessions to sort them by {sort}: here by creation.")
+        return listed(sort="created_at")
+    return found if first is None else chain((first,), found)
 
 
 def _sorted(found: Iterable[SessionInfo], sort: Sort, order: str) -> Iterable[SessionInfo]:

@@ -54,6 +54,11 @@ def exists(sha256: str) -> Call[None]:
     return Call("HEAD", artifact_path(sha256), nothing)
 
 
+def delete(sha256: str) -> Call[None]:
+    """Remove an artifact; nothing happens if it is not there."""
+    return Call("DELETE", artifact_path(sha256), nothing)
+
+
 class Download:
     """An artifact on its way: what has come, and how to go on after the connection was cut."""
 

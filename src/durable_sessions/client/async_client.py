@@ -125,6 +125,10 @@ class AsyncArtifacts:
                 pause = download.disconnected(error)
             await asyncio.sleep(pause)
 
+    async def delete(self, sha256: str) -> None:
+        """Remove an artifact, whatever refers to it; needs an admin's key."""
+        await self._transport.send(artifact.delete(sha256))
+
     async def exists(self, sha256: str) -> bool:
         """Say whether an artifact is stored."""
         try:

@@ -126,6 +126,10 @@ class Artifacts:
                 pause = download.disconnected(error)
             time.sleep(pause)
 
+    def delete(self, sha256: str) -> None:
+        """Remove an artifact, whatever refers to it; needs an admin's key."""
+        self._transport.send(artifact.delete(sha256))
+
     def exists(self, sha256: str) -> bool:
         """Say whether an artifact is stored."""
         try:

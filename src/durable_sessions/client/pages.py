@@ -159,10 +159,10 @@ def type_parameters(types: str | Iterable[str] | None) -> list[tuple[str, str]]:
 
 
 def time_parameters(after: Time | None, before: Time | None) -> list[tuple[str, str]]:
-    """Return the parameters that ask for what was made between two times."""
+    """Return the parameters that ask for what happened between two times."""
     return given(
-        ("created_at[gt]", None if after is None else time_text(after)),
-        ("created_at[lt]", None if before is None else time_text(before)),
+        ("after", None if after is None else time_text(after)),
+        ("before", None if before is None else time_text(before)),
     )
 
 

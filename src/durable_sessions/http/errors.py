@@ -26,6 +26,7 @@ from durable_sessions.http.message import Header, Response
 STATUS_BY_CODE: dict[str, int] = {
     "invalid_request": 400,
     "unknown_parameter": 400,
+    "too_many_to_sort": 400,
     "invalid_path": 400,
     "invalid_offset": 400,
     "offset_beyond_tail": 400,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from durable_sessions.rendering import tools
-from durable_sessions.rendering.content import Block, Part, parts_of, text_of
+from durable_sessions.rendering import markup, tools
+from durable_sessions.rendering.content import Block, Part, Prose, parts_of, text_of
 from durable_sessions.rendering.events import (
     CALLS,
     SERVERS_MEMBERS,
@@ -89,16 +89,35 @@ def entry_of(event: Event) -> Entry:
 
 def _message(role: Role, title: str) -> Callable[[Event], Entry]:
     def make(event: Event) -> Entry:
-        return Entry(role, title, parts=tuple(parts_of(event.get("content"), prose=True)))
+        return Entry(role, title, parts=tuple(_said(event.get("content"))))
 
     return make
+
+
+def _user(event: Event) -> Entry:
+    """Return what the user said; a command that was typed is called one."""
+    plain = tuple(parts_of(event.get("content"), prose=True))
+    typed = markup.command(plain[0].text) if len(plain) == 1 and isinstance(plain[0], Prose) else None
+    told = tuple(_said(event.get("content")))
+    if typed is None:
+        return Entry(Role.USER, "User", parts=told)
+    return Entry(Role.USER, typed.title, one_line(typed.line), told)
+
+
+def _said(content: object) -> Iterator[Part]:
+    """Yield what somebody said, with the markup of tools read as what it is."""
+    for part in parts_of(content, prose=True):
+        if isinstance(part, Prose):
+            yield from markup.parts(part)
+        else:
+            yield part
 
 
 def _system(event: Event) -> Entry:
     return Entry(
         Role.SYSTEM,
         "System",
-        parts=tuple(parts_of(event.get("content"), prose=True)),
+        parts=tuple(_said(event.get("content"))),
         quiet=event.get("injected") is True,
     )
 
@@ -257,7 +276,7 @@ _TELLING_STATUSES = frozenset(
     {"session.status_terminated", "session.thread_created", "session.deleted", "workflow_run.created"}
 )
 _MAKERS: dict[str, Callable[[Event], Entry]] = {
-    "user.message": _message(Role.USER, "User"),
+    "user.message": _user,
     "user.interrupt": _interrupt,
     "user.tool_confirmation": _confirmation,
     "user.custom_tool_result": _result,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from durable_sessions.errors import InvalidRequestError
+from durable_sessions.errors import TooManyToSortError
 from durable_sessions.sessions import record
 from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.durable import DurableStream
@@ -52,10 +52,7 @@ async def ranked(
         page = sessions.partition.page(workspace, record.FOLDER, number, _STEP_SESSIONS, newest_first=True)
         looked, is_more = looked + len(page.streams), page.more
         if looked > limits.sorted_sessions_max:
-            raise InvalidRequestError(
-                problem=f"There are more than {limits.sorted_sessions_max:,} sessions, too many to sort; "
-                "send sort=created_at, which needs no sorting."
-            )
+            raise TooManyToSortError(sessions_max=limits.sorted_sessions_max)
         for durable in page.streams:
             number = durable.stream.id
             if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):

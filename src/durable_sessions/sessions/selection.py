@@ -27,8 +27,9 @@ _EVENT = msgspec.json.Decoder(_Event)
 class Selection:
     """Conditions that all must hold; an empty one selects everything.
 
-    ``types`` are exact, or end in ``.*`` and mean all that begin so. Times are in milliseconds, and those at
-    which events happened: their original time if they bring one.
+    ``types`` are exact, or end in ``.*`` and mean all that begin so. Times are in milliseconds: the first
+    four are of when events were stored, the ``happened`` ones of when they happened, which is their
+    original time if they bring one.
     With ``thread`` only its events are wanted; ``primary`` says that events without a thread are its.
     """
 
@@ -37,6 +38,8 @@ class Selection:
     from_ms: int | None = None
     before_ms: int | None = None
     through_ms: int | None = None
+    happened_after_ms: int | None = None
+    happened_before_ms: int | None = None
     thread: str | None = None
     primary: bool = False
 
@@ -63,18 +66,26 @@ class Selection:
 
     def _in_time(self, event: _Event) -> bool:
         bounds = (self.after_ms, self.from_ms, self.before_ms, self.through_ms)
-        if bounds == (None, None, None, None):
+        happened = (self.happened_after_ms, self.happened_before_ms)
+        if (*bounds, *happened) == (None,) * 6:
             return True
-        at_ms = originals.instant_ms(event.original_created_at)
-        if at_ms is None:
-            at_ms = originals.instant_ms(event.original_processed_at)
-        if at_ms is None:
-            at_ms = parse_rfc3339(event.created_at) or 0
+        at_ms = parse_rfc3339(event.created_at) or 0
         return (
             (self.after_ms is None or at_ms > self.after_ms)
             and (self.from_ms is None or at_ms >= self.from_ms)
             and (self.before_ms is None or at_ms < self.before_ms)
             and (self.through_ms is None or at_ms <= self.through_ms)
+            and (happened == (None, None) or self._happened_in_time(event, at_ms))
+        )
+
+    def _happened_in_time(self, event: _Event, stored_ms: int) -> bool:
+        at_ms = originals.instant_ms(event.original_created_at)
+        if at_ms is None:
+            at_ms = originals.instant_ms(event.original_processed_at)
+        if at_ms is None:
+            at_ms = stored_ms
+        return (self.happened_after_ms is None or at_ms > self.happened_after_ms) and (
+            self.happened_before_ms is None or at_ms < self.happened_before_ms
         )
 
     def _in_thread(self, raw: msgspec.Raw) -> bool:

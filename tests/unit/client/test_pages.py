@@ -29,7 +29,7 @@ def test_all_pages_are_followed_also_empty_ones() -> None:
     assert ("order", "desc") in first
     assert ("types[]", "a") in first
     assert ("types[]", "b.*") in first
-    assert ("created_at[gt]", "2026-01-01T00:00:00.000Z") in first
+    assert ("after", "2026-01-01T00:00:00.000Z") in first
     assert asked(stub, 1) == [*first, ("page", "p1")]
     assert asked(stub, 2) == asked(stub, 3) == [*first, ("page", "p2")]
 
@@ -137,7 +137,7 @@ def test_searching_one_session() -> None:
         "q": "b",
         "limit": "3",
         "order": "desc",
-        "created_at[lt]": "2026-01-01T00:00:00.000Z",
+        "before": "2026-01-01T00:00:00.000Z",
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.errors import InvalidRequestError
+from durable_sessions.errors import TooManyToSortError
 from durable_sessions.sessions import view
 from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.ranking import Place, ranked
@@ -65,5 +65,5 @@ async def test_pages_together_are_all_sessions_in_order(
 async def test_too_many_sessions_are_not_sorted(world: SessionWorld) -> None:
     assert len((await names(world, 9))[0]) == 5
     await world.send("one-more", {"type": "note"})
-    with pytest.raises(InvalidRequestError, match="more than 5 sessions"):
+    with pytest.raises(TooManyToSortError, match="more than 5 sessions"):
         await names(world, 9)

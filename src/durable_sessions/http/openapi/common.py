@@ -128,20 +128,35 @@ def lifetime(limits: Limits) -> tuple[Parameter, ...]:
     )
 
 
-def created_at(*ends: str, original: bool = False) -> tuple[Parameter, ...]:
-    """Return filters by the time of creation; with ``original`` imported things have the one they bring."""
-    what = "that happened" if original else "created"
-    more = " Of what was imported that is its original time." if original else ""
+def created_at(*ends: str) -> tuple[Parameter, ...]:
+    """Return filters by the time at which something was stored."""
     meaning = {"gt": "after", "gte": "at or after", "lt": "before", "lte": "at or before"}
     return tuple(
         in_query(
             f"created_at[{end}]",
             text(format="date-time"),
-            f"Only those {what} {meaning[end]} this RFC 3339 time; write `+` as `%2B`.{more}",
+            f"Only those created {meaning[end]} this RFC 3339 time; write `+` as `%2B`.",
             "2026-01-01T00:00:00Z" if end.startswith("g") else "2036-01-01T00:00:00Z",
         )
         for end in ends
     )
+
+
+HAPPENED = (
+    in_query(
+        "after",
+        text(format="date-time"),
+        "Only what happened after this RFC 3339 time. Of what was imported that is its original time.",
+        "2026-01-01T00:00:00Z",
+    ),
+    in_query(
+        "before",
+        text(format="date-time"),
+        "Only what happened before this RFC 3339 time.",
+        "2036-01-01T00:00:00Z",
+    ),
+)
+"""Filters by the time at which something happened, here or elsewhere."""
 
 
 def page_limit(default: int, most: int) -> Parameter:

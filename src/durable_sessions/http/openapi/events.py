@@ -303,7 +303,7 @@ def _read(limits: Limits) -> Operation:
                 "agent.*",
             ),
             in_query("types[]", many(text()), "The same, as the SDKs spell it.", ["user.message"]),
-            *created_at("gt", "gte", "lt", "lte", original=True),
+            *created_at("gt", "gte", "lt", "lte"),
             search.QUERY,
             *search.SCOPES,
             in_query(

@@ -116,7 +116,14 @@ def _flush() -> Operation:
             )
         },
         "Needs an admin's key of the home workspace.",
-        refusals=("bucket_failed", "bucket_denied", "object_exists", "object_damaged", *_WRITING),
+        refusals=(
+            "bucket_failed",
+            "bucket_denied",
+            "object_exists",
+            "object_damaged",
+            "manifest_lost",
+            *_WRITING,
+        ),
         role="admin",
     )
 

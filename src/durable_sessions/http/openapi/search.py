@@ -1,6 +1,6 @@
 """Search in the description."""
 
-from durable_sessions.http.openapi.common import PAGE, created_at
+from durable_sessions.http.openapi.common import HAPPENED, PAGE, created_at
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_query, json_answer
 from durable_sessions.http.openapi.refusals import READING
 from durable_sessions.http.openapi.schemas import (
@@ -31,12 +31,7 @@ SCOPES = (
         "With `q`: only what they said. May be repeated.",
         "agent",
     ),
-    in_query(
-        "after", text(format="date-time"), "With `q`: only events after this time.", "2026-01-01T00:00:00Z"
-    ),
-    in_query(
-        "before", text(format="date-time"), "With `q`: only events before this time.", "2036-01-01T00:00:00Z"
-    ),
+    *HAPPENED,
 )
 _HIGHLIGHTS = {
     "type": "array",
@@ -126,7 +121,7 @@ def _search() -> Operation:
                 "agent.*",
             ),
             *SCOPES,
-            *created_at("gt", "gte", "lt", "lte", original=True),
+            *created_at("gt", "gte", "lt", "lte"),
         ),
         refusals=(
             "invalid_request",

@@ -2,6 +2,7 @@
 
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
+    HAPPENED,
     OFFSET,
     PAGE,
     SESSION_ID,
@@ -289,9 +290,10 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 in_query("deployment_id", text(), "Only those that refer to it."),
                 in_query("memory_store_id", text(), "Only those that refer to it."),
-                *created_at("gt", "gte", "lt", "lte", original=True),
+                *created_at("gt", "gte", "lt", "lte"),
+                *HAPPENED,
             ),
-            refusals=("invalid_request", "too_many_scans"),
+            refusals=("invalid_request", "too_many_to_sort", "too_many_scans"),
             calls=(
                 Call("The newest"),
                 Call(

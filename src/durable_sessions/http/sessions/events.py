@@ -268,7 +268,9 @@ class Events:
             stop = min(end, middle + window + 1)
             return Range(min(max(0, middle - window), stop), stop, 2 * window + 1, backwards, ends=True)
         if "from" in parameters:
-            return Range(min(parameters.number("from", 0, _POSITION_MAX), end), end, limit, backwards)
+            start = parameters.number("from", 0, _POSITION_MAX)
+            _require_within(str(start), start, durable)
+            return Range(start, end, limit, backwards)
         return Range(_offset(parameters, durable), end, limit, backwards)
 
     async def one(self, request: Request, key: Key, event: str) -> Response:
@@ -366,11 +368,17 @@ def _offset(parameters: Parameters, durable: DurableStream) -> int:
     if value == "now":
         return durable.tail
     position = offsets.decode(value)
+    _require_within(value, position, durable)
+    return position
+
+
+def _require_within(given: str, position: int, durable: DurableStream) -> None:
+    """Refuse a place that the session has not reached: its reader has seen more than there is."""
     if position > durable.tail:
         raise InvalidRequestError(
-            problem=f"The offset {value} lies beyond the end of the session, {offsets.encode(durable.tail)}."
+            problem=f"{given} lies beyond the end of the session, {offsets.encode(durable.tail)}, "
+            f"which is position {durable.tail}."
         )
-    return position
 
 
 def _paged(parameters: Parameters, end: int, limit: int, backwards: bool) -> Range:

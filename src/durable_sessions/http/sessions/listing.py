@@ -108,16 +108,20 @@ def _wanted(parameters: Parameters) -> Wanted:
 
 
 def _time_tests(parameters: Parameters) -> list[Wanted]:
-    """Return the tests by time: when a session began, which for an imported one is not its creation."""
+    """Return the tests by time: of its creation here, and of when it began, which may have been elsewhere."""
     tests: list[Wanted] = []
     if (gt := parameters.time_ms("created_at[gt]")) is not None:
-        tests.append(lambda one: view.began_ms(one) > gt)
+        tests.append(lambda one: one.stream.created_at_ms > gt)
     if (gte := parameters.time_ms("created_at[gte]")) is not None:
-        tests.append(lambda one: view.began_ms(one) >= gte)
+        tests.append(lambda one: one.stream.created_at_ms >= gte)
     if (lt := parameters.time_ms("created_at[lt]")) is not None:
-        tests.append(lambda one: view.began_ms(one) < lt)
+        tests.append(lambda one: one.stream.created_at_ms < lt)
     if (lte := parameters.time_ms("created_at[lte]")) is not None:
-        tests.append(lambda one: view.began_ms(one) <= lte)
+        tests.append(lambda one: one.stream.created_at_ms <= lte)
+    if (after := parameters.time_ms("after")) is not None:
+        tests.append(lambda one: view.began_ms(one) > after)
+    if (before := parameters.time_ms("before")) is not None:
+        tests.append(lambda one: view.began_ms(one) < before)
     return tests
 
 

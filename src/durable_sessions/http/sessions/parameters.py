@@ -89,13 +89,15 @@ class Parameters:
         return at_ms
 
     def selection(self) -> Selection:
-        """Return which types and times of events are wanted."""
+        """Return which types of events are wanted, and when they were stored and when they happened."""
         return Selection(
             types=(*self.texts("type"), *self.texts("types")),
             after_ms=self.time_ms("created_at[gt]"),
             from_ms=self.time_ms("created_at[gte]"),
             before_ms=self.time_ms("created_at[lt]"),
             through_ms=self.time_ms("created_at[lte]"),
+            happened_after_ms=self.time_ms("after"),
+            happened_before_ms=self.time_ms("before"),
         )
 
 

@@ -256,11 +256,11 @@ def _scope(parameters: Parameters, selection: Selection) -> Scope:
     for role in roles:
         if role not in _ROLES:
             raise InvalidRequestError(problem=f"role={role[:40]} is not known; send {', '.join(_ROLES)}.")
-    lower = [parameters.time_ms("after"), selection.after_ms]
+    lower = [selection.happened_after_ms, selection.after_ms]
     upper = [selection.through_ms]
     after = [at + 1 for at in lower if at is not None] + [at for at in (selection.from_ms,) if at is not None]
     before = [at + 1 for at in upper if at is not None]
-    before += [at for at in (parameters.time_ms("before"), selection.before_ms) if at is not None]
+    before += [at for at in (selection.happened_before_ms, selection.before_ms) if at is not None]
     return Scope(
         types=selection.types,
         roles=tuple(roles),
