@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import shutil
 import sqlite3
 import time
 from collections.abc import AsyncIterator
@@ -344,6 +345,37 @@ async def test_a_server_that_has_lost_its_bucket_is_not_opened_again(tmp_path: P
             refused = await client.put("/v1/stream/s", headers=JSON)
             assert (refused.status_code, code(refused)) == (503, "partition_fenced")
             assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_a_log_that_is_opened_again_does_not_take_the_bucket_back_from_a_copy(tmp_path: Path) -> None:
+    bucket = str(tmp_path / "bucket")
+    async with (
+        local_server(tmp_path / "a", limits=LIMITS, bucket=bucket, flush_seconds=3600.0) as first,
+        httpx2.AsyncClient(timeout=60) as client,
+        AsyncExitStack() as opened,
+    ):
+        await client.put(f"{first.url}/v1/stream/s", headers=JSON, content=b"[1]")
+        with pytest.MonkeyPatch.context() as patch:
+
+            async def probe(engine: Engine) -> None:
+                raise OSError(errno.EIO, "Input/output error")
+
+            patch.setattr(Engine, "probe", probe)
+            first.service.partition.committer.fail("a planted fault")
+            shutil.copytree(tmp_path / "a" / "log", tmp_path / "b" / "log")
+            second = await opened.enter_async_context(
+                local_server(tmp_path / "b", limits=LIMITS, bucket=bucket, flush_seconds=3600.0)
+            )
+        async with asyncio.timeout(60):
+            failure = await first.service.until_failed()
+        assert isinstance(failure, ManifestLostError)
+        assert first.service.health.reopenings == 0
+        refused = await client.post(f"{first.url}/v1/stream/s", headers=JSON, content=b"[3]")
+        assert refused.status_code == 503
+        await second.service.partition.look()
+        added = await client.post(f"{second.url}/v1/stream/s", headers=JSON, content=b"[4]")
+        assert added.status_code == 204
+        assert (await client.get(f"{second.url}/v1/stream/s")).json() == [1, 4]
 
 
 def test_an_index_is_not_made_anew_while_space_is_low(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ class Engine:
         disk: Disk,
         supervisor: Supervisor,
         health: Health,
+        writers: set[str],
     ) -> None:
         self._settings = settings
         self._limits = limits
@@ -89,6 +90,7 @@ class Engine:
         self._supervisor = supervisor
         self._health = health
         self._disk = disk
+        self._writers = writers
         self._is_closed = False
 
     @classmethod
@@ -101,9 +103,13 @@ class Engine:
         disk: Disk,
         supervisor: Supervisor,
         health: Health,
+        writers: set[str],
     ) -> "Engine":
-        """Return an engine that has replayed its log and can answer."""
-        engine = cls(settings, limits, clock, ids, disk, supervisor, health)
+        """Return an engine that has replayed its log and can answer.
+
+        ``writers`` are the names under which this process has written to the bucket; the next one is added.
+        """
+        engine = cls(settings, limits, clock, ids, disk, supervisor, health, writers)
         async with AsyncExitStack() as opened:  # what was opened is closed again if anything fails
             await engine._open(opened)
             engine._start()
@@ -269,6 +275,7 @@ class Engine:
             self._limits,
             names_of,
             log=self.log,
+            writers=self._writers,
         )
 
     def _start(self) -> None:

@@ -64,6 +64,7 @@ class Service:
         self._ids = ids
         self._disk = disk
         self._pause_seconds = limits.reopen_seconds
+        self._writers: set[str] = set()
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.supervisor = Supervisor(clock, limits)
         self.health = Health()
@@ -99,6 +100,7 @@ class Service:
             self._disk,
             self.supervisor,
             self.health,
+            self._writers,
         )
 
     @property

@@ -92,19 +92,24 @@ class BucketArchive:
         names_of: NamesOf = no_names,
         *,
         log: Log | None,
+        writers: set[str] | None = None,
     ) -> "BucketArchive":
         """Open the archive for a log; a catalog that is not of the newest manifest is made anew.
 
         A log that is not the bucket's is refused. Else a new manifest ties both and fences whoever
         wrote the one before it. Without a log nothing is written, and nothing can be flushed. ``names_of``
-        tells again, for a new catalog, which names the records of an append were given.
+        tells again, for a new catalog, which names the records of an append were given. ``writers`` are
+        those that this process was before, and the one that it becomes.
         """
         writer = ids.token("writer_")
+        predecessors = frozenset(writers or ())
+        if writers is not None:
+            writers.add(writer)
         if log is None:
             found = await Manifests(bucket).newest() or first_manifest(clock)
             manifest = msgspec.structs.replace(found, writer=writer)
         else:
-            found, manifest = await claim(bucket, log, writer, clock, ids)
+            found, manifest = await claim(bucket, log, writer, clock, ids, predecessors)
         catalog = Catalog.open(catalog_path, limits)
         archive = cls(bucket, catalog, manifest, clock, limits, log)
         archive._add_segments(manifest)

@@ -5,7 +5,7 @@ frame's checksum depends on a random salt that every process makes anew, so that
 one directory only the one that was flushed has that frame.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from durable_sessions.errors import (
     BucketError,
     LogDivergedError,
     LogForeignError,
+    ManifestLostError,
     ObjectExistsError,
 )
 from durable_sessions.ids import Ids
@@ -163,17 +164,25 @@ def _require_reach(log: Identity, flushed: int) -> None:
 
 
 async def claim(
-    bucket: ObjectStore, log: Log, writer: str, clock: Clock, ids: Ids
+    bucket: ObjectStore, log: Log, writer: str, clock: Clock, ids: Ids, predecessors: Collection[str] = ()
 ) -> tuple[Manifest, Manifest]:
     """Make a log the one that the bucket goes on with; return the manifest found, and the one that holds now.
 
     The new manifest fences whoever wrote the one before it: that one loses its next manifest. A log that
-    is not the bucket's is refused and changes nothing.
+    is not the bucket's is refused and changes nothing. With ``predecessors``, the writers that this process
+    was before, nobody else is fenced: who has lost the bucket meanwhile does not take it back by itself.
     """
     manifests = Manifests(bucket)
     for _ in range(CLAIMS_MAX):
         found = await manifests.newest()
         tie = await match(log, found)
+        if predecessors and found is not None and found.writer not in (*predecessors, writer):
+            raise ManifestLostError(
+                manifest=found.number,
+                how="with a copy of this data directory",
+                after=found.flushed_through,
+                log=log.location,
+            )
         lineage = tie.lineage or ids.token("log_")
         if log.lineage != lineage:
             await log.intend(lineage)
