@@ -62,6 +62,7 @@ class SubscriptionManager:
         self._clock = clock
         self._limits = limits
         self._scans = FairQueue(limits.pattern_scans_max)
+        self._linking: set[asyncio.Task[None]] = set()
         self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
 
     def start(self, supervisor: Supervisor) -> None:
@@ -70,6 +71,9 @@ class SubscriptionManager:
 
     async def close(self) -> None:
         """Stop all work that nobody asked for."""
+        for linking in tuple(self._linking):
+            linking.cancel()
+        await asyncio.gather(*self._linking, return_exceptions=True)
         await self._wakeups.close()
 
     async def create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
@@ -85,8 +89,12 @@ class SubscriptionManager:
             )
         )
         self._wakeups.unsettle()
-        if later and await created:
-            await self._link_found(key, later)
+        if later:
+            # To its end, even if the client goes away: nobody else knows what was found.
+            linking = asyncio.create_task(self._link_found(created, key, later), name="links")
+            self._linking.add(linking)
+            linking.add_done_callback(self._linked)
+            await asyncio.shield(linking)
         # It is applied already, though not durable yet: this is what it led to, and nothing later.
         subscription = self._partition.state.subscriptions.get(key)
         view = None if subscription is None else await self._view(subscription, self._clock.now_ms())
@@ -115,8 +123,17 @@ class SubscriptionManager:
                 await asyncio.sleep(0)
         return found
 
-    async def _link_found(self, key: SubscriptionKey, found: dict[str, Link]) -> None:
+    def _linked(self, linking: "asyncio.Task[None]") -> None:
+        self._linking.discard(linking)
+        if not linking.cancelled():
+            linking.exception()  # told to the client, if it is still there
+
+    async def _link_found(
+        self, created: Awaitable[bool], key: SubscriptionKey, found: dict[str, Link]
+    ) -> None:
         """Link what a new pattern has found, a slice at a time; all of it is durable then."""
+        if not await created:
+            return
         state = self._partition.state
         for start in range(0, len(found), _LINKED_SLICE):
             piece = dict(islice(found.items(), start, start + _LINKED_SLICE))

@@ -21,6 +21,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.limits import Limits
 from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.storage import subscriptions
 from durable_sessions.storage.listeners import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
 from durable_sessions.streams import append, create, effects, lifetime, offsets
@@ -290,6 +291,28 @@ async def test_answers_wait_for_durability(world: World) -> None:
     world.partition.flush()
     await created
     await read
+
+
+@pytest.mark.parametrize("slices", [0, 1])
+async def test_what_a_pattern_found_is_linked_even_if_the_client_goes_away(
+    world: World, monkeypatch: pytest.MonkeyPatch, slices: int
+) -> None:
+    monkeypatch.setattr(subscriptions, "_LINKED_SLICE", 2)
+    expected = {f"events/{number}": offsets.encode(3) for number in range(7)}
+    for path in expected:
+        await world.stream(path, b"[1,2,3]")
+    world.partition.stalled = True
+    created = asyncio.create_task(world.manager.create(SUB, Subscribe(WEBHOOK, (), "http://here")))
+    await world.settle()
+    for _ in range(slices):
+        world.partition.flush()
+        await world.settle()
+    assert created.cancel()
+    await asyncio.gather(created, return_exceptions=True)
+    world.partition.stalled = False
+    world.partition.flush()
+    await world.settle()
+    assert await world.acked() == expected
 
 
 async def test_streams_are_linked_and_unlinked_by_name(world: World) -> None:
