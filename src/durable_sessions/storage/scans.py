@@ -67,9 +67,19 @@ class Scans:
         try:
             await admitted
         except asyncio.CancelledError:
-            if not admitted.cancelled():
+            if admitted.cancelled():
+                self._leave(name, admitted)
+            else:
                 self._end(name)  # it was admitted in the very moment in which its client went away
             raise
+
+    def _leave(self, name: str, admitted: "asyncio.Future[None]") -> None:
+        """Give the place in the line back, unless that was done already."""
+        queue = self._waiting.get(name, deque())
+        if admitted in queue:
+            queue.remove(admitted)
+            if not queue:
+                del self._waiting[name]
 
     def _admit(self) -> None:
         """Let those begin whose turn it is, as many as there is room for."""

@@ -139,3 +139,17 @@ async def test_who_is_cancelled_leaves_its_turn_to_others() -> None:
 
 async def test_a_turn_is_not_over_at_once() -> None:
     assert not Turns(seconds=60.0).begin().over
+
+
+async def test_who_has_given_up_takes_no_place_among_those_who_wait() -> None:
+    crowd = Crowd()
+    tasks = [await crowd.begin(name, name[0]) for name in ("a1", "a2", "a3")]
+    for task in tasks[1:]:
+        task.cancel()
+    await asyncio.gather(*tasks[1:], return_exceptions=True)
+    assert crowd.scans.waiting == 0
+    again = await crowd.begin("a4", "a")
+    for name in ("a1", "a4"):
+        await crowd.end(name)
+    await asyncio.gather(tasks[0], again)
+    assert crowd.begun == ["a1", "a4"]
