@@ -23,15 +23,8 @@ HELD_MILLISECONDS_MAX = 20.0
 SECRET = "a-secret-of-the-tests"
 TRIES = 2
 
-# What still takes longer. This list only ever gets shorter. "putArtifact": a buffer of 64 MiB is moved when
-# it grows, about 20 ms. The others: 9,000 paths are checked one by one, about 50 ms.
-UNMENDED = frozenset(
-    {
-        "putArtifact",
-        "putSubscription",
-        "linkStreams",
-    }
-)
+# What still takes longer. This list only ever gets shorter.
+UNMENDED: frozenset[str] = frozenset()
 ROUTES = [operation.id for noun in nouns(DEFAULT_LIMITS) for operation in noun.operations]
 
 
@@ -59,6 +52,7 @@ class Stage:
         """Measure an act, again if it held the loop for too long: a hold counts if it does so every time."""
         best: Hold | None = None
         for _ in range(tries):
+            await asyncio.sleep(0)  # so that what the test itself has done is not counted
             self.meter.reset()
             await act()
             await asyncio.sleep(0.05)
@@ -66,7 +60,8 @@ class Stage:
                 best = self.meter.longest
             if best.milliseconds <= self.allowed:
                 break
-            self.allowed = max(self.allowed, HELD_MILLISECONDS_MAX * slowness())  # busier than at first
+            slow = await asyncio.to_thread(slowness)  # elsewhere, or it would be measured, too
+            self.allowed = max(self.allowed, HELD_MILLISECONDS_MAX * slow)  # busier than at first
         assert best is not None
         self.report.append((best.milliseconds, name))
         if best.milliseconds > self.allowed and name.partition(" ")[0] not in UNMENDED:

@@ -18,9 +18,11 @@ from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
 from tests.support.refusals import error_code
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.unit.http.raw import HOST, Peer
+from tests.unit.http.raw import Peer
 
 pytestmark = pytest.mark.anyio
+
+HOST = b"Host: 127.0.0.1\r\n"
 
 DATA = b"<p>all that the tool said</p>" * 100
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -232,9 +234,9 @@ async def test_large_bodies_have_a_budget_of_their_own(tmp_path: Path) -> None:
     limits = replace(
         DEFAULT_LIMITS,
         append_body_bytes_max=MIB,
-        request_bytes_max=MIB,
+        request_bytes_max=2 * MIB,
         artifact_bytes_max=4 * MIB,
-        incomplete_artifact_bytes_max=5 * MIB,
+        incomplete_artifact_bytes_max=8 * MIB,  # one alone gets half: its largest artifact
     )
     async with local_server(tmp_path / "data", limits=limits) as server:
         http = server.service.server

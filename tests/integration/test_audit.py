@@ -1,6 +1,8 @@
 """The audit record: every administrative act, durable, for the admins of the workspace it is about."""
 
 import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from durable_sessions.access import audit as audit_module
+from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key, proof
 from tests.support.process import ServerProcess
@@ -124,6 +127,32 @@ async def test_pages_go_both_ways_and_stay_right_while_acts_are_added(tmp_path: 
         ):
             assert (await client.get("/v1/audit?" + query)).status_code == 400, query
         assert await acts(client, "order=asc&page=a999") == []
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_pages_are_bounded_in_bytes(tmp_path: Path, order: str) -> None:
+    async with local_server(tmp_path / "data", api_key=BOOTSTRAP) as server, ask(server) as client:
+        for number in range(7):
+            await make_key(server.url, "reader", principal=f"p{number}")
+        everything = await acts(client, f"order={order}")
+        first_two = sum(len(json.dumps(act, separators=(",", ":"))) for act in everything[:2])
+    for spare, count in ((0, 2), (-1, 1), (-first_two + 1, 1)):
+        limits = replace(DEFAULT_LIMITS, page_bytes_max=first_two + spare)
+        async with (
+            local_server(tmp_path / "data", api_key=BOOTSTRAP, limits=limits) as server,
+            ask(server) as client,
+        ):
+            found: list[dict[str, Any]] = []
+            page: str | None = ""
+            while page is not None:
+                answer = (
+                    await client.get(f"/v1/audit?order={order}&page={page}".removesuffix("&page="))
+                ).json()
+                assert not page or answer["data"], "no page is empty"
+                assert found or len(answer["data"]) == count
+                found += answer["data"]
+                page = answer["next_page"]
+            assert found == everything
 
 
 async def test_refusals_are_recorded_at_a_bounded_rate(tmp_path: Path) -> None:

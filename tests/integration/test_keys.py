@@ -250,6 +250,27 @@ async def test_the_list_is_paged(guarded: LocalServer) -> None:
             assert (await admin.get("/v1/keys?" + query)).status_code == 400, query
 
 
+async def test_pages_are_bounded_in_bytes(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", api_key=BOOTSTRAP) as server, ask(server, BOOTSTRAP) as admin:
+        for _ in range(4):
+            await make_key(server.url, "reader")
+        everything = (await admin.get("/v1/keys")).json()["data"]
+    two = sum(len(json.dumps(key, separators=(",", ":"))) for key in everything[:2])
+    for page_bytes_max, count in ((two, 2), (two - 1, 1), (1, 1)):
+        limits = replace(LIMITS, page_bytes_max=page_bytes_max)
+        async with (
+            local_server(tmp_path / "data", api_key=BOOTSTRAP, limits=limits) as server,
+            ask(server, BOOTSTRAP) as admin,
+        ):
+            answer = (await admin.get("/v1/keys")).json()
+            assert len(answer["data"]) == count
+            found = answer["data"]
+            while answer["next_page"] is not None:
+                answer = (await admin.get("/v1/keys?page=" + answer["next_page"])).json()
+                found += answer["data"]
+            assert found == everything
+
+
 # Revoking ---------------------------------------------------------------------------------
 
 

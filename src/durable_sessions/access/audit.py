@@ -17,6 +17,7 @@ from durable_sessions.access.rate import TokenBucket
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, QuotaExceededError
 from durable_sessions.limits import Limits
+from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.streams.state import State
@@ -27,6 +28,7 @@ logger = structlog.get_logger("durable_sessions.audit")
 
 FOLDER = "audit"
 _JSON = "application/json"
+_READ_AT_ONCE = 100
 _REFUSALS_PER_SECOND = 1 / 60
 _REFUSALS_KNOWN_MAX = 10_000
 REFUSED_KEY_SECONDS = 60.0
@@ -207,28 +209,40 @@ class Audit:
     # Reading ----------------------------------------------------------------------------
 
     async def page(self, workspace: str, start: int | None, limit: int, *, newest_first: bool) -> AuditPage:
-        """Return acts of a workspace from ``start``, None for the first; newest first, those before it."""
+        """Return acts of a workspace from ``start``, None for the first; newest first, those before it.
+
+        They are read some at a time, and no more of them than fit into a page.
+        """
         await self._partition.settled()
         durable = self._partition.published.get(_key(workspace))
         if durable is None:
             return AuditPage([], None)
         tail = durable.tail
+        at = min((tail if newest_first else 0) if start is None else start, tail)
+        acts: list[msgspec.Raw] = []
+        size = 0
+        while len(acts) < limit and (at > 0 if newest_first else at < tail):
+            count = min(limit - len(acts), _READ_AT_ONCE)
+            first, end = (max(at - count, 0), at) if newest_first else (at, min(at + count, tail))
+            found = await self._read(durable, first, end)
+            for act in reversed(found) if newest_first else found:
+                size += len(bytes(act))
+                if acts and size > self._limits.page_bytes_max:
+                    return AuditPage(acts, at)
+                acts.append(act)
+                at += -1 if newest_first else 1
         if newest_first:
-            end = tail if start is None else min(start, tail)
-            first = max(end - limit, 0)
-        else:
-            first = min(start or 0, tail)
-            end = min(first + limit, tail)
+            return AuditPage(acts, at or None)
+        return AuditPage(acts, at if at < tail else None)
+
+    async def _read(self, durable: DurableStream, first: int, end: int) -> list[msgspec.Raw]:
         acts: list[msgspec.Raw] = []
         while first + len(acts) < end:
             found = await self._partition.reader.read(
                 durable, first + len(acts), self._limits.read_chunk_bytes_max
             )
             acts += msgspec.json.decode(b"[%b]" % found.data[:-1], type=list[msgspec.Raw])
-        del acts[end - first :]
-        if newest_first:
-            return AuditPage(acts[::-1], first or None)
-        return AuditPage(acts, end if end < tail else None)
+        return acts[: end - first]
 
 
 def _key(workspace: str) -> Key:

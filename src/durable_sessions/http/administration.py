@@ -139,8 +139,16 @@ class Administration:
             if after is None:
                 raise InvalidRequestError(problem="page is not usable; send next_page as it was given.")
             keys = keys[after + 1 :]
-        following = keys[limit - 1].document.id if len(keys) > limit else None
-        return _json({"data": [_shown(key) for key in keys[:limit]], "next_page": following})
+        data: list[msgspec.Raw] = []
+        size = 0
+        for key in keys[:limit]:
+            shown = msgspec.json.encode(_shown(key))
+            size += len(shown)
+            if data and size > self._limits.page_bytes_max:
+                break
+            data.append(msgspec.Raw(shown))
+        following = keys[len(data) - 1].document.id if len(keys) > len(data) else None
+        return _json({"data": data, "next_page": following})
 
     async def _read_audit(self, request: Request, caller: Caller) -> Response:
         given = _parameters(request)

@@ -19,6 +19,7 @@ from durable_sessions.errors import (
     ShuttingDownError,
     TargetTooLongError,
 )
+from durable_sessions.http.large_body import LargeBody
 from durable_sessions.http.message import Request
 from durable_sessions.http.state import Budget, ServerState
 from durable_sessions.http.wire import ALLOWED_METHODS, HEAD_REQUEST, HEADER_NAMES, HTTP_1_0, LAST_REQUEST
@@ -95,7 +96,7 @@ class RequestParser(asyncio.Protocol):
         self._budget = state.requests
         self._holder: Hashable = self  # whose shares this connection draws on: a key's, or its own
         self._admitted = False  # whether the request being read was admitted by its head
-        self._body = bytearray()  # of a body that did not come in one piece
+        self._body: bytearray | LargeBody = bytearray()  # of a body that did not come in one piece
         self._parts: list[bytes] = []
         self.on_body = self._parts.append  # the parser then calls C, not Python
         self._parser = httptools.HttpRequestParser(self)
@@ -198,14 +199,14 @@ class RequestParser(asyncio.Protocol):
         self._budget.give(self._holder, len(self._body))
         self._budget = self._state.requests
         received, self._body = self._body, bytearray()
-        received += b"".join(self._parts)
+        received.extend(b"".join(self._parts))
         self._parts.clear()
-        # To copy a large one would hold up everybody; who takes those takes them as they are.
-        is_large = len(received) > self._limits.append_body_bytes_max
-        body: bytes = received if is_large else bytes(received)  # type: ignore[assignment]  # as good as bytes
-        if self._body_length < 0 and len(body) > self._body_bytes_max:
+        if self._body_length < 0 and len(received) > self._body_bytes_max:
             self._reject(self._body_too_large())
-        return body
+        view = received.view() if isinstance(received, LargeBody) else received
+        # To copy a large one would hold up everybody; who takes those takes them as they are.
+        is_large = len(view) > self._limits.append_body_bytes_max
+        return view if is_large else bytes(view)  # type: ignore[return-value]  # as good as bytes
 
     def _forget_head_bytes(self) -> None:
         if self._head_bytes > self._limits.short_head_bytes_max:
@@ -246,6 +247,13 @@ class RequestParser(asyncio.Protocol):
         large = max(self._body_length, 0) > self._limits.append_body_bytes_max
         if large or (self._body_length < 0 and self._body_bytes_max > self._limits.append_body_bytes_max):
             self._budget = self._state.large_bodies
+            self._reserve_body(self._body_bytes_max if self._body_length < 0 else self._body_length)
+
+    def _reserve_body(self, bytes_max: int) -> None:
+        try:
+            self._body = LargeBody(bytes_max)
+        except OSError:
+            self._reject(OverloadedError(what="memory for large bodies"))
 
     def _expect(self, expectation: bytes) -> None:
         if expectation.lower() == b"100-continue":

@@ -13,6 +13,7 @@ _CONTROL_ROOT = STREAM_ROOT + b"__ds"
 _SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments", b"/v1/search")
 _SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
 _PATH_BYTES_MAX = DEFAULT_LIMITS.path_bytes_max
+_NO_SEGMENTS = frozenset(("", ".", ".."))
 
 
 @lru_cache(maxsize=4096)
@@ -24,20 +25,26 @@ def stream_key(workspace: str, path: bytes) -> Key:
 def stream_path(encoded: bytes) -> str:
     """Return the decoded path of a stream, or say what is wrong with it."""
     raw = unquote_to_bytes(encoded)
-    if not raw:
-        raise _invalid("it is empty")
-    if len(raw) > _PATH_BYTES_MAX:
-        raise _invalid(f"it has {len(raw)} bytes")
     try:
         path = raw.decode()
     except UnicodeDecodeError:
         raise _invalid("it is not UTF-8") from None
+    return checked_path(path)
+
+
+def checked_path(path: str) -> str:
+    """Return a path that a stream can have, or say what is wrong with it."""
+    if not path:
+        raise _invalid("it is empty")
+    size = len(path) if path.isascii() else len(path.encode())
+    if size > _PATH_BYTES_MAX:
+        raise _invalid(f"it has {size} bytes")
     if not path.isprintable():
         raise _invalid("it holds a control character")
     if path.startswith("__"):
         raise _invalid("its first segment begins with __, which is kept for the server")
     for segment in path.split("/"):
-        if segment in ("", ".", ".."):
+        if segment in _NO_SEGMENTS:
             raise _invalid(f"it holds the segment {segment!r}")
     return path
 

@@ -86,7 +86,7 @@ class RequestReader(RequestParser):
         if self._body:
             self._budget.give(self._holder, len(self._body))
         self._budget = self._state.requests
-        self._body.clear()
+        self._body = bytearray()
         self._parts.clear()
 
     def _hold(self, data: bytes) -> None:
@@ -174,7 +174,7 @@ class RequestReader(RequestParser):
         # One buffer, because a list of tiny pieces would take many times the memory of the body.
         received = b"".join(self._parts)
         self._parts.clear()
-        self._body += received
+        self._body.extend(received)
         self._quiet_bytes = 0
         self._budget.take(self._holder, len(received))
         if self._body_length < 0 and len(self._body) > self._body_bytes_max:

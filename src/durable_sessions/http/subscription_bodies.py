@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
-from urllib.parse import quote
 
 import msgspec
 
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http import webhook_urls
-from durable_sessions.http.paths import stream_path
+from durable_sessions.http.paths import checked_path
 from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.streams.subscribe import Subscribe
@@ -99,6 +98,12 @@ def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook
     return Subscribe(config, streams, base_url)
 
 
+def streams_request(body: bytes, limits: Limits) -> tuple[str, ...]:
+    """Return the paths of the streams that a POST asks to watch."""
+    asked = decode(body, StreamsBody, "a JSON object with streams, a list of stream paths")
+    return stream_paths(asked.streams, limits)
+
+
 def stream_paths(paths: Sequence[str], limits: Limits) -> tuple[str, ...]:
     """Return stream paths, each once and in order, or refuse one that no stream can have."""
     if len(paths) > limits.subscription_streams_max:
@@ -110,7 +115,7 @@ def stream_paths(paths: Sequence[str], limits: Limits) -> tuple[str, ...]:
 
 def path_in_body(path: str) -> str:
     """Return a stream path as it stands in a body: not percent-encoded, slashes around it are ignored."""
-    checked = stream_path(quote(path.strip("/")).encode())
+    checked = checked_path(path.strip("/"))
     if checked.partition("/")[0] == "__ds":
         raise InvalidRequestError(problem=f"{checked} is reserved for the protocol; no stream can be there.")
     return checked

@@ -18,6 +18,7 @@ from durable_sessions.http import subscription_bodies as bodies
 from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Header, Request, Response
+from durable_sessions.http.parse_threads import parsed
 from durable_sessions.http.paths import stream_path
 from durable_sessions.http.signing import Keyring
 from durable_sessions.http.webhook_urls import Reach
@@ -25,6 +26,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView
 from durable_sessions.streams.subscriptions import Kind, SubscriptionKey
 from durable_sessions.streams.wakes import Hold
+from durable_sessions.threads import CPU
 from durable_sessions.times import rfc3339
 
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
@@ -33,6 +35,7 @@ _JWKS: list[Header] = [
     (b"Cache-Control", b"public, max-age=300"),
 ]
 _HELD = ("callback", "ack", "release")
+_SHOWN_AT_ONCE = 1_000
 _HOLD = "a JSON object with wake_id and generation as they were given"
 
 Act = Callable[[Request, SubscriptionKey], Awaitable[Response]]
@@ -127,22 +130,21 @@ class SubscriptionRoutes:
         if method is None:
             return _preflight("GET, HEAD, PUT, DELETE")
         if method == "PUT":
-            asked = bodies.subscribe_request(request.body, base_url, self._limits, self._reach())
+            body, reach = request.body, self._reach()
+            asked = await parsed(body, bodies.subscribe_request, body, base_url, self._limits, reach)
             new, view = await self._manager.create(key, asked)
-            return _json(self._shown(view, base_url), 201 if new else 200)
+            return await self._show(view, base_url, 201 if new else 200)
         if method == "DELETE":
             assert caller is not None
             act = self._audit.beside(deletion(caller, request, "subscription", key.id))
             await self._manager.delete(key, act)
             act.log()
             return Response(204, [])
-        return _json(self._shown(await self._manager.get(key), base_url))
+        return await self._show(await self._manager.get(key), base_url)
 
     async def _link(self, request: Request, key: SubscriptionKey) -> Response:
-        body = bodies.decode(
-            request.body, bodies.StreamsBody, "a JSON object with streams, a list of stream paths"
-        )
-        await self._manager.link(key, bodies.stream_paths(body.streams, self._limits))
+        paths = await parsed(request.body, bodies.streams_request, request.body, self._limits)
+        await self._manager.link(key, paths)
         return Response(204, [])
 
     async def _callback(self, request: Request, key: SubscriptionKey) -> Response:
@@ -182,8 +184,14 @@ class SubscriptionRoutes:
         """Return what the client shows to work on a wake: first of all a token of ours."""
         await self._manager.require_kind(key, kind)
         token_generation = self._keyring.check_token(_bearer(request), key, self._now_seconds())
-        body = bodies.decode(request.body, bodies.HoldBody, _HOLD)
+        body = await parsed(request.body, bodies.decode, request.body, bodies.HoldBody, _HOLD)
         return Hold(body.wake_id, body.generation, token_generation), body
+
+    async def _show(self, view: SubscriptionView, base_url: str, status: int = 200) -> Response:
+        """Answer with a subscription, made elsewhere if it is a long one."""
+        if len(view.streams) <= _SHOWN_AT_ONCE:
+            return _json(self._shown(view, base_url), status)
+        return await CPU.run(lambda: _json(self._shown(view, base_url), status))
 
     def _shown(self, view: SubscriptionView, base_url: str) -> dict[str, object]:
         config = view.config

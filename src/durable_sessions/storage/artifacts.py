@@ -112,7 +112,7 @@ class Artifacts:
         self._quotas.reserve(self._state, workspace, len(data))
         info = ArtifactInfo(len(data), content_type, self._clock.now_ms())
         try:
-            await self._write(artifact_path(workspace, digest), data, info)
+            await self._write(artifact_path(workspace, digest), digest, data, info)
         except ObjectExistsError:  # somebody else has stored the same meanwhile
             self._quotas.release(workspace, len(data))
             return await self.find(workspace, digest), False
@@ -121,11 +121,12 @@ class Artifacts:
             raise
         return info, True
 
-    async def _write(self, path: str, data: bytes, info: ArtifactInfo) -> None:
+    async def _write(self, path: str, digest: str, data: bytes, info: ArtifactInfo) -> None:
         try:
             await self._bucket.create(path, data)
         except ObjectExistsError:
             # Left by one who did not come to the second object. It gets a name for good only if it is sound.
-            if await self._bucket.get(path) != data:
+            stored = await self._bucket.get(path)
+            if await CPU.run(sha256, stored) != digest:
                 await self._bucket.put(path, data)
         await self._bucket.create(path + ARTIFACT_ABOUT, msgspec.json.encode(info))

@@ -83,9 +83,10 @@ class SubscriptionManager:
             async with self._scans.part(key.workspace):
                 found = await self._matching(key.workspace, Glob(request.config.pattern))
         later = dict(islice(found.items(), _LINKED_SLICE, None))
+        seen = await self._seen(key.workspace, request.streams)
         created = self._partition.commit(
             lambda state, now_ms: subscribe.create(
-                state, key, request, list(islice(found, _LINKED_SLICE)), now_ms, self._limits, later
+                state, key, request, list(islice(found, _LINKED_SLICE)), now_ms, self._limits, later, seen
             )
         )
         self._wakeups.unsettle()
@@ -97,10 +98,25 @@ class SubscriptionManager:
             await asyncio.shield(linking)
         # It is applied already, though not durable yet: this is what it led to, and nothing later.
         subscription = self._partition.state.subscriptions.get(key)
+        if subscription is not None:
+            await self._wakeups.settle_links(subscription)
         view = None if subscription is None else await self._view(subscription, self._clock.now_ms())
         new = await created
         assert view is not None, "a create that was not refused leaves a subscription"
         return new, view
+
+    async def _seen(self, workspace: str, paths: Sequence[str]) -> dict[str, Link]:
+        """Look streams up by name, a slice at a time beside other work, so that a decision need not."""
+        seen: dict[str, Link] = {}
+        if len(paths) <= _LOADED_SLICE:
+            return seen
+        for number, path in enumerate(paths, 1):
+            seen[path] = subscribe.explicit_link(
+                self._partition.state, Key(workspace, path), self._clock.now_ms()
+            )
+            if not number % _LOADED_SLICE:
+                await asyncio.sleep(0)
+        return seen
 
     async def _matching(self, workspace: str, glob: Glob) -> dict[str, Link]:
         """Return links to what a pattern matches, a slice at a time beside other work.
@@ -147,6 +163,7 @@ class SubscriptionManager:
     async def get(self, key: SubscriptionKey) -> SubscriptionView:
         """Return a subscription."""
         found = await self._partition.commit(lambda state, now_ms: ([], subscribe.find(state, key)))
+        await self._wakeups.settle_links(found)
         return await self._view(found, self._clock.now_ms())
 
     async def delete(self, key: SubscriptionKey, companion: Companion | None = None) -> None:
@@ -162,8 +179,9 @@ class SubscriptionManager:
 
     async def link(self, key: SubscriptionKey, paths: Sequence[str]) -> None:
         """Watch streams by name, durably; they need not exist yet."""
+        seen = await self._seen(key.workspace, paths)
         linked = self._change(
-            key, lambda state, now_ms: (subscribe.link(state, key, paths, now_ms, self._limits), None)
+            key, lambda state, now_ms: (subscribe.link(state, key, paths, now_ms, self._limits, seen), None)
         )
         self._wakeups.unsettle()
         await linked

@@ -29,6 +29,7 @@ from durable_sessions.tasks import Supervisor, Task
 logger = structlog.get_logger(__name__)
 
 _LINK_SLICE = 100
+_SETTLED_AT_ONCE = 500
 
 
 @dataclass(slots=True)
@@ -177,6 +178,15 @@ class Wakeups:
                 self._poke_if_unsettled(subscription, path)
             await asyncio.sleep(0)
 
+    async def settle_links(self, subscription: Subscription) -> None:
+        """Find out which of many links are caught up, a slice at a time, so that a decision need not."""
+        if len(subscription.behind) <= _SETTLED_AT_ONCE:
+            return
+        paths = list(subscription.behind)
+        for start in range(0, len(paths), _LINK_SLICE):
+            await asyncio.sleep(0)
+            settle(self._partition.state, subscription, paths[start : start + _LINK_SLICE])
+
     def _find_links(self, stream: Key, number: int) -> None:
         for subscription in self._partition.state.subscriptions.matching(stream):
             link = subscription.links.get(stream.path)
@@ -238,6 +248,9 @@ class Wakeups:
             del self._runners[key]
 
     async def _advance(self, key: SubscriptionKey, runner: _Runner) -> None:
+        subscription = self._partition.state.subscriptions.get(key)
+        if subscription is not None:
+            await self.settle_links(subscription)
         found, runner.found = runner.found, set()
 
         def decide(state: State, now_ms: int) -> tuple[list[Effect], list[str]]:

@@ -33,6 +33,7 @@ from durable_sessions.streams.subscriptions import (
 from durable_sessions.streams.watched import Changes, linked, visible
 
 BEFORE_FIRST = -1
+NO_LINKS: Mapping[str, Link] = {}
 _SPARE_BYTES = 1_024  # a link may make room for one that is longer by this
 
 
@@ -61,10 +62,12 @@ def create(
     now_ms: int,
     limits: Limits,
     later: Collection[str] = (),
+    seen: Mapping[str, Link] = NO_LINKS,
 ) -> tuple[list[Effect], bool]:
     """Return the effects of a create and whether it is new; ``paths`` are those that the pattern matches.
 
-    There must be room for those, too, that :func:`add` links ``later``.
+    There must be room for those, too, that :func:`add` links ``later``. ``seen`` is what
+    :func:`explicit_link` has said of streams by name a moment ago; what has changed since is looked up again.
     """
     existing = state.subscriptions.get(key)
     config = request.config
@@ -81,7 +84,7 @@ def create(
     effects: list[Effect] = [SubscriptionCreated(*key, msgspec.json.encode(config), request.base_url, now_ms)]
     if config.wake_stream is not None:
         effects += _leave_wake_stream(state, Key(key.workspace, config.wake_stream))
-    links: dict[str, Link | None] = dict(_explicit(state, key, config, request.streams, now_ms))
+    links: dict[str, Link | None] = dict(_explicit(state, key, config, request.streams, now_ms, seen))
     if config.pattern is not None:
         glob = Glob(config.pattern)
         for path in paths:
@@ -117,13 +120,18 @@ def remove(state: State, key: SubscriptionKey) -> list[Effect]:
 
 
 def link(
-    state: State, key: SubscriptionKey, paths: Iterable[str], now_ms: int, limits: Limits
+    state: State,
+    key: SubscriptionKey,
+    paths: Collection[str],
+    now_ms: int,
+    limits: Limits,
+    seen: Mapping[str, Link] = NO_LINKS,
 ) -> list[Effect]:
     """Return the effects of adding explicit links; what was acknowledged on a path stays so."""
     subscription = find(state, key)
     links = subscription.links
     changes: dict[str, Link | None] = {}
-    for path, fresh in _explicit(state, key, subscription.config, paths, now_ms).items():
+    for path, fresh in _explicit(state, key, subscription.config, paths, now_ms, seen).items():
         known = links.get(path)
         if known is None or known.stream not in (None, fresh.stream):
             changes[path] = fresh
@@ -207,18 +215,40 @@ def changes_as_effects(key: SubscriptionKey, changes: Changes) -> list[Effect]:
     return effects
 
 
+def explicit_link(state: State, stream: Key, now_ms: int) -> Link:
+    """Return a link to what is at a path now; to look may take a while, as nothing need be in memory."""
+    found = visible(state, stream, now_ms)
+    return Link(True, 0, None) if found is None else Link(True, found.tail, found.id)
+
+
 def _explicit(
-    state: State, key: SubscriptionKey, config: Config, paths: Iterable[str], now_ms: int
+    state: State,
+    key: SubscriptionKey,
+    config: Config,
+    paths: Collection[str],
+    now_ms: int,
+    seen: Mapping[str, Link],
 ) -> dict[str, Link]:
+    if config.wake_stream in paths:
+        raise InvalidRequestError(
+            problem=f"Leave the wake_stream {config.wake_stream!r} out of streams: "
+            "every wake would cause the next."
+        )
     links = {}
     for path in paths:
-        if path == config.wake_stream:
-            raise InvalidRequestError(
-                problem=f"Leave the wake_stream {path!r} out of streams: every wake would cause the next."
-            )
-        stream = visible(state, Key(key.workspace, path), now_ms)
-        links[path] = Link(True, 0, None) if stream is None else Link(True, stream.tail, stream.id)
+        link = seen.get(path)
+        if link is None or not _is_current(state, key.workspace, path, link):
+            link = explicit_link(state, Key(key.workspace, path), now_ms)
+        links[path] = link
     return links
+
+
+def _is_current(state: State, workspace: str, path: str, link: Link) -> bool:
+    """Say whether an explicit link is what it would be now, without looking further than into memory."""
+    if link.stream is None:
+        return Key(workspace, path) not in state.streams  # one that was made since is in memory
+    stream = state.by_id.get(link.stream)
+    return stream is not None and stream.tail == link.acked and not stream.soft_deleted and not stream.mortal
 
 
 def _is_found(state: State, subscription: Subscription, stream: Stream) -> bool:

@@ -5,7 +5,7 @@ was acknowledged. At most one wake is in flight; its generation fences off every
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -192,8 +192,7 @@ class Subscriptions:
         if isinstance(effect, SubscriptionRemoved):
             self._remove(subscription)
         elif isinstance(effect, Linked):
-            for path, explicit, acked, stream in effect.links:
-                self._link(subscription, path, Link(explicit, acked, stream))
+            self._link(subscription, effect.links)
         elif isinstance(effect, Unlinked):
             for path in effect.paths:
                 del subscription.links[path]
@@ -235,17 +234,26 @@ class Subscriptions:
             self._patterns.pop(key.workspace, None)
             del self._bytes[key.workspace]
 
-    def _link(self, subscription: Subscription, path: str, link: Link) -> None:
-        known = subscription.links.get(path)
-        if known is not None and known.stream != link.stream:
-            _forget_in_snapshot(subscription, path)
-        subscription.links[path] = link
-        subscription.behind[path] = None
-        if known is None:
-            subscription.links_bytes += link_bytes(path)
-            self._bytes[subscription.key.workspace] += link_bytes(path)
-        watchers = self._watchers.setdefault(Key(subscription.key.workspace, path), {})
-        watchers[subscription.key] = subscription
+    def _link(self, subscription: Subscription, links: Sequence[tuple[str, bool, int, int | None]]) -> None:
+        """Add or replace links; they may be ten thousand at once, so this loop is a lean one."""
+        workspace, held, behind = subscription.key.workspace, subscription.links, subscription.behind
+        watchers, added = self._watchers, 0
+        for path, explicit, acked, stream in links:
+            known = held.get(path)
+            if known is None:
+                added += LINK_BYTES + len(path)
+            elif known.stream != stream:
+                _forget_in_snapshot(subscription, path)
+            held[path] = Link(explicit, acked, stream)
+            behind[path] = None
+            key = Key(workspace, path)
+            watching = watchers.get(key)
+            if watching is None:
+                watchers[key] = {subscription.key: subscription}
+            else:
+                watching[subscription.key] = subscription
+        subscription.links_bytes += added
+        self._bytes[workspace] += added
 
     def _unwatch(self, path: str, subscription: Subscription) -> None:
         stream = Key(subscription.key.workspace, path)
