@@ -193,6 +193,9 @@ class Limits:
     # Requests, of all connections together, that are incomplete or wait for their turn. Beyond it: 503; one
     # key (without keys: one connection) may hold what it leaves free, so at most half. Beyond that: 429.
     request_bytes_max: int = 64 * MIB
+    # Large bodies that wait to be taken apart or are being, all together. Beyond it: 503 with Retry-After;
+    # one key may hold what it leaves free, so at most half, but always one body. Beyond that: 429.
+    parsing_bytes_max: int = 128 * MIB
     # Of an incomplete head, this much is always kept; a head that is longer counts in full as follows.
     short_head_bytes_max: int = 4 * KIB
     # Incomplete heads longer than that, all connections together. Beyond it: 503.

@@ -126,6 +126,7 @@ class Settings:
             events_per_request_max=self.events_per_request,
             pending_bytes_max=max(DEFAULT_LIMITS.pending_bytes_max, 4 * self.body_bytes),
             request_bytes_max=max(DEFAULT_LIMITS.request_bytes_max, 4 * self.body_bytes),
+            parsing_bytes_max=max(DEFAULT_LIMITS.parsing_bytes_max, 4 * self.body_bytes),
             artifact_bytes_max=self.artifact_bytes,
             incomplete_artifact_bytes_max=max(
                 DEFAULT_LIMITS.incomplete_artifact_bytes_max, 2 * self.artifact_bytes

@@ -5,6 +5,8 @@ from contextvars import ContextVar
 
 CURRENT_HOLDER: ContextVar[str] = ContextVar("current_holder", default="server")
 """On whose behalf the running task works: a key, the local caller, or the server itself."""
+LOCAL = "local"
+"""The local caller, who has no key."""
 
 
 class Shares:

@@ -12,7 +12,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import AuthenticationError, RateLimitedError
 from durable_sessions.http.faults import close_iterator
 from durable_sessions.http.message import Request
-from durable_sessions.shares import CURRENT_HOLDER
+from durable_sessions.shares import CURRENT_HOLDER, LOCAL
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Authenticator:
     def caller(self, request: Request) -> Caller:
         """Return who sent a request, or refuse it: no key, none that is known, or too many requests."""
         if not self._keys.required:
-            CURRENT_HOLDER.set("local")
+            CURRENT_HOLDER.set(LOCAL)
             return self._local
         key = self._keys.find(secret_of(request.headers))
         if key is None:

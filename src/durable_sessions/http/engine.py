@@ -28,6 +28,7 @@ from durable_sessions.http.metrics import Metrics
 from durable_sessions.http.operations import Operations
 from durable_sessions.http.origin import OriginRules
 from durable_sessions.http.pace import Pace
+from durable_sessions.http.parse_threads import BodyParser
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions.events import Events
 from durable_sessions.http.sessions.face import SessionsFace
@@ -162,6 +163,7 @@ class Engine:
             self._health,
         )
         readers = LiveReaders(limits)
+        parser = BodyParser(limits)
         reads = Reads(
             self.partition, self._events, cursors, limits, pace, readers, settings.long_poll_seconds
         )
@@ -170,7 +172,7 @@ class Engine:
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(
-            self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach, audit
+            self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach, audit, parser
         )
         documentation = await asyncio.to_thread(Documentation, limits, settings.public_url)
         rules = OriginRules(
@@ -197,26 +199,28 @@ class Engine:
             Administration(self.keys, audit, self._first_key, self._clock, limits),
             StreamsFace(
                 self.partition,
-                SessionStreams(sessions, limits),
+                SessionStreams(sessions, limits, parser),
                 reads,
                 auth,
                 limits,
                 settings.public_url,
                 audit,
+                parser,
             ),
             subscriptions,
             SessionsFace(
                 sessions,
-                Events(sessions, searches, reads, self._tails, readers, auth, limits),
+                Events(sessions, searches, reads, self._tails, readers, auth, limits, parser),
                 searches,
                 self._registries(sessions, audit),
                 auth,
                 self._ids,
                 limits,
                 audit,
+                parser,
             ),
             ArtifactsFace(artifacts, limits, audit),
-            IngestFace(sessions, artifacts, limits),
+            IngestFace(sessions, artifacts, limits, parser),
             documentation,
             KeyAdmission(auth, rules, subscriptions, limits),
             rules,

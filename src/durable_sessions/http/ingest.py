@@ -17,7 +17,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import cors
 from durable_sessions.http.message import Header, Request, Response
-from durable_sessions.http.parse_threads import parsed
+from durable_sessions.http.parse_threads import BodyParser
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, drafts
 from durable_sessions.sessions.claude_code_hooks import SESSION_PREFIX, TOOL, Event, Hook
@@ -52,7 +52,8 @@ _LAST = msgspec.json.Decoder(_Last)
 class IngestFace:
     """Stores a delivery durably before it answers, and answers ``{}``: the hook lets everything go on."""
 
-    def __init__(self, sessions: Sessions, artifacts: Artifacts, limits: Limits) -> None:
+    def __init__(self, sessions: Sessions, artifacts: Artifacts, limits: Limits, parser: BodyParser) -> None:
+        self._parser = parser
         self._sessions = sessions
         self._artifacts = artifacts
         self._limits = limits
@@ -69,7 +70,7 @@ class IngestFace:
         if request.method != b"POST":
             raise MethodNotAllowedError(allow=_ALLOW)
         caller.require(Role.WRITER)
-        hook = await parsed(request.body, _hook, request.body)
+        hook = await self._parser.parsed(request.body, _hook, request.body)
         key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))
         durable = await self._found(key, hook, caller)
         if hook.natural_name is not None or not await self._is_repeated(durable, hook):
@@ -107,7 +108,7 @@ class IngestFace:
     async def _store(self, key: Key, hook: Hook, durable: DurableStream, caller: Caller, size: int) -> None:
         made = [await self._fitting(event, caller) for event in hook.events(durable.tail)]
         body = b"[%b]" % b",".join(made)
-        events = await parsed(body, drafts.parse, body, self._limits)
+        events = await self._parser.parsed(body, drafts.parse, body, self._limits)
         batch = append.Batch(events, caller.principal, Append(b"", append.JSON))
         await self._sessions.append_named(key, batch, size)
 

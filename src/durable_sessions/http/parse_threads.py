@@ -6,6 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from durable_sessions.errors import OverloadedError, ShareExceededError
+from durable_sessions.limits import Limits
+from durable_sessions.shares import CURRENT_HOLDER, LOCAL, Shares
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -19,8 +23,45 @@ def is_large(body: bytes) -> bool:
     return len(body) > AT_ONCE_BYTES
 
 
-async def parsed(body: bytes, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what ``parse`` makes of a body, in a thread if it is large."""
-    if not is_large(body):
-        return parse(*args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(parse, *args, **kwargs))
+class BodyParser:
+    """Takes bodies apart; what waits for a thread, or is in one, is bounded, all together and for each key.
+
+    One body can always be had: by whoever has none there while it fits, and by whoever is alone.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._bodies = Shares(limits.parsing_bytes_max)
+
+    @property
+    def held(self) -> int:
+        """How many bytes of bodies wait for a thread or are in one."""
+        return self._bodies.held
+
+    async def parsed(self, body: bytes, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what ``parse`` makes of a body, in a thread if it is large, or refuse it."""
+        if not is_large(body):
+            return parse(*args, **kwargs)
+        holder, size = CURRENT_HOLDER.get(), len(body)
+        self._take(holder, size)
+        running = asyncio.get_running_loop().run_in_executor(_THREADS, partial(parse, *args, **kwargs))
+
+        def done(future: "asyncio.Future[T]") -> None:
+            self._bodies.give(holder, size)
+            if not future.cancelled():
+                future.exception()  # whoever asked may have gone away
+
+        running.add_done_callback(done)
+        # What waits for a thread stays in memory even if it is cancelled, so that it counts until then.
+        return await asyncio.shield(running)
+
+    def _take(self, holder: str, size: int) -> None:
+        bodies = self._bodies
+        if bodies.try_take(holder, size):
+            return
+        fits = bodies.held + size <= bodies.most
+        if not bodies.held or (fits and (holder == LOCAL or not bodies.of(holder))):
+            bodies.take(holder, size)
+        elif fits:
+            raise ShareExceededError(what="the memory for large bodies", limit="parsing_bytes_max")
+        else:
+            raise OverloadedError(what="large bodies that wait to be taken apart")

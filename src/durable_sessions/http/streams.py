@@ -16,7 +16,7 @@ from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.deletions import deletion
 from durable_sessions.http.errors import error_response
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
-from durable_sessions.http.parse_threads import is_large, parsed
+from durable_sessions.http.parse_threads import BodyParser, is_large
 from durable_sessions.http.paths import stream_key
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions import lives
@@ -48,7 +48,9 @@ class StreamsFace:
         limits: Limits,
         public_url: str,
         audit: Audit,
+        parser: BodyParser,
     ) -> None:
+        self._parser = parser
         self._audit = audit
         self._sessions = sessions
         self._partition = partition
@@ -100,7 +102,7 @@ class StreamsFace:
         """Take a large body apart before anything is decided; what is wrong with it is said in its turn."""
         if content_type is not None and not content.is_json(content_type):
             return None
-        return await parsed(body, messages.attempt, body, self._limits)
+        return await self._parser.parsed(body, messages.attempt, body, self._limits)
 
     async def _append_to_session(self, request: Request, caller: Caller, key: Key) -> Answer:
         try:

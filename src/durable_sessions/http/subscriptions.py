@@ -18,11 +18,12 @@ from durable_sessions.http import subscription_bodies as bodies
 from durable_sessions.http.auth import Authenticator, Caller, Role
 from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Header, Request, Response
-from durable_sessions.http.parse_threads import parsed
+from durable_sessions.http.parse_threads import BodyParser
 from durable_sessions.http.paths import stream_path
 from durable_sessions.http.signing import Keyring
 from durable_sessions.http.webhook_urls import Reach
 from durable_sessions.limits import Limits
+from durable_sessions.shares import CURRENT_HOLDER
 from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView
 from durable_sessions.streams.subscriptions import Kind, SubscriptionKey
 from durable_sessions.streams.wakes import Hold
@@ -53,7 +54,9 @@ class SubscriptionRoutes:
         limits: Limits,
         reach: Callable[[], Reach],
         audit: Audit,
+        parser: BodyParser,
     ) -> None:
+        self._parser = parser
         self._reach = reach
         self._audit = audit
         self._manager = manager
@@ -131,7 +134,9 @@ class SubscriptionRoutes:
             return _preflight("GET, HEAD, PUT, DELETE")
         if method == "PUT":
             body, reach = request.body, self._reach()
-            asked = await parsed(body, bodies.subscribe_request, body, base_url, self._limits, reach)
+            asked = await self._parser.parsed(
+                body, bodies.subscribe_request, body, base_url, self._limits, reach
+            )
             new, view = await self._manager.create(key, asked)
             return await self._show(view, base_url, 201 if new else 200)
         if method == "DELETE":
@@ -143,7 +148,7 @@ class SubscriptionRoutes:
         return await self._show(await self._manager.get(key), base_url)
 
     async def _link(self, request: Request, key: SubscriptionKey) -> Response:
-        paths = await parsed(request.body, bodies.streams_request, request.body, self._limits)
+        paths = await self._parser.parsed(request.body, bodies.streams_request, request.body, self._limits)
         await self._manager.link(key, paths)
         return Response(204, [])
 
@@ -184,7 +189,8 @@ class SubscriptionRoutes:
         """Return what the client shows to work on a wake: first of all a token of ours."""
         await self._manager.require_kind(key, kind)
         token_generation = self._keyring.check_token(_bearer(request), key, self._now_seconds())
-        body = await parsed(request.body, bodies.decode, request.body, bodies.HoldBody, _HOLD)
+        CURRENT_HOLDER.set(f"workspace {key.workspace}")
+        body = await self._parser.parsed(request.body, bodies.decode, request.body, bodies.HoldBody, _HOLD)
         return Hold(body.wake_id, body.generation, token_generation), body
 
     async def _show(self, view: SubscriptionView, base_url: str, status: int = 200) -> Response:

@@ -17,7 +17,7 @@ from durable_sessions.http import headers
 from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.live_readers import LiveReaders
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
-from durable_sessions.http.parse_threads import is_large, parsed
+from durable_sessions.http.parse_threads import BodyParser, is_large
 from durable_sessions.http.reads import Reads
 from durable_sessions.http.sessions import indexes, lives
 from durable_sessions.http.sessions.lives import is_strict
@@ -79,7 +79,9 @@ class Events:
         readers: LiveReaders,
         auth: Authenticator,
         limits: Limits,
+        parser: BodyParser,
     ) -> None:
+        self._parser = parser
         self._sessions = sessions
         self._searches = searches
         self._reads = reads
@@ -98,7 +100,7 @@ class Events:
 
     async def _append_large(self, request: Request, caller: Caller, key: Key) -> Response:
         strict = is_strict(request)
-        batch = await parsed(request.body, self._batch, request, caller, strict=strict)
+        batch = await self._parser.parsed(request.body, self._batch, request, caller, strict=strict)
         return await self._append(request, key, batch)
 
     def _append(self, request: Request, key: Key, batch: Batch) -> Later[Stored] | Awaitable[Response]:

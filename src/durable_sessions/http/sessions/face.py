@@ -22,7 +22,7 @@ from durable_sessions.http import cors, headers
 from durable_sessions.http.auth import Authenticator
 from durable_sessions.http.deletions import deletion
 from durable_sessions.http.message import Answer, Header, Later, Request, Response, StreamingResponse
-from durable_sessions.http.parse_threads import parsed
+from durable_sessions.http.parse_threads import BodyParser
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies, indexes, lives
 from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
@@ -67,7 +67,9 @@ class SessionsFace:
         ids: Ids,
         limits: Limits,
         audit: Audit,
+        parser: BodyParser,
     ) -> None:
+        self._parser = parser
         self._audit = audit
         self._auth = auth
         self._sessions = sessions
@@ -189,7 +191,9 @@ class SessionsFace:
         return _json({**shown, **more}, status, lives.of(durable))
 
     async def _decoded(self, request: Request, kind: type[T]) -> T:
-        return await parsed(request.body, bodies.decode_limited, request.body, kind, self._limits)
+        return await self._parser.parsed(
+            request.body, bodies.decode_limited, request.body, kind, self._limits
+        )
 
     async def _create(self, request: Request, caller: Caller) -> Answer:
         body = await self._decoded(request, SessionBody)
@@ -224,9 +228,11 @@ class SessionsFace:
         if strict:
             self._registries.require_current(caller.workspace, body.environment_id)
         said = bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
-        events = await parsed(request.body, bodies.initial_events, body, self._limits, strict=strict)
+        events = await self._parser.parsed(
+            request.body, bodies.initial_events, body, self._limits, strict=strict
+        )
         wanted = NewSession(said, caller.principal, events)
-        await parsed(request.body, wanted.digest)
+        await self._parser.parsed(request.body, wanted.digest)
         return wanted
 
     async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:

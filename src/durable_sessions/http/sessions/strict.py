@@ -14,7 +14,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http import headers
 from durable_sessions.http.message import Request
-from durable_sessions.http.parse_threads import parsed
+from durable_sessions.http.parse_threads import BodyParser
 from durable_sessions.http.sessions import lives
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, drafts
@@ -31,7 +31,8 @@ from durable_sessions.streams.stream import Key
 class SessionStreams:
     """Changes of streams that are sessions; reads need nothing special."""
 
-    def __init__(self, sessions: Sessions, limits: Limits) -> None:
+    def __init__(self, sessions: Sessions, limits: Limits, parser: BodyParser) -> None:
+        self._parser = parser
         self._sessions = sessions
         self._limits = limits
 
@@ -62,7 +63,7 @@ class SessionStreams:
             if terms.content_type is None:
                 raise MissingContentTypeError
             _require_json(terms.content_type)
-            events = await parsed(request.body, drafts.parse, request.body, self._limits)
+            events = await self._parser.parsed(request.body, drafts.parse, request.body, self._limits)
         elif not terms.close:
             raise EmptyBodyError
         batch = append.Batch(events, caller.principal, terms, creates=False, unique=True)
@@ -82,7 +83,7 @@ class SessionStreams:
             raise InvalidForkError(problem="a session can only be forked from a session")
         events: list[drafts.Draft] = []
         if request.body.strip() not in (b"", b"[]"):
-            events = await parsed(request.body, drafts.parse, request.body, self._limits)
+            events = await self._parser.parsed(request.body, drafts.parse, request.body, self._limits)
         session = NewSession(
             Record(),
             caller.principal,
@@ -94,7 +95,7 @@ class SessionStreams:
             closed=wanted.closed,
             unique=True,
         )
-        await parsed(request.body, session.digest)
+        await self._parser.parsed(request.body, session.digest)
         try:
             made = await self._sessions.create(key, session, len(request.body))
         except SessionGoneError:
