@@ -1,7 +1,6 @@
 """Nothing holds the event loop for long: no request, no start and no task in the background, at any size."""
 
 import asyncio
-import gc
 import http.client
 import json
 from collections.abc import Awaitable, Callable
@@ -14,6 +13,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.settings import Settings
 from durable_sessions.storage.collector import bound_collections
 from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Create
 from durable_sessions.streams.stream import Key
 from tests.hostile.herd import WORKSPACE, Herd
 from tests.hostile.trials import TRIALS, Trial
@@ -22,6 +22,8 @@ from tests.support.holds import Hold, HoldMeter, slowness
 HELD_MILLISECONDS_MAX = 20.0
 SECRET = "a-secret-of-the-tests"
 TRIES = 2
+EXPIRED = 3_000
+SUBSCRIPTIONS = 4
 
 # What still takes longer. This list only ever gets shorter.
 UNMENDED: frozenset[str] = frozenset()
@@ -90,7 +92,7 @@ class Stage:
 
     async def touch(self) -> None:
         """Append to many streams, so that they come into memory and wait to be flushed."""
-        for number in range(5_000):
+        for number in range(100, 10_000):
             key = Key(WORKSPACE, f"plain/{number:06d}")
             appended = self.service.partition.append(key, Append(b"1", "application/json"))
             if number % 50 == 49:
@@ -99,11 +101,35 @@ class Stage:
     async def flush(self) -> None:
         await self.service.flusher.flush_all()
 
-    async def rest(self) -> None:
-        """Expire what is due, and take out of memory what is idle."""
+    async def expire(self) -> None:
+        """Let many streams be due at once."""
+        for begin in range(0, EXPIRED, 50):
+            made = [
+                self.service.partition.create(Key(WORKSPACE, f"brief/{number}"), Create("text/plain", 1))
+                for number in range(begin, begin + 50)
+            ]
+            await asyncio.gather(*made)
+        await asyncio.sleep(1.1)
         await self.service.partition.expire_in_steps()
+        assert self.service.partition.streams_expired >= EXPIRED
+
+    async def rest(self) -> None:
+        """Take out of memory what is idle."""
         for _ in range(3):
             await self.service.partition.rest()
+
+    async def maintain(self) -> None:
+        """Merge what can be merged, and sweep the bucket."""
+        while await self.service.maintenance.step():
+            pass
+        await self.service.maintenance.sweeper.sweep()
+
+    async def start_anew(self) -> None:
+        """Start without the catalog: it is made again from the bucket; search and subscriptions catch up."""
+        for path in self.data.glob("catalog.sqlite*"):
+            await asyncio.to_thread(path.unlink)
+        await self.start()
+        await asyncio.sleep(2)
 
     async def prepare(self) -> None:
         """Make what some trials are about, and learn the names that the server gave."""
@@ -117,6 +143,11 @@ class Stage:
             body = b'{"type":"file","file_id":"%d","text":"%b"}' % (number, b"x" * 10_000)
             (added,) = await self.send(Trial("POST", "/v1/sessions/resourceful/resources", body))
             self.names["resource"] = json.loads(added)["id"]
+        for number in range(SUBSCRIPTIONS):
+            long = b'{"type":"pull-wake","wake_stream":"wakes","streams":[%b]}' % b",".join(
+                b'"plain/%06d"' % path for path in range(9_900)
+            )
+            await self.send(Trial("PUT", f"/v1/stream/__ds/subscriptions/long-{number}", long))
         body = b'{"type":"pull-wake","wake_stream":"wakes","streams":["plain/000001"]}'
         await self.send(Trial("PUT", "/v1/stream/__ds/subscriptions/linked", body))
         (key,) = await self.send(Trial("POST", "/v1/keys", b'{"principal":"x","role":"reader"}'))
@@ -137,8 +168,7 @@ async def _nothing_holds_the_loop(tmp_path: Path) -> None:
     await stage.start()
     await Herd(stage.service).make()
     await stage.stop()
-    thresholds = gc.get_threshold()
-    bound_collections()
+    unbound = bound_collections()
     with meter.installed():
         await stage.measured("start", stage.start)
         await stage.prepare()
@@ -146,8 +176,11 @@ async def _nothing_holds_the_loop(tmp_path: Path) -> None:
             for trial in TRIALS[route]:
                 name = f"{route} {trial.method} {trial.target[:80]} {trial.body[:40]!r} x{trial.times}"
                 await stage.measured(name, lambda trial=trial: stage.send(trial), TRIES)  # type: ignore[misc]
-        for name, act in {"touch": stage.touch, "flush": stage.flush, "rest": stage.rest}.items():
-            await stage.measured(f"{name} in the background", act)
+        background = (stage.touch, stage.flush, stage.expire, stage.flush, stage.rest, stage.maintain)
+        for act in background:
+            await stage.measured(f"{act.__name__} in the background", act)
         await stage.measured("stop", stage.stop)
-    gc.set_threshold(*thresholds)
+        await stage.measured("start without a catalog", stage.start_anew)
+        await stage.measured("second stop", stage.stop)
+    unbound()
     assert not stage.failures, "\n\n".join(stage.failures)

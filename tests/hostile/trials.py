@@ -202,7 +202,7 @@ TRIALS: dict[str, Sequence[Trial]] = {
         b'{"type":"pull-wake","wake_stream":"wakes",%b' % _PATHS[1:],
         method="PUT",
     ),
-    "getSubscription": _get(f"{_SUBSCRIPTION}/linked"),
+    "getSubscription": _get(f"{_SUBSCRIPTION}/linked", f"{_SUBSCRIPTION}/long-0"),
     "deleteSubscription": [Trial("DELETE", f"{_SUBSCRIPTION}/all")],
     "linkStreams": _post(f"{_SUBSCRIPTION}/linked/streams", _PATHS),
     "unlinkStream": [Trial("DELETE", f"{_SUBSCRIPTION}/linked/streams/plain/000007")],

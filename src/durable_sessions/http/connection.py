@@ -71,7 +71,7 @@ class Connection(Answerer):
 
     def held_by(self, holder: str | None, path: bytes | None = None) -> None:
         """Count what the connection holds for a key from now on, or for itself; refuse one key too many."""
-        known: Hashable = self if holder is None else holder
+        known: Hashable = self._own if holder is None else holder
         if known == self._holder:
             return
         state = self._state
@@ -86,7 +86,7 @@ class Connection(Answerer):
                 raise RefusedError
 
     def _has_key(self) -> bool:
-        return self._holder is not self and self._holder != STRANGERS
+        return self._holder is not self._own and self._holder != STRANGERS
 
     def _leave_share(self) -> None:
         if self._has_key():
@@ -192,7 +192,7 @@ class Connection(Answerer):
 
     def answer_waits(self, piece: bytes) -> None:
         """Note that the peer does not take the answer; whoever keeps others from theirs is cut."""
-        self._state.answer_waits(self, None if self._holder is self else self._holder, piece)
+        self._state.answer_waits(self, None if self._holder is self._own else self._holder, piece)
 
     def resume_writing(self) -> None:
         """Go on: the peer has taken what was sent."""
@@ -262,7 +262,7 @@ class Connection(Answerer):
         self._queue_bytes = 0
         self.forget_input()
         self._leave_share()
-        self._holder = self
+        self._holder = self._own
         running, self._running = self._running, None
         if running is not None:
             # Not at once: a coroutine that has never run would not close what it was given.

@@ -65,6 +65,7 @@ class RequestParser(asyncio.Protocol):
         "_holder",
         "_limits",
         "_measure",
+        "_own",
         "_parser",
         "_parts",
         "_repeats",
@@ -94,7 +95,8 @@ class RequestParser(asyncio.Protocol):
         self._body_length = 0  # -1: chunked
         self._body_bytes_max = state.limits.append_body_bytes_max
         self._budget = state.requests
-        self._holder: Hashable = self  # whose shares this connection draws on: a key's, or its own
+        self._own: Hashable = object()  # its own shares; were it itself, nothing would ever free it
+        self._holder = self._own  # whose shares this connection draws on: a key's, or its own
         self._admitted = False  # whether the request being read was admitted by its head
         self._body: bytearray | LargeBody = bytearray()  # of a body that did not come in one piece
         self._parts: list[bytes] = []
@@ -294,7 +296,7 @@ class RequestParser(asyncio.Protocol):
         return BodyTooLargeError(append_body_bytes_max=self._body_bytes_max)
 
     def _too_many_bytes(self, budget: Budget) -> DurableSessionsError:
-        if budget.full() or self._holder is self:
+        if budget.full() or self._holder is self._own:
             return OverloadedError(what="request bytes in memory")
         return ShareExceededError(what="the memory for requests", limit=budget.limit)
 

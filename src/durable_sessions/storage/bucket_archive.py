@@ -33,6 +33,7 @@ from durable_sessions.storage import placing, subscription_objects
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Catalog, Change
 from durable_sessions.storage.checkpoints import encode_changes
+from durable_sessions.storage.disposal import let_go
 from durable_sessions.storage.fold import Folded, fold
 from durable_sessions.storage.ownership import claim, first_manifest
 from durable_sessions.storage.rebuild import NamesOf, no_names, rebuild
@@ -115,7 +116,7 @@ class BucketArchive:
         archive._add_segments(manifest)
         if catalog.reader.about() not in (about(manifest), about(found)):
             catalog.close()
-            archive.catalog = Catalog.create(catalog_path, limits)
+            archive.catalog = await CPU.run(Catalog.create, catalog_path, limits)  # it removes a large file
             await rebuild(archive.catalog, bucket, manifest, archive.cache, names_of)
         elif catalog.reader.about() != about(manifest):
             await catalog.apply(Change(about(manifest)))  # the claim has changed nothing else
@@ -270,18 +271,9 @@ class BucketArchive:
             next_stream=state.next_id,
             extra=subscriptions.extra,
         )
-        change = Change(
-            about(following),
-            at_ms=now_ms,
-            streams=list(state.by_id.values()),
-            removed=list(state.removed),
-            segments=[one.size for one in held],
-            placed=[place for one in held for place in one.places],
-            dirty=[sessions] if state.removed else [],
-            names=folded.names(),
-        )
-        tails = {stream.id: stream.tail for stream in state.by_id.values()}
-        return Next(following, change, Flushed(tails, list(state.removed), through))
+        prepared = await self.catalog.run(_next, following, folded, held, sessions, now_ms)
+        await let_go(folded.runs, state.streams, state.by_id, folded.named)
+        return prepared
 
     def _fold(self, batches: Sequence[bytes]) -> tuple[Folded, dict[date, EncodedSegment]]:
         folded = fold(batches, self.catalog.writer, self.manifest.next_stream)
@@ -294,6 +286,7 @@ class BucketArchive:
         """Go over to a manifest that holds. Reads go on, by the old or the new one, all the while."""
         self._add_segments(following.manifest)
         await self.catalog.apply(following.change)
+        await let_go(following.change.streams, following.change.placed, following.change.names)
         for path in self._segments.keys() - {info.path for info in following.manifest.segments}:
             self.cache.forget(self._segments.pop(path).info.sha256)
 
@@ -301,3 +294,22 @@ class BucketArchive:
         for info in manifest.segments:
             if info.path not in self._segments:
                 self._segments[info.path] = SegmentReader(self.bucket, info, self.cache)
+
+
+def _next(
+    following: Manifest, folded: Folded, held: Sequence[placing.Contents], sessions: str, now_ms: int
+) -> Next:
+    """Return what a flush changes; takes a while if it is of many streams."""
+    state = folded.state
+    change = Change(
+        about(following),
+        at_ms=now_ms,
+        streams=list(state.by_id.values()),
+        removed=list(state.removed),
+        segments=[one.size for one in held],
+        placed=[place for one in held for place in one.places],
+        dirty=[sessions] if state.removed else [],
+        names=folded.names(),
+    )
+    tails = {stream.id: stream.tail for stream in state.by_id.values()}
+    return Next(following, change, Flushed(tails, list(state.removed), following.flushed_through))

@@ -14,6 +14,7 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usage
 
 _PAGE_ROWS = 500
+_PAGE_BYTES = 256 * 1024
 _NUMBER_MAX = 2**63 - 1
 _IN_FOLDER = "select id from streams where workspace = ? and folder = ? and not soft_deleted and id "
 _PATHS_AFTER = (
@@ -114,10 +115,16 @@ class CatalogView:
             last = streams[-1].id
 
     def streams_after(self, number: int, limit: int) -> list[Stream]:
-        """Return the next streams by number as of the last flush."""
+        """Return the next streams by number as of the last flush: fewer of large ones, none at the end."""
         query = "select state from streams where id > ? order by id limit ?"
-        rows = self._connection.execute(query, (number, limit))
-        return [stored.decode(state) for (state,) in rows]
+        found: list[Stream] = []
+        size = 0
+        for (state,) in self._connection.execute(query, (number, limit)):
+            found.append(stored.decode(state))
+            size += len(state)
+            if size > _PAGE_BYTES:
+                break
+        return found
 
     def existing(self, streams: Iterable[int]) -> set[int]:
         """Return those of the streams that there were at the last flush."""

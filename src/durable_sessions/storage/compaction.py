@@ -4,6 +4,7 @@ A merge changes nothing that a reader sees. It writes one segment in place of se
 manifest has the one, and the others as garbage, which stay until nobody can be reading them.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from durable_sessions.storage import placing
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.checkpoints import full_parts
+from durable_sessions.storage.disposal import let_go
 from durable_sessions.storage.merging import Candidate, choose, day_of, rewrite_at_ms
 from durable_sessions.storage.succession import Next, about, successor
 from durable_sessions.storage.unpacking import Runs, WholeSegment
@@ -104,8 +106,7 @@ class Compactor:
         for info in chosen:
             segment = await WholeSegment.fetch(self._bucket, info)
             live = await catalog.run(catalog.writer.existing, segment.streams)
-            for stream, found in (await catalog.run(segment.appends, live)).items():
-                runs.setdefault(stream, []).extend(found)
+            await catalog.run(_add_appends, runs, segment, live)
         return runs
 
     async def _replace(self, manifest: Manifest, chosen: list[SegmentInfo], runs: Runs) -> Next:
@@ -118,6 +119,7 @@ class Compactor:
             path = await create_beside(self._bucket, wanted, encoded.data)
             segments.append(encoded.info(path))
             held.append(await catalog.run(placing.contents, path, encoded.directory))
+        await let_go(runs)
         following = successor(manifest, self._clock.now_ms(), segments=segments, replaced=replaced)
         change = Change(
             about(following),
@@ -167,6 +169,11 @@ class Compactor:
         )
         self.full_checkpoints += 1
         return Next(following, Change(about(following), replaced=replaced))
+
+
+def _add_appends(runs: Runs, segment: WholeSegment, live: Collection[int]) -> None:
+    for stream, found in segment.appends(live).items():
+        runs.setdefault(stream, []).extend(found)
 
 
 def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:

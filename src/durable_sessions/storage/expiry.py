@@ -1,6 +1,7 @@
 """Which streams may be due to expire: a heap that is corrected when it is read."""
 
 import heapq
+from collections.abc import Iterator
 
 from durable_sessions.streams.stream import Stream
 
@@ -36,15 +37,14 @@ class ExpiryQueue:
             self._heap = [entry for entry in self._heap if entry[1] in self._streams]
             heapq.heapify(self._heap)
 
-    def due(self, now_ms: int) -> list[Stream]:
-        """Return the streams that have expired, and forget them."""
-        expired = []
+    def due(self, now_ms: int) -> Iterator[Stream | None]:
+        """Yield the streams that have expired, forgotten by then; None for each that has not after all.
+
+        Anything may happen between two of them.
+        """
         while self._heap and self._heap[0][0] <= now_ms:
             stream = self._streams.pop(heapq.heappop(self._heap)[1], None)
-            if stream is None:
-                continue
-            if stream.expired(now_ms):
-                expired.append(stream)
-            else:
+            if stream is not None and not stream.expired(now_ms):
                 self.add(stream)
-        return expired
+                stream = None
+            yield stream

@@ -8,6 +8,7 @@ the I/O of the log and of the archive does not.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -38,7 +39,7 @@ from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
-from durable_sessions.streams.effects import Effect, StreamCreated, StreamRemoved
+from durable_sessions.streams.effects import Effect, Linked, StreamCreated, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
@@ -110,7 +111,7 @@ class Partition:
             partition.state.usages = Usages(archive.usage())
         try:
             await partition._replay()
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             await partition.committer.close()
             raise
         return partition
@@ -118,14 +119,20 @@ class Partition:
     async def _replay(self) -> None:
         for effect in await self._archive.subscriptions():
             self.state.apply(effect)
+            if isinstance(effect, Linked):
+                await asyncio.sleep(0)
         async for position, payload in self._log.replay(self._archive.flushed_through):
             effects = 0
             for effect, offset, encoded in batch.decode(payload):
                 self.state.apply(effect)
                 self._show(effect, Extent(position, offset, len(encoded)), encoded)
                 effects += 1
+                if effects % _STEP_STREAMS == 0 or isinstance(effect, Linked):
+                    await asyncio.sleep(0)
             self._note_unflushed(position, len(payload), effects)
-        for stream in self.state.by_id.values():
+        for count, stream in enumerate(list(self.state.by_id.values()), 1):
+            if count % (10 * _STEP_STREAMS) == 0:
+                await asyncio.sleep(0)
             lifetime.grant_lag(stream, self._limits)
 
     def step_down(self, lost: ManifestLostError) -> None:
@@ -304,10 +311,12 @@ class Partition:
         """Remove one after the other; between them anything may happen."""
         now = self._clock.now_ms()
         for stream in self._expiry.due(now):
-            self._expire(stream.key, now)
+            if stream is not None:
+                self._expire(stream.key, now)
             yield
         left = self._limits.removals_per_sweep_max
-        for number, _ in list(self._archive.due(now)):
+        due = (number for number, _ in self._archive.due(now) if number not in self.state.removed)
+        for number in list(islice(due, 2 * left)):  # some of them may be in memory, and not due after all
             if not left or self.committer.failure is not None:
                 return
             if number in self.state.removed:
@@ -437,13 +446,12 @@ class Partition:
 
         Called once per era, and earlier if what is known of streams takes too much. Returns how many left.
         """
-        idle = [stream for stream in self.state.by_id.values() if stream.era < self.state.era]
         self.state.era += 1
         if not self.crowded():
             return 0
         await self.settled()  # so that an idle stream has nothing pending
         left = 0
-        for count, stream in enumerate(idle, 1):
+        for count, stream in enumerate(list(self.state.by_id.values()), 1):
             if count % _STEP_STREAMS == 0:
                 await asyncio.sleep(0)
             durable = self.published.by_id.get(stream.id)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from durable_sessions.bucket.cache import BlockCache
-from durable_sessions.bucket.checkpoint import read_checkpoint
+from durable_sessions.bucket.checkpoint import SessionRow, read_checkpoint
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
@@ -11,6 +11,7 @@ from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.storage import placing, stored
 from durable_sessions.storage.catalog import Catalog, Change
 from durable_sessions.storage.catalog_view import About
+from durable_sessions.storage.disposal import let_go
 from durable_sessions.storage.succession import about
 from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Stream
@@ -31,6 +32,12 @@ def _names(stream: Stream, runs: Iterable[AppendRun], names_of: NamesOf) -> list
     return [(stream.id, name) for run in runs for name in names_of(stream, run)]
 
 
+def _of_checkpoint(path: str, rows: list[SessionRow]) -> Change:
+    streams = [stored.decode(row.state or b"") for row in rows if not row.deleted]
+    removed = [row.stream for row in rows if row.deleted]
+    return Change(_UNFINISHED, streams=streams, removed=removed, dirty=[path] if removed else [])
+
+
 async def rebuild(
     catalog: Catalog, bucket: ObjectStore, manifest: Manifest, cache: BlockCache, names_of: NamesOf
 ) -> None:
@@ -41,10 +48,9 @@ async def rebuild(
     """
     for checkpoint in manifest.checkpoints:
         rows = await read_checkpoint(bucket, checkpoint)
-        streams = [stored.decode(row.state or b"") for row in rows if not row.deleted]
-        removed = [row.stream for row in rows if row.deleted]
-        dirty = [checkpoint.path] if removed else []
-        await catalog.apply(Change(_UNFINISHED, streams=streams, removed=removed, dirty=dirty))
+        change = await catalog.run(_of_checkpoint, checkpoint.path, rows)
+        await catalog.apply(change)
+        await let_go(rows, change.streams)
     for info in manifest.segments:
         reader = SegmentReader(bucket, info, cache)
         directory = await reader.directory()

@@ -13,6 +13,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.succession import Next, about, referred, successor
+from durable_sessions.threads import CPU
 
 GARBAGE = "it was replaced"
 ORPHAN = "nothing refers to it"
@@ -83,7 +84,9 @@ class Sweeper:
         listing: list[ObjectInfo] = []
         for prefix in _PREFIXES:
             listing += await self._archive.bucket.list(prefix)
-        return await self._remove(plan(self._archive.manifest, listing, self._clock.now_ms(), self._limits))
+        now_ms = self._clock.now_ms()
+        removals = await CPU.run(plan, self._archive.manifest, listing, now_ms, self._limits)
+        return await self._remove(removals)
 
     async def _remove(self, removals: Sequence[Removal]) -> int:
         manifest = await self._archive.succession.confirmed() if removals else None

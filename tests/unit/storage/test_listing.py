@@ -60,4 +60,11 @@ async def test_a_page_of_large_documents_is_a_short_one(tmp_path: Path) -> None:
         after = page.streams[-1].stream.id
     assert found == [f"sessions/{number}" for number in range(5)]
     assert sizes == [2, 2, 1]
+    found = []
+    last = -1
+    while streams := world.partition.streams_after(last, 100):
+        assert len(streams) == 1, "each is more than a page"
+        last = streams[-1].id
+        found.append(streams[0].key.path)
+    assert found == [f"sessions/{number}" for number in range(5)]
     await world.close()
