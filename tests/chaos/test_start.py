@@ -118,7 +118,7 @@ async def test_the_log_is_read_only_or_gone(tmp_path: Path, plan: Plan, shim: Sh
             assert {path: path.read_bytes() for path in log.iterdir()} == before
             shim.refuse_changes()
             bucket.rename(tmp_path / "away")
-            assert "what lies between is missing" in await asyncio.to_thread(refusal, server)
+            assert "belongs to a bucket, and this one is empty" in await asyncio.to_thread(refusal, server)
             bucket.rename(tmp_path / f"empty-{number}")
             (tmp_path / "away").rename(bucket)
             # It was stopped in peace, so that all is in the bucket, and it goes on without its log.

@@ -104,6 +104,8 @@ ELSEWHERE = {
     "short_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "incomplete_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "keys_max": "tests/integration/test_keys.py",
+    "parsing_bytes_max": "tests/unit/http/test_parse_threads.py",
+    "event_indexes_bytes_max": "tests/integration/test_sessions_repeats.py",
     "keys_reserved": "tests/integration/test_key_limits.py",
     "workspace_keys_max": "tests/integration/test_key_limits.py",
     "workspace_keys_per_minute_max": "tests/integration/test_key_limits.py",
@@ -113,6 +115,7 @@ ELSEWHERE = {
 """Which file presses on which limit outside of this folder."""
 
 OUT_OF_REACH = {
+    *("step_down_seconds", "reopen_seconds", "reopen_seconds_max", "reopen_probe_bytes", "disk_look_seconds"),
     *(
         "flush_bytes_max",
         "flush_effects_max",
@@ -217,7 +220,7 @@ def subscribe(size: int, lease: int) -> bytes:
 def fill(size: int) -> bytes:
     """Return a request whose headers take so many bytes."""
     first = [b"X: " + b"v" * 15_999] * 4
-    return request(b"GET", b"/livez", *first, b"Y: " + b"v" * (size - 4 * 16_000 - len("HostexampleY")))
+    return request(b"GET", b"/livez", *first, b"Y: " + b"v" * (size - 4 * 16_000 - len("HostlocalhostY")))
 
 
 LIMITS = DEFAULT_LIMITS

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from durable_sessions.http.sessions.indexes import written
+from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer
 from tests.support.sessions import append, at, code, read
 
@@ -43,7 +44,7 @@ async def test_what_is_told_is_bounded(api: httpx2.AsyncClient) -> None:
     assert answer.headers["stream-next-offset"] == at(1_000)
     for header in told(answer):
         assert header is not None
-        assert 1_000 < len(header) <= 1_024
+        assert 1_000 < len(header) <= DEFAULT_LIMITS.event_indexes_bytes_max
         assert header.startswith("0,2,4,")
         assert header.endswith(",...")
 

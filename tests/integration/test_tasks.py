@@ -61,7 +61,7 @@ TASKS: dict[str, tuple[type, str, Exception]] = {
     "listeners": (Listeners, "run", OURS),
     "disk space": (DiskSpace, "look", OURS),
     "engine": (Service, "_keep_open", OURS),
-    "expiry": (Partition, "expire", SQLITE),
+    "expiry": (Partition, "expire_in_steps", SQLITE),
     "flusher": (Flusher, "_due", OURS),
     "maintenance": (Maintenance, "_recovered", OURS),
     "original times": (TimesBackfill, "_named", SQLITE),

@@ -35,6 +35,8 @@ class LocalServer:
 
     async def start(self) -> None:
         """Open the data directory and listen; the port stays the same from the first start on."""
+        if self._disk is not REAL_DISK:
+            self.data.mkdir(parents=True, exist_ok=True)  # for what is not on the disk that is simulated
         self.service = await Service.open(
             self._settings, limits=self._limits, clock=self._clock, disk=self._disk
         )
