@@ -18,6 +18,7 @@ def bound_collections() -> Callable[[], None]:
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
+    gc.collect()  # of nothing: else the next one would wait for a quarter of what this one has seen
     gc.set_threshold(*_COLLECTED_AFTER)
     gc.callbacks.append(_set_aside)
 
