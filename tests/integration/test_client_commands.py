@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from durable_sessions.cli.append import BATCH_EVENTS_MAX
 from durable_sessions.cli.main import SECTIONS
 from durable_sessions.cli.search import highlighted
 from durable_sessions.client import Client
@@ -115,7 +116,8 @@ def test_wrong_filters_are_wrong_use(ds: Commands, arguments: tuple[str, ...]) -
 def test_an_event_is_appended_by_its_parts(ds: Commands, client: Client) -> None:
     arguments = ("--type", "user.message", "--text", "hello", "--field", "n:=[1]", "--field", "who=me=you")
     answer = ds.json("append", "parts", *arguments)
-    assert answer == {"session": "parts", "appended": 1, "next_offset": "0000000000000000_0000000000000001"}
+    counts = {"appended": 1, "repeated": 0, "differ": 0}
+    assert answer == {"session": "parts", **counts, "next_offset": "0000000000000000_0000000000000001"}
     event = next(client.session("parts").events())
     assert event["content"] == [{"type": "text", "text": "hello"}]
     assert (event["n"], event["who"]) == ([1], "me=you")
@@ -159,8 +161,40 @@ def test_what_is_no_event_is_wrong_use(ds: Commands, arguments: tuple[str, ...],
 def test_a_bad_line_is_named_and_what_came_before_is_stored(ds: Commands, client: Client) -> None:
     done = ds.run("append", "half", given=b'{"type":"a"}\n{"type":"b"}\nnope\n', status=2)
     assert "Line 3 is not an event" in done.stderr
-    assert "The 2 events before it are stored" in done.stderr
+    assert "It is: nope\nThe 2 events before it are stored." in done.stderr
     assert len(list(client.session("half").events())) == 2
+    done = ds.run("append", "half", given=b'{"type":"c"}\nbad\n', status=2)
+    assert (
+        "Line 2 is not an event: it is not JSON. It is: bad\nThe 1 event before it is stored." in done.stderr
+    )
+
+
+def test_an_append_tells_what_was_there_already(ds: Commands, client: Client) -> None:
+    one, two, three = (f'{{"id":"{name}","type":"note"}}' for name in ("one", "two", "three"))
+    other = '{"id":"one","type":"note","n":1}'
+    assert "1 event appended to known; it ends" in ds.run("append", "known", one).stderr
+    assert "0 events appended to known, 1 was there already; it ends" in ds.run("append", "known", one).stderr
+    said = ds.run("append", "known", two, other).stderr
+    assert "1 event appended to known, 1 was there already and differs: the first one stays; it ends" in said
+    said = ds.run("append", "known", other, two, three).stderr
+    assert "1 event appended to known, 2 were there already, of which 1 differs" in said
+    told = ds.json("append", "known", given="\n".join((other, two, three, '{"type":"note"}')).encode())
+    assert (told["appended"], told["repeated"], told["differ"]) == (1, 3, 1)
+    assert len(list(client.session("known").events())) == 4
+
+
+@pytest.mark.parametrize("there", [(0,), (0, 1), (1, 2)], ids=str)
+def test_what_was_appended_is_counted_truly_also_if_it_alternates(
+    ds: Commands, there: tuple[int, ...]
+) -> None:
+    period = max(len(there) + 1, 2)
+    events = [f'{{"id":"e{number}","type":"note"}}' for number in range(BATCH_EVENTS_MAX * 2)]
+    known = [event for number, event in enumerate(events) if number % period in there]
+    session = "alternating-" + "-".join(map(str, there))
+    ds.run("append", session, given="\n".join(known).encode())
+    told = ds.json("append", session, given="\n".join(events).encode())
+    counts = (len(events) - len(known), len(known), 0)
+    assert (told["appended"], told["repeated"], told["differ"]) == counts
 
 
 def test_an_append_can_depend_on_the_end_and_close_the_session(ds: Commands) -> None:

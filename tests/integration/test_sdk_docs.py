@@ -25,37 +25,55 @@ def examples() -> Iterator[Any]:
 EXAMPLES = list(examples())
 
 
+README = PAGE.parents[1] / "README.md"
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
-    with server(tmp_path_factory.mktemp("data")) as running:
+    """A server on which the example of the README was run before."""
+    with server(tmp_path_factory.mktemp("data")) as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DURABLE_SESSIONS_URL", running.url)
+        run(readme_example(), tmp_path_factory.mktemp("readme"))
         yield running
+
+
+def readme_example() -> str:
+    example = FENCED.search(README.read_text())
+    assert example is not None
+    return example[1]
+
+
+def run(example: str, folder: Path, line: int = 0) -> None:
+    """Run an example, and the tests that it defines."""
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile("\n" * line + example, str(PAGE), "exec"), names)
+    for name, value in list(names.items()):
+        if name.startswith("test_"):
+            outcome = value(folder)
+            if inspect.iscoroutine(outcome):
+                asyncio.run(outcome)
 
 
 def test_the_example_of_the_readme_may_run_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example = FENCED.search((PAGE.parents[1] / "README.md").read_text())
-    assert example is not None
     with server(tmp_path) as alone:
         monkeypatch.setenv("DURABLE_SESSIONS_URL", alone.url)
         for _ in range(2):
-            exec(example[1], {"__name__": "example"})
+            run(readme_example(), tmp_path)
             shown = [line for line in capsys.readouterr().out.splitlines() if "message" in line]
             assert shown == ["user.message Make it green.", "agent.message On it."]
 
 
 @pytest.mark.parametrize(("example", "line"), EXAMPLES)
-def test_example(
+def test_example_runs_after_that_of_the_readme_and_again(
     example: str, line: int, running: BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DURABLE_SESSIONS_URL", running.url)
-    names: dict[str, Any] = {"__name__": "example"}
-    exec(compile("\n" * line + example, str(PAGE), "exec"), names)
-    for name, value in list(names.items()):
-        if name.startswith("test_"):
-            outcome = value(tmp_path)
-            if inspect.iscoroutine(outcome):
-                asyncio.run(outcome)
+    for time in ("first", "second"):
+        folder = tmp_path / time
+        folder.mkdir()
+        run(example, folder, line)
 
 
 def test_there_are_examples() -> None:

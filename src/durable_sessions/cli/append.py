@@ -18,7 +18,8 @@ from durable_sessions.client.errors import ClientError
 from durable_sessions.rendering.events import encode
 from durable_sessions.rendering.text import one_line, plural
 
-BATCH_EVENTS_MAX = 500
+BATCH_EVENTS_MAX = 400
+"""So few that an answer names all that were there already, whichever they are: the counts are true."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -80,6 +81,8 @@ class _Writer:
     output: Output
     if_match: str | None
     count: int = 0
+    repeated: int = 0
+    differ: int = 0
     next_offset: str = ""
 
     def write(self, events: list[bytes]) -> None:
@@ -89,22 +92,40 @@ class _Writer:
                 appended = self.session.append_body(b"[" + b",".join(batch) + b"]", self.if_match)
             except ClientError:
                 if self.count:
-                    self.output.note(f"The first {self.count:,} {plural(self.count, 'event')} are stored.")
+                    stored = "event is" if self.count == 1 else f"{self.count:,} events are"
+                    self.output.note(f"The first {stored} stored.")
                 raise
             self.count += len(batch)
+            self.repeated += len(appended.repeated)
+            self.differ += len(appended.differ)
             self.next_offset = appended.next_offset
             if self.if_match is not None:
                 self.if_match = appended.next_offset
 
     def report(self, output: Output) -> None:
         """Say what was done."""
+        written = self.count - self.repeated
         if output.json:
-            output.tell({"session": self.session.id, "appended": self.count, "next_offset": self.next_offset})
+            counts = {"appended": written, "repeated": self.repeated, "differ": self.differ}
+            output.tell({"session": self.session.id, **counts, "next_offset": self.next_offset})
         else:
-            events = f"{self.count:,} {plural(self.count, 'event')}"
+            events = f"{written:,} {plural(written, 'event')}"
             output.note(
-                f"{events} appended to {self.session.id}; it ends at {self.next_offset or 'its old end'}"
+                f"{events} appended to {self.session.id}{_known(self.repeated, self.differ)}; "
+                f"it ends at {self.next_offset or 'its old end'}"
             )
+
+
+def _known(repeated: int, differ: int) -> str:
+    """Return what is said of events whose ids were there already."""
+    if not repeated:
+        return ""
+    there = f", {repeated:,} {'was' if repeated == 1 else 'were'} there already"
+    if not differ:
+        return there
+    if repeated == 1:
+        return f"{there} and differs: the first one stays"
+    return f"{there}, of which {differ:,} {'differs' if differ == 1 else 'differ'}: the first ones stay"
 
 
 def _from_arguments(given: tuple[str, ...]) -> list[bytes]:
@@ -157,8 +178,8 @@ def _problem(line: bytes) -> str:
     """Return why a line is not an event; empty if it is one."""
     try:
         value = encoding.decode(line)
-    except ValueError as error:
-        return str(error)
+    except ValueError:
+        return "it is not JSON"
     if isinstance(value, dict) and isinstance(value.get("type"), str):
         return ""
     return 'an event is an object with a type, such as {"type":"note"}'
@@ -166,8 +187,8 @@ def _problem(line: bytes) -> str:
 
 def _no_event(where: str, line: bytes, problem: str, stored: int = 0) -> WrongInputError:
     shown = one_line(line.decode(errors="replace"), 60)
-    before = f" The {stored:,} {plural(stored, 'event')} before it are stored." if stored else ""
-    return WrongInputError(f"{where} is not an event: {problem}. It is: {shown}{before}")
+    before = f"\nThe {stored:,} {plural(stored, 'event')} before it {'is' if stored == 1 else 'are'} stored."
+    return WrongInputError(f"{where} is not an event: {problem}. It is: {shown}{before if stored else ''}")
 
 
 def _made(kind: str, text: str | None, fields: tuple[tuple[str, str], ...]) -> dict[str, Any]:
