@@ -38,6 +38,12 @@ def problem(error: Exception) -> str:
     return _problem(what, place)
 
 
+def unknown_member(error: msgspec.DecodeError) -> str | None:
+    """Return the name of the member that an object should not have, None if something else is wrong."""
+    found = _UNKNOWN.match(_PLACE.sub("", str(error)))
+    return None if found is None else found["name"]
+
+
 def _problem(what: str, place: str) -> str:
     if match := _EXPECTED.match(what):
         wanted = " or ".join(_NAMES.get(name.strip(), name.strip()) for name in match["wanted"].split("|"))

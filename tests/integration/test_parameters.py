@@ -163,3 +163,95 @@ def test_a_fork_beyond_the_end_is_told_without_headers(api: httpx2.Client) -> No
 
 def test_the_strict_face_keeps_the_shape_of_its_protocol(api: httpx2.Client) -> None:
     assert list(api.get("/v1/stream/none").json()["error"]) == ["code", "message"]
+
+
+DIALECT = {"anthropic-version": "2023-06-01"}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/v1/sessions?lifecycle=foo", "send open, active, paused, closed or archived"),
+        ("/v1/sessions?lifecycle=open,foo", "lifecycle=foo is not known"),
+        ("/v1/sessions?sort=activity&lifecycle[]=foo", "lifecycle=foo is not known"),
+        ("/v1/sessions?statuses[]=foo", "send idle, running, rescheduling or terminated"),
+        ("/v1/sessions?statuses=idle&statuses=foo", "statuses=foo is not known"),
+        ("/v1/sessions/s/threads?statuses[]=foo", "send idle, running, rescheduling or terminated"),
+        ("/v1/sessions/s/events?window=3", "window goes with around"),
+        ("/v1/sessions/s/events?window=3&tail=2", "window goes with around"),
+    ],
+)
+def test_a_value_that_selects_nothing_is_told(api: httpx2.Client, target: str, said: str) -> None:
+    answer = api.get(target)
+    assert (answer.status_code, error_code(answer)) == (400, "invalid_request")
+    assert said in answer.json()["error"]["message"]
+    assert api.get(target, headers=DIALECT).status_code == 200
+
+
+def test_the_known_values_select(api: httpx2.Client) -> None:
+    api.put("/v1/sessions/old")
+    api.post("/v1/sessions/old/archive")
+    for spelling in ("lifecycle=archived", "lifecycle[]=archived", "lifecycle=archived,paused"):
+        found = api.get(f"/v1/sessions?{spelling}").json()["data"]
+        assert [one["id"] for one in found] == ["old"], spelling
+    for status in ("idle", "running", "rescheduling", "terminated"):
+        assert api.get(f"/v1/sessions?statuses[]={status}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"Stream-Fork-Offset": "0000000000000000_0000000000000001"}, "need Stream-Forked-From"),
+        ({"Stream-Fork-Sub-Offset": "0"}, "need Stream-Forked-From"),
+        ({"Stream-Forked-From": "/v1/sessions/s?incarnaton=1"}, "no parameter 'incarnaton'"),
+        ({"Stream-Forked-From": "/v1/sessions/s?x"}, "no parameter 'x'"),
+    ],
+)
+def test_half_a_fork_makes_no_session(api: httpx2.Client, headers: dict[str, str], said: str) -> None:
+    answer = api.put("/v1/sessions/half", headers=headers)
+    assert (answer.status_code, error_code(answer)) == (400, "invalid_fork")
+    assert said in answer.json()["error"]["message"]
+    assert api.get("/v1/sessions/half").status_code == 404
+
+
+@pytest.mark.parametrize("value", ['"now"', '"-1"', '"x"', "now", '"0000000000000000_0000000000000001", "y"'])
+@pytest.mark.parametrize("path", ["/v1/sessions/s", "/v1/sessions/s/events", "/v1/stream/sessions/s"])
+def test_what_if_match_takes_is_told(api: httpx2.Client, path: str, value: str) -> None:
+    body = {"title": "t"} if path == "/v1/sessions/s" else {"type": "note"}
+    answer = api.post(path, json=body, headers={"If-Match": value})
+    assert answer.status_code == 400
+    message = answer.json()["error"]["message"]
+    assert "The header If-Match" in message
+    assert "Stream-Next-Offset or one Session-Incarnation in double quotes, or *" in message
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("POST", "/v1/sessions/s", {"titel": "x"}, "Did you mean title?"),
+        ("POST", "/v1/sessions/s", {"title": "y", "meta": {}}, "Did you mean metadata?"),
+        ("POST", "/v1/sessions/s", {"xyzzy": 1}, "Known are title, metadata, agent, budget;"),
+        ("POST", "/v1/sessions/s", {"environment_id": "env"}, "environment_id is given when a session is"),
+        ("POST", "/v1/sessions/s", {"vault_ids": ["v"]}, "vault_ids cannot be changed"),
+        ("POST", "/v1/sessions", {"id": "typo", "titel": "x"}, "Did you mean title?"),
+        ("PUT", "/v1/sessions/typo", {"inital_events": []}, "Did you mean initial_events?"),
+    ],
+)
+def test_a_typo_in_what_is_said_of_a_session_is_told(
+    api: httpx2.Client, method: str, path: str, body: dict[str, object], said: str
+) -> None:
+    before = api.get("/v1/sessions/s").json()
+    answer = api.request(method, path, json=body)
+    assert (answer.status_code, error_code(answer)) == (400, "invalid_session")
+    assert said in answer.json()["error"]["message"]
+    assert api.get("/v1/sessions/s").json()["title"] == before["title"]
+    assert api.get("/v1/sessions/typo").status_code == 404
+
+
+def test_other_members_stay_free_where_they_are_somebody_elses(api: httpx2.Client) -> None:
+    events = [{"type": "note", "titel": "x"}]
+    assert api.put("/v1/sessions/free", json={"initial_events": events}).status_code == 201
+    assert api.post("/v1/sessions/free", json={"metadata": {"titel": "x"}}).status_code == 200
+    assert api.post("/v1/sessions/free", json={"titel": "x"}, headers=DIALECT).status_code == 200
+    body = {"agent": "agent_1", "environment_id": "env_1", "titel": "x"}
+    assert api.post("/v1/sessions", json=body, headers=DIALECT).status_code == 200

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from durable_sessions.errors import InvalidForkError, InvalidHeaderError
+from durable_sessions.errors import InvalidForkError, InvalidHeaderError, InvalidOffsetError
 from durable_sessions.http.message import Request
 from durable_sessions.http.paths import STREAM_ROOT, stream_path
 from durable_sessions.limits import Limits
@@ -138,11 +138,18 @@ def if_match(value: str) -> IfMatch:
         return IfMatch(exists=True, incarnation=value[1:-1])
     tags = _ENTITY_TAG.findall(value)
     if not tags or _ENTITY_TAG.sub("", value).strip(" ,\t") or any(map(_INCARNATION.fullmatch, tags)):
-        raise InvalidHeaderError(
-            header="If-Match",
-            problem="send the expected Stream-Next-Offset or one Session-Incarnation in double quotes, or *",
-        )
-    return IfMatch(frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/")))
+        raise _invalid_if_match()
+    try:
+        return IfMatch(frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/")))
+    except InvalidOffsetError:
+        raise _invalid_if_match() from None
+
+
+def _invalid_if_match() -> InvalidHeaderError:
+    return InvalidHeaderError(
+        header="If-Match",
+        problem="send the expected Stream-Next-Offset or one Session-Incarnation in double quotes, or *",
+    )
 
 
 def _ttl_seconds(value: str, limits: Limits) -> int:
@@ -166,18 +173,23 @@ def _expires_at_ms(value: str) -> int:
 
 
 def _fork(request: Request) -> Fork | None:
-    headers = request.headers
-    source = headers.get(b"stream-forked-from")
-    anchor, beyond = headers.get(b"stream-fork-offset"), headers.get(b"stream-fork-sub-offset")
+    source = fork_source(request)
     if source is None:
-        if anchor is not None or beyond is not None:
-            raise InvalidForkError(
-                problem="Stream-Fork-Offset and Stream-Fork-Sub-Offset need Stream-Forked-From"
-            )
         return None
     if not source.startswith(STREAM_ROOT):
         raise InvalidForkError(problem="Stream-Forked-From is a URL path that begins with /v1/stream/")
     return parse_fork(request, stream_path(source[len(STREAM_ROOT) :]))
+
+
+def fork_source(request: Request) -> bytes | None:
+    """Return what a fork is of, None if it is not one; a place in nothing is refused."""
+    headers = request.headers
+    source = headers.get(b"stream-forked-from")
+    if source is None and (b"stream-fork-offset" in headers or b"stream-fork-sub-offset" in headers):
+        raise InvalidForkError(
+            problem="Stream-Fork-Offset and Stream-Fork-Sub-Offset need Stream-Forked-From"
+        )
+    return source
 
 
 def parse_fork(request: Request, source: str) -> Fork:

@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 SUMMARY = "summary"
 
+STATUSES = ("idle", "running", "rescheduling", "terminated")
 STATUS_BY_TYPE = {
     "session.status_running": "running",
     "session.status_idle": "idle",

@@ -24,6 +24,7 @@ UNKNOWN_AGENT: dict[str, Any] = {
     "multiagent": None,
 }
 """For sessions of which nobody said whose they are."""
+LIFECYCLES = ("open", "active", "paused", "closed", "archived")
 _UNKNOWN_ENVIRONMENT = "env_unknown"
 _WAITING = frozenset({"requires_action", "budget_reached"})
 

@@ -38,9 +38,9 @@ from durable_sessions.http.openapi.schemas import (
     whole,
 )
 from durable_sessions.limits import Limits
+from durable_sessions.sessions.summary import STATUSES
+from durable_sessions.sessions.view import LIFECYCLES
 
-_STATUSES = ("idle", "running", "rescheduling", "terminated")
-_LIFECYCLES = ("open", "active", "paused", "closed", "archived")
 _SHOWN = json_answer("The session.", ref("Session"))
 _ONE = ("invalid_session", "session_not_found")
 
@@ -92,7 +92,7 @@ _SESSION = record(
         "type": constant("session"),
         "agent": ref("AgentSnapshot"),
         "environment_id": text(),
-        "status": choice(*_STATUSES, description="Follows the last `session.status_*` event."),
+        "status": choice(*STATUSES, description="Follows the last `session.status_*` event."),
         "title": nullable(text()),
         "metadata": free("Your own pairs."),
         "created_at": time(),
@@ -116,7 +116,7 @@ _SESSION = record(
         "event_count": whole("How many events it has."),
         "bytes": whole("How large they are together."),
         "lifecycle": choice(
-            *_LIFECYCLES,
+            *LIFECYCLES,
             description="open: no event yet; active; paused: idle, waiting for you; closed: no more events; "
             "archived: read-only for ever.",
         ),
@@ -158,7 +158,9 @@ def _new_session(limits: Limits) -> Schema:
             "resources": nullable(many(ref("NewResource"))),
             "vault_ids": nullable(many(text(minLength=1, maxLength=200))),
         },
-        f"Everything is optional. Together at most {limits.session_document_bytes_max:,} bytes (413).",
+        f"Everything is optional. Together at most {limits.session_document_bytes_max:,} bytes (413). Other "
+        "members are refused; in Anthropic's dialect they are ignored.",
+        additionalProperties=False,
     )
 
 
@@ -170,7 +172,8 @@ _UPDATE = record(
         "agent": free("Only `tools` and `mcp_servers` can be replaced."),
         "budget": anything(),
     },
-    "What is absent stays as it is.",
+    "What is absent stays as it is. Other members are refused; in Anthropic's dialect they are ignored.",
+    additionalProperties=False,
 )
 
 
@@ -277,11 +280,11 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                     style="deepObject",
                 ),
                 in_query(
-                    "lifecycle", choice(*_LIFECYCLES), "Only those in this phase; may be repeated.", "active"
+                    "lifecycle", choice(*LIFECYCLES), "Only those in this phase; may be repeated.", "active"
                 ),
                 in_query(
                     "statuses[]",
-                    many(choice(*_STATUSES)),
+                    many(choice(*STATUSES)),
                     "Only those with one of these statuses; may be repeated.",
                     ["idle"],
                 ),

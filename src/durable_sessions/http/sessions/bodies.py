@@ -1,6 +1,7 @@
 """Bodies of requests that create or change a session."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -9,7 +10,7 @@ from durable_sessions import lenient
 from durable_sessions.errors import InvalidSessionError, SessionTooLargeError
 from durable_sessions.http.sessions import budgets
 from durable_sessions.ids import Ids
-from durable_sessions.json_problems import problem
+from durable_sessions.json_problems import problem, unknown_member
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import agents, shapes
 from durable_sessions.sessions.drafts import Draft, parse
@@ -50,6 +51,17 @@ class UpdateBody(msgspec.Struct):
     vault_ids: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class NativeSessionBody(SessionBody, forbid_unknown_fields=True):
+    """The same natively, where a member that is not known is a typo."""
+
+
+class NativeUpdateBody(UpdateBody, forbid_unknown_fields=True):
+    """The same natively, where a member that is not known is a typo."""
+
+
+_UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vault_ids")
+
+
 def decode(body: bytes, kind: type[T]) -> T:
     """Return a body as what it should be, or say what is wrong; an empty one says nothing."""
     try:
@@ -58,9 +70,21 @@ def decode(body: bytes, kind: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise InvalidSessionError(problem=f"The body is not UTF-8 at byte {error.start}.") from None
     except msgspec.DecodeError as error:
+        if (unknown := unknown_member(error)) is not None:
+            known = _UPDATABLE if kind is NativeUpdateBody else SessionBody.__struct_fields__
+            raise InvalidSessionError(problem=_advice(unknown, known)) from None
         raise InvalidSessionError(problem=f"The body is not usable: {problem(error)}.") from None
     except RecursionError:
         raise InvalidSessionError(problem="The body nests too deeply.") from None
+
+
+def _advice(unknown: str, known: Sequence[str]) -> str:
+    """Return what to send instead of a member that is not known."""
+    if unknown in SessionBody.__struct_fields__:
+        return f"{unknown} is given when a session is created and cannot be changed; leave it out."
+    near = get_close_matches(unknown, known, n=1, cutoff=0.5)
+    said = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}; metadata takes your own."
+    return f"A session has no member {unknown[:80]!r}. {said}"
 
 
 class _Outline(msgspec.Struct):
@@ -126,7 +150,7 @@ def initial_events(body: SessionBody, limits: Limits, *, strict: bool) -> list[D
 
 def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Record, dict[str, object]]]:
     """Return a function that makes the new record of the old one and tells what has changed."""
-    if strict and body.vault_ids is not msgspec.UNSET:
+    if body.vault_ids is not msgspec.UNSET:
         raise InvalidSessionError(problem="vault_ids cannot be changed; leave it out.")
     if strict and isinstance(body.metadata, dict):
         check_metadata({key: value for key, value in body.metadata.items() if bytes(value) != b"null"})

@@ -152,6 +152,8 @@ class Events:
         parameters = Parameters(request)
         durable = self._sessions.find(key, lives.asked(request))
         self._sessions.partition.touch(durable)
+        if "window" in parameters and "around" not in parameters and not is_strict(request):
+            raise InvalidRequestError(problem="window goes with around; send around=<position> as well.")
         live = parameters.choice("live", "", ("long-poll", "sse"))
         if "q" in parameters:
             return self._search(caller, parameters, durable)

@@ -25,7 +25,7 @@ from durable_sessions.http.message import Answer, Header, Later, Request, Respon
 from durable_sessions.http.parse_threads import BodyParser
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.http.sessions import bodies, indexes, lives
-from durable_sessions.http.sessions.bodies import SessionBody, UpdateBody
+from durable_sessions.http.sessions.bodies import NativeSessionBody, NativeUpdateBody, SessionBody, UpdateBody
 from durable_sessions.http.sessions.events import JSON, Events
 from durable_sessions.http.sessions.listing import listed
 from durable_sessions.http.sessions.lives import is_strict
@@ -37,7 +37,7 @@ from durable_sessions.http.sessions.searches import Searches
 from durable_sessions.http.sessions.slices import sliced
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, record, view
+from durable_sessions.sessions import append, record, summary, view
 from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.sessions.thread_objects import ThreadObjects
@@ -190,13 +190,15 @@ class SessionsFace:
         shown = view.session_object(durable, self._sessions.now_ms())
         return _json({**shown, **more}, status, lives.of(durable))
 
-    async def _decoded(self, request: Request, kind: type[T]) -> T:
+    async def _decoded(self, request: Request, theirs: type[T], native: type[T]) -> T:
+        """Return a body; natively a member that is not known is refused, in Anthropic's dialect ignored."""
+        kind = theirs if is_strict(request) else native
         return await self._parser.parsed(
             request.body, bodies.decode_limited, request.body, kind, self._limits
         )
 
     async def _create(self, request: Request, caller: Caller) -> Answer:
-        body = await self._decoded(request, SessionBody)
+        body = await self._decoded(request, SessionBody, NativeSessionBody)
         if is_strict(request) and (body.agent == record.NULL or body.environment_id is None):
             raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
         key = session_key(caller.workspace, body.id or self._sessions.new_id())
@@ -205,7 +207,7 @@ class SessionsFace:
         return self._made(key, made, 200 if is_strict(request) else 201)
 
     async def _put(self, request: Request, caller: Caller, key: Key) -> Answer:
-        body = await self._decoded(request, SessionBody)
+        body = await self._decoded(request, SessionBody, NativeSessionBody)
         if body.id is not None and record.path_of(body.id) != key.path:
             raise InvalidSessionError(problem="The id in the body is not the one in the path.")
         wanted = await self._wanted(request, caller, body)
@@ -237,7 +239,8 @@ class SessionsFace:
 
     async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:
         strict = is_strict(request)
-        revise = bodies.revision(await self._decoded(request, UpdateBody), strict=strict)
+        body = await self._decoded(request, UpdateBody, NativeUpdateBody)
+        revise = bodies.revision(body, strict=strict)
         life = await self._sessions.update(key, revise, lives.by(request, caller))
         return self._show(key, life)
 
@@ -282,7 +285,7 @@ class SessionsFace:
 
     async def _threads(self, request: Request, key: Key) -> Answer:
         parameters = Parameters(request)
-        statuses = parameters.texts("statuses")
+        statuses = parameters.choices("statuses", summary.STATUSES, tolerant=is_strict(request))
         durable = self._sessions.find(key, lives.asked(request))
         shown = ThreadObjects(durable)
         page = await sliced(
@@ -312,7 +315,7 @@ class SessionsFace:
 
 def _fork(request: Request) -> Fork | None:
     """Return what a new session is forked from."""
-    source = request.headers.get(b"stream-forked-from")
+    source = headers.fork_source(request)
     if source is None:
         return None
     path = unquote(source.decode("latin-1").partition("?")[0])
@@ -328,7 +331,16 @@ def _fork(request: Request) -> Fork | None:
 def _source_life(request: Request) -> str | None:
     """Return which life of its source a fork is meant for."""
     _, _, query = request.headers.get(b"stream-forked-from", b"").partition(b"?")
-    return lives.asked(Request(b"GET", b"", query, {}, b"")) if query else None
+    if not query:
+        return None
+    named = Request(b"GET", b"", query, {}, b"")
+    for name in Parameters(named).names():
+        if name not in ("incarnation", ""):
+            raise InvalidForkError(
+                problem=f"Stream-Forked-From takes no parameter {name[:40]!r}; send /v1/sessions/{{id}}, or "
+                "/v1/sessions/{id}?incarnation=… for one life of it"
+            )
+    return lives.asked(named)
 
 
 def _decoded(parts: list[bytes]) -> list[str]:

@@ -9,6 +9,7 @@ from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.message import Request
 from durable_sessions.http.sessions.json_pages import json_page
+from durable_sessions.http.sessions.lives import is_strict
 from durable_sessions.http.sessions.parameters import Parameters
 from durable_sessions.http.sessions.sorting import CREATED, RANKS, sorted_page
 from durable_sessions.sessions import record, summary, view
@@ -45,12 +46,12 @@ class _Cursor(NamedTuple):
 async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     """Return a page of sessions as JSON, with where the next and the previous one begin."""
     parameters = Parameters(request)
+    wanted = _wanted(parameters, tolerant=is_strict(request))
     limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
     if (sort := parameters.choice("sort", CREATED, (CREATED, *RANKS))) != CREATED:
         async with sessions.scans.admitted(caller.key_id):
-            return await sorted_page(sessions, parameters, caller.workspace, sort, limit, _wanted(parameters))
+            return await sorted_page(sessions, parameters, caller.workspace, sort, limit, wanted)
     cursor = _cursor(parameters)
-    wanted = _wanted(parameters)
     now_ms = sessions.now_ms()
     async with sessions.scans.admitted(caller.key_id):
         found = await sessions.list(
@@ -86,14 +87,15 @@ def _cursor(parameters: Parameters) -> _Cursor:
     return _Cursor(made == "desc", back=way == "prev", after=int(after))
 
 
-def _wanted(parameters: Parameters) -> Wanted:
+def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
     """Return a function that says whether a session passes all filters."""
     tests: list[Wanted] = []
-    if not parameters.flag("include_archived") and "lifecycle" not in parameters:
+    lifecycles = parameters.choices("lifecycle", view.LIFECYCLES, tolerant=tolerant)
+    if not parameters.flag("include_archived") and not lifecycles:
         tests.append(lambda one: record.ARCHIVED not in one.attributes)
-    if statuses := parameters.texts("statuses"):
+    if statuses := parameters.choices("statuses", summary.STATUSES, tolerant=tolerant):
         tests.append(lambda one: summary.of(one.attributes).status in statuses)
-    if lifecycles := parameters.texts("lifecycle"):
+    if lifecycles:
         tests.append(lambda one: view.lifecycle(one, summary.of(one.attributes)) in lifecycles)
     tests += _time_tests(parameters)
     tests += _agent_tests(parameters)

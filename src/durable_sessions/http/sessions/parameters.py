@@ -1,6 +1,7 @@
 """Query parameters of the sessions face."""
 
 import re
+from collections.abc import Iterable
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -40,6 +41,19 @@ class Parameters:
         """Return a parameter that may be repeated, as ``name``, as ``name[]`` or as a list with commas."""
         values = [*self._found.get(name, ()), *self._found.get(name + "[]", ())]
         return [part for value in values for part in value.split(",") if part]
+
+    def choices(self, name: str, choices: tuple[str, ...], *, tolerant: bool) -> list[str]:
+        """Return a parameter that may be repeated, each time one of some words; or any, if ``tolerant``."""
+        values = self.texts(name)
+        for value in values:
+            if value not in choices and not tolerant:
+                known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+                raise InvalidRequestError(problem=f"{name}={value[:40]} is not known; send {known}.")
+        return values
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all parameters that are given."""
+        return self._found.keys()
 
     def nested(self, name: str) -> dict[str, str]:
         """Return the parameters ``name[key]=value`` by key."""
