@@ -11,7 +11,7 @@ from durable_sessions.http.openapi.document import nouns
 from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.settings import Settings
-from durable_sessions.storage.collector import bound_collections
+from durable_sessions.storage.collector import COLLECTOR
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
 from durable_sessions.streams.stream import Key
@@ -21,7 +21,9 @@ from tests.support.holds import Hold, HoldMeter, slowness
 
 HELD_MILLISECONDS_MAX = 20.0
 SECRET = "a-secret-of-the-tests"
-TRIES = 2
+TRIES = 3
+ONCE = 2.0
+"""How much longer may what is measured only once, for which a disturbance cannot be told from a hold."""
 EXPIRED = 3_000
 SUBSCRIPTIONS = 4
 
@@ -66,7 +68,8 @@ class Stage:
             self.allowed = max(self.allowed, HELD_MILLISECONDS_MAX * slow)  # busier than at first
         assert best is not None
         self.report.append((best.milliseconds, name))
-        if best.milliseconds > self.allowed and name.partition(" ")[0] not in UNMENDED:
+        allowed = self.allowed * (ONCE if tries == 1 else 1)
+        if best.milliseconds > allowed and name.partition(" ")[0] not in UNMENDED:
             self.failures.append(f"{name}: {best}")
 
     async def send(self, trial: Trial) -> list[bytes]:
@@ -168,7 +171,7 @@ async def _nothing_holds_the_loop(tmp_path: Path) -> None:
     await stage.start()
     await Herd(stage.service).make()
     await stage.stop()
-    unbound = bound_collections()
+    unbound = COLLECTOR.bind()
     with meter.installed():
         await stage.measured("start", stage.start)
         await stage.prepare()

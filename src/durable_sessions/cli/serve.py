@@ -21,7 +21,7 @@ from durable_sessions.errors import DurableSessionsError, SettingsError
 from durable_sessions.http.exposure import require_usable
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
-from durable_sessions.storage.collector import bound_collections
+from durable_sessions.storage.collector import COLLECTOR
 from durable_sessions.storage.release import reuse_large_buffers
 
 logger = structlog.get_logger(__name__)
@@ -66,7 +66,7 @@ def serve(config: Path | None, **options: str | None) -> None:
     os.umask(PRIVATE_UMASK)
     settings = _fit_file_limit(settings)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    bound_collections()
+    COLLECTOR.bind()
     reuse_large_buffers()
     missing = _missing(settings.data)
     require_usable(settings.host, settings.port)

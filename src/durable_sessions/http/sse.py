@@ -165,6 +165,8 @@ class EventSource:
                     position, encoded = frame
                     yield encoded
                     pulse.sent()
+                    if self.draining:
+                        return  # also who is behind comes again, to whoever serves it then
                     frame = await self._next_frame(fanout, durable, position, floor)
                 if durable.removed or self.draining or pulse.over or self._ended(durable, position):
                     return

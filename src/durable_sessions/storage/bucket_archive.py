@@ -113,13 +113,19 @@ class BucketArchive:
             found, manifest = await claim(bucket, log, writer, clock, ids, predecessors)
         catalog = Catalog.open(catalog_path, limits)
         archive = cls(bucket, catalog, manifest, clock, limits, log)
-        archive._add_segments(manifest)
-        if catalog.reader.about() not in (about(manifest), about(found)):
-            catalog.close()
-            archive.catalog = await CPU.run(Catalog.create, catalog_path, limits)  # it removes a large file
-            await rebuild(archive.catalog, bucket, manifest, archive.cache, names_of)
-        elif catalog.reader.about() != about(manifest):
-            await catalog.apply(Change(about(manifest)))  # the claim has changed nothing else
+        try:
+            archive._add_segments(manifest)
+            if catalog.reader.about() not in (about(manifest), about(found)):
+                catalog.close()
+                archive.catalog = await CPU.run(
+                    Catalog.create, catalog_path, limits
+                )  # it removes a large file
+                await rebuild(archive.catalog, bucket, manifest, archive.cache, names_of)
+            elif catalog.reader.about() != about(manifest):
+                await catalog.apply(Change(about(manifest)))  # the claim has changed nothing else
+        except BaseException:
+            await archive.close()
+            raise
         return archive
 
     async def close(self) -> None:

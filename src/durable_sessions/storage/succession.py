@@ -33,6 +33,8 @@ from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.catalog import Change
 from durable_sessions.storage.catalog_view import About
 
+_LOOK_SECONDS_MAX = 1.0
+
 
 class Next(NamedTuple):
     """A change that is written to the bucket, up to its manifest, which may or may not hold yet.
@@ -169,8 +171,10 @@ class Succession:
         self._unsettled = None
         number, how = self.manifest.number + 1, "with another data directory or a copy of this one"
         try:
-            newest = await self._manifests.newest()
-        except DurableSessionsError:
+            # Who has lost the bucket may not go on for long, only to tell more of it.
+            async with asyncio.timeout(_LOOK_SECONDS_MAX):
+                newest = await self._manifests.newest()
+        except (DurableSessionsError, TimeoutError):
             newest = None
         if newest is not None and newest.number > self.manifest.number:
             number = newest.number
