@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.support.process import ServerProcess
+from tests.support.waiting import PATIENCE_SECONDS
 
 NO_S3 = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "x"}
 
@@ -57,3 +59,34 @@ def test_data_that_was_there_stays(tmp_path: Path) -> None:
     assert kept
     assert serve("--port", "0", "--data", str(tmp_path / "data"), "--host", "0.0.0.0").returncode == 1
     assert all(path.exists() for path in kept if path.name != "first-key.json")
+
+
+def test_a_bucket_that_does_not_fit_is_not_left_behind(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        assert httpx2.put(f"{server.url}/v1/sessions/s", timeout=PATIENCE_SECONDS).status_code == 201
+    (tmp_path / "a").mkdir()
+    kept = {path for path in (tmp_path / "data" / "bucket").rglob("*") if path.is_file()}
+    bucket = tmp_path / "a" / "deep" / "bucket"
+    done = serve("--port", "0", "--data", str(tmp_path / "data"), "--bucket", str(bucket))
+    assert done.returncode == 1
+    assert "--bucket-is-lost" in done.stderr
+    assert [*(tmp_path / "a").iterdir()] == []
+    assert kept
+    assert all(path.exists() for path in kept)
+
+
+def test_nothing_is_made_for_an_address_that_needs_keys(tmp_path: Path) -> None:
+    places = ("--data", str(tmp_path / "data"), "--bucket", str(tmp_path / "deep" / "bucket"))
+    done = serve("--port", "0", "--host", "0.0.0.0", *places)
+    assert done.returncode == 1
+    assert "Without keys the server listens on loopback only" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_bucket_that_was_there_stays(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data"):
+        pass
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    assert serve("--port", "0", "--data", str(tmp_path / "data"), "--bucket", str(bucket)).returncode == 1
+    assert bucket.is_dir()

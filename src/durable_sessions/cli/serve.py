@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from durable_sessions import __version__
 from durable_sessions.cli.logs import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
 from durable_sessions.errors import DurableSessionsError, SettingsError
-from durable_sessions.http.exposure import require_usable
+from durable_sessions.http.exposure import require_guarded, require_usable
 from durable_sessions.http.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.storage.collector import COLLECTOR
@@ -68,14 +69,19 @@ def serve(config: Path | None, **options: str | None) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     COLLECTOR.bind()
     reuse_large_buffers()
-    missing = _missing(settings.data)
+    missing, bucket = _missing(settings.data), _missing_bucket(settings)
     require_usable(settings.host, settings.port)
+    if missing is not None and (bucket is not None or not settings.bucket):
+        # There is nothing yet that keys could be in.
+        require_guarded(settings.host, keys=bool(settings.api_key), bootstrap=settings.api_key)
     try:
         uvloop.run(_serve(settings))
     except _RefusedError as refused:
         # Nothing was served, so nothing was acknowledged: what this start has made is nobody's data.
         if missing is not None:
             shutil.rmtree(missing, ignore_errors=True)
+        if bucket is not None:
+            _remove_empty(bucket)
         raise refused.error from None
 
 
@@ -91,6 +97,19 @@ def _missing(data: Path) -> Path | None:
     """Return the highest directory that must be made for the data, None if there are data already."""
     absent = [path for path in (data.absolute(), *data.absolute().parents) if not path.exists()]
     return absent[-1] if absent else None
+
+
+def _missing_bucket(settings: Settings) -> Path | None:
+    """Return the highest directory that must be made for a bucket elsewhere, None if none is."""
+    return None if not settings.bucket or "://" in settings.bucket else _missing(Path(settings.bucket))
+
+
+def _remove_empty(directory: Path) -> None:
+    """Remove directories if there is no file in any; another server may have come to use the bucket."""
+    found = list(os.walk(directory, topdown=False))
+    for path, _, _ in found if not any(files for _, _, files in found) else ():
+        with suppress(OSError):
+            os.rmdir(path)
 
 
 async def _serve(settings: Settings) -> None:
