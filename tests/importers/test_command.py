@@ -16,6 +16,7 @@ from durable_sessions.importers.tools import TOOLS
 from tests.importers.talks import claude_code_talk, lines
 
 NAME = "11111111-2222-4333-8444-555555555555"
+COPIED = "22222222-2222-4333-8444-555555555555"
 SERVERS_OWN = ("id", "offset", "created_at", "processed_at", "actor", "original_created_at", "original_actor")
 
 
@@ -150,6 +151,90 @@ def test_our_own_export_comes_back_byte_for_byte(
     ds("jsonl", again)
     assert stable(exported(server, "round-trip-again")) == stable(back)
     assert json.loads(ds("jsonl", copy, "--again", "--json").output)["new_events"] == 0
+
+
+def test_what_is_there_already_changes_nothing(ds: Any, client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "there-already.jsonl"
+    path.write_text('{"id":"one","type":"note"}\n{"id":"two","type":"session.updated","title":"Named"}\n')
+    ds("jsonl", path)
+    session = client.session("there-already")
+    before = session.info()
+    assert json.loads(ds("jsonl", path, "--again", "--json").output)["new_events"] == 0
+    after = session.info()
+    assert (after.updated_at, after.event_count) == (before.updated_at, 2)
+    session.append({"type": "note"})
+    assert session.info().updated_at > before.updated_at
+
+
+def test_a_copy_is_as_old_as_what_was_imported(
+    ds: Any, client: Client, server: testing.BackgroundServer, tmp_path: Path
+) -> None:
+    """Records without a time of their own, and the server's word of a title, do not make it active."""
+    folder = tmp_path / "talk"
+    folder.mkdir()
+    snapshot = {"type": "file-history-snapshot", "messageId": "m", "snapshot": {"trackedFileBackups": {}}}
+    (folder / f"{COPIED}.jsonl").write_bytes(lines([*claude_code_talk(2, session=COPIED), snapshot]))
+    ds("claude-code", folder)
+    first = client.session(f"claude-code:{COPIED}")
+    first.update(title="Renamed here")
+    events = list(first.events())
+    untimed = [one["id"] for one in events if "original_created_at" not in one]
+    assert len(untimed) >= 2, "the snapshot and the change of the title"
+    before = first.info()
+    copy = tmp_path / "copied.jsonl"
+    copy.write_bytes(exported(server, before.id))
+    ds("jsonl", copy)
+    info = client.session("copied").info()
+    assert (info.started_at, info.last_activity_at) == (before.started_at, before.last_activity_at)
+    copied = list(client.session("copied").events())
+    assert [one["id"] for one in copied if "original_created_at" not in one] == untimed
+    assert info.title == "Renamed here"
+
+
+def test_what_happened_on_the_first_server_keeps_its_time(
+    ds: Any, client: Client, server: testing.BackgroundServer, tmp_path: Path
+) -> None:
+    source = client.session("native-source")
+    source.append([{"type": "note"}, {"type": "note", "source": {"tool": "claude-code", "hook": "Stop"}}])
+    source.update(title="Mine")
+    copy = tmp_path / "native-copy.jsonl"
+    copy.write_bytes(exported(server, "native-source"))
+    ds("jsonl", copy)
+    times = [one["created_at"] for one in source.events()]
+    assert [one["original_created_at"] for one in client.session("native-copy").events()] == times
+
+
+def test_the_title_comes_with_the_events(
+    ds: Any, client: Client, server: testing.BackgroundServer, tmp_path: Path
+) -> None:
+    source = client.session("titled-source")
+    source.append({"type": "note"})
+    source.update(title="First", metadata={"team": "infra", "n": 1})
+    source.append([{"type": "note", "n": n} for n in range(600)])
+    source.update(title="Second")
+    count = source.info().event_count
+    copy = tmp_path / "titled-copy.jsonl"
+    copy.write_bytes(exported(server, "titled-source"))
+    ds("jsonl", copy)
+    session = client.session("titled-copy")
+    info = session.info()
+    assert (info.title, info.metadata) == ("Second", {"team": "infra"})
+    assert info.event_count == count, "no event beside those that came"
+    session.update(title="Mine now", metadata={"team": "web"})
+    ds("jsonl", copy, "--again")
+    assert (session.info().title, session.info().metadata) == ("Mine now", {"team": "web"})
+
+
+@pytest.mark.parametrize("last", ['"title":null', '"title":5,"metadata":[]', '"metadata":null', '"x":'])
+def test_a_session_whose_events_tell_no_title_has_none(
+    ds: Any, client: Client, tmp_path: Path, last: str
+) -> None:
+    name = f"untitled-{len(last)}"
+    update = '{"type":"session.updated",' + last + "}"
+    (tmp_path / f"{name}.jsonl").write_text(update + '\n{"type":"note"}\n')
+    ds("jsonl", tmp_path / f"{name}.jsonl")
+    info = client.session(name).info()
+    assert (info.title, info.metadata) == (None, {})
 
 
 def members(data: bytes) -> list[list[tuple[str, str]]]:

@@ -22,9 +22,18 @@ class Destination(Protocol):
         ...
 
     def describe(
-        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+        self,
+        session: str,
+        title: str | None,
+        metadata: Mapping[str, str],
+        origin: Fork | None = None,
+        *,
+        renames: bool = True,
     ) -> bool:
-        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
+        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing.
+
+        Unless it ``renames``, a title and metadata that are there stay.
+        """
         ...
 
     def append(self, session: str, events: Sequence[bytes]) -> int:
@@ -51,7 +60,13 @@ class ServerDestination:
         return {info.id for info in listed}
 
     def describe(
-        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+        self,
+        session: str,
+        title: str | None,
+        metadata: Mapping[str, str],
+        origin: Fork | None = None,
+        *,
+        renames: bool = True,
     ) -> bool:
         """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
         said = (title, dict(metadata))
@@ -65,6 +80,9 @@ class ServerDestination:
             complete = self._create(session, title, metadata, origin)
             info = handle.info()
         changed = {name: value for name, value in metadata.items() if info.metadata.get(name) != value}
+        if not renames:
+            changed = {name: value for name, value in changed.items() if name not in info.metadata}
+            title = title if info.title is None else info.title
         if changed or (title is not None and title != info.title):
             info = handle.update(title=title if title is not None else info.title, metadata=changed)
         self._ends[session] = position(info.next_offset)
@@ -127,7 +145,13 @@ class MemoryDestination:
         }
 
     def describe(
-        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+        self,
+        session: str,
+        title: str | None,
+        metadata: Mapping[str, str],
+        origin: Fork | None = None,
+        *,
+        renames: bool = True,
     ) -> bool:
         """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
         found = self.sessions.get(session)
@@ -137,8 +161,8 @@ class MemoryDestination:
             if origin is not None:
                 complete = origin.session in self.sessions
                 found.events |= _before(self.sessions.get(origin.session), origin.behind)
-        found.title = title if title is not None else found.title
-        found.metadata |= metadata
+        found.title = title if title is not None and (renames or found.title is None) else found.title
+        found.metadata = {**found.metadata, **metadata} if renames else {**metadata, **found.metadata}
         return complete
 
     def append(self, session: str, events: Sequence[bytes]) -> int:
@@ -174,7 +198,13 @@ class DryRun:
         return ()
 
     def describe(
-        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None = None
+        self,
+        session: str,
+        title: str | None,
+        metadata: Mapping[str, str],
+        origin: Fork | None = None,
+        *,
+        renames: bool = True,
     ) -> bool:
         """Do nothing."""
         return True

@@ -218,7 +218,9 @@ class Engine:
     def _send(self, transcript: Transcript, batch: _Batch, outcome: Outcome, tally: Tally) -> None:
         """Append a batch; it is remembered as sent only after it was acknowledged."""
         about = self._about(transcript)
-        if not self._destination.describe(transcript.session, about.title, about.metadata, transcript.origin):
+        title, metadata, origin = about.title, about.metadata, transcript.origin
+        renames = transcript.renames
+        if not self._destination.describe(transcript.session, title, metadata, origin, renames=renames):
             tally.notes["forks whose source is not on the server: only their own part"] += 1
         if batch.events:
             outcome.new_events += self._destination.append(transcript.session, batch.events)

@@ -18,6 +18,9 @@ TOOL = "jsonl"
 _SESSION_ID = re.compile(rf"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{{0,{SESSION_ID_MAX - 1}}}")
 _SET_ANEW = ("offset", "processed_at")
 _SET_ONCE = ("created_at", "actor")
+_UPDATED = "session.updated"
+_LINE_BYTES_MAX = 4 * 1024 * 1024
+_TITLE_CHARACTERS_MAX = 1_000
 _DECODER = lenient.scanner()
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -32,12 +35,44 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
             if _SESSION_ID.fullmatch(stem)
             else f"import-{blake2b(stem.encode(), digest_size=8).hexdigest()}"
         )
-        found.append(Transcript(TOOL, session, [LinesPart(path, name, _parser(stem, name))]))
+        part = LinesPart(path, name, _parser(stem, name, path))
+        found.append(Transcript(TOOL, session, [part], renames=False))
     return found
 
 
-def _parser(session: str, name: str) -> Callable[[], Parser]:
-    return lambda: ExportedParser(session, name)
+def _parser(session: str, name: str, path: Path) -> Callable[[], Parser]:
+    return lambda: ExportedParser(session, name, path)
+
+
+class _Update(msgspec.Struct):
+    """What an event of a change says of the session."""
+
+    type: str
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, object] | None = None
+
+
+def about_of(path: Path) -> About:
+    """Return the title and the metadata that a session had at its end, as far as its events tell them.
+
+    They are looked for before the first event is sent, so that the session is made with them.
+    """
+    about = About()
+    with path.open("rb") as file:
+        while line := file.readline(_LINE_BYTES_MAX):
+            if _UPDATED.encode() not in line:
+                continue
+            try:
+                said = msgspec.json.decode(line, type=_Update)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue
+            if said.type != _UPDATED:
+                continue
+            if said.title is not msgspec.UNSET:
+                about.title = said.title[:_TITLE_CHARACTERS_MAX] if said.title else None
+            if said.metadata is not None:
+                about.metadata = {key: one for key, one in said.metadata.items() if isinstance(one, str)}
+    return about
 
 
 def members_of(line: bytes) -> Iterator[tuple[str, bytes]]:
@@ -61,13 +96,17 @@ def _skip(written: str, at: int) -> int:
 class ExportedParser:
     """Takes events as they are, but for what the server sets; when and by whom is kept from the start."""
 
-    def __init__(self, session: str, file: str) -> None:
+    def __init__(self, session: str, file: str, path: Path) -> None:
         self.about = About()
         self.tally = Tally()
+        self._path: Path | None = path
+        self._is_of_import = False
         self._make = Maker(TOOL, session, file)
 
     def feed(self, record: Record) -> list[Event]:
         """Return the event of the next line."""
+        if self._path is not None:
+            self.about, self._path = about_of(self._path), None
         self.tally.records += 1
         value = record.value
         if not isinstance(value, dict) or not text(value.get("type")):
@@ -76,14 +115,26 @@ class ExportedParser:
             detail = record.remains()
             return [self._make.make("import.record", record.place, line=record.line, damage=reason, **detail)]
         name = text(value.get("id")) or self._make.id(record.place)
+        dropped = self._dropped(value)
         kept = [b'"id":' + msgspec.json.encode(name)]
         for member, raw in members_of(record.raw):
-            if member == "id" or member in _SET_ANEW:
-                continue
-            if member in _SET_ONCE and f"original_{member}" in value:
-                continue
-            kept.append(raw)
+            if member != "id" and member not in dropped:
+                kept.append(raw)
         return [Verbatim(value | {"id": name}, b"{" + b",".join(kept) + b"}")]
+
+    def _dropped(self, value: Event) -> set[str]:
+        """Return the members that say something of the copy only.
+
+        A time that a server gave to what it imported, or to its own word of that, is not when it happened.
+        """
+        dropped = {*_SET_ANEW, *(name for name in _SET_ONCE if f"original_{name}" in value)}
+        source = value.get("source")
+        imported = isinstance(source, dict) and "record_id" in source
+        self._is_of_import |= imported or "original_created_at" in value
+        told = self._is_of_import and source is None and value["type"] == _UPDATED
+        if (imported or told) and "offset" in value:
+            dropped.add("created_at")
+        return dropped
 
     is_waiting = False
 

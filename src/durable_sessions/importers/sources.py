@@ -89,13 +89,17 @@ class Fork:
 
 @dataclass(slots=True)
 class Transcript:
-    """One source session with its parts, the main one first; ``origin`` is set if it is a fork of another."""
+    """One source session with its parts, the main one first; ``origin`` is set if it is a fork of another.
+
+    Unless it ``renames``, what the session has been given where it goes stays, title and metadata.
+    """
 
     tool: str
     session: str
     parts: list[Part]
     directory: str | None = None
     origin: Fork | None = None
+    renames: bool = True
 
 
 def stat_of(paths: Iterable[Path]) -> str:

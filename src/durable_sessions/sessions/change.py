@@ -10,7 +10,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, event_ids, record, summary, threads
 from durable_sessions.sessions.create import encode
-from durable_sessions.sessions.drafts import Draft
+from durable_sessions.sessions.drafts import UPDATED, Draft
 from durable_sessions.sessions.finding import existing, require_life, require_tail, session_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.streams import lifetime
@@ -50,7 +50,7 @@ def update(
     described = StreamDescribed(stream.id, now_ms, {record.SESSION: encode(said, limits)})
     told: list[Effect] = []
     if not stream.closed:
-        told = _tell(state, stream, "session.updated", changed, by, now_ms, limits, ids)
+        told = _tell(state, stream, UPDATED, changed, by, now_ms, limits, ids)
     return [described, *told], event_ids.tag(stream)
 
 

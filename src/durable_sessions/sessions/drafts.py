@@ -15,6 +15,7 @@ from durable_sessions.sessions.originals import RESERVED
 from durable_sessions.streams import messages
 
 DEFINES = "user.define_outcome"
+UPDATED = "session.updated"
 _REQUEST_KEY = re.compile(rb'"_[\w-]{22}[0-9a-f]{8}"', re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -66,7 +67,8 @@ class Draft:
     happened_ms: int | None = None
     """When it happened, if whoever sent it says so."""
     is_live: bool = True
-    """Whether it happens as it is sent, if it does not say when; what names another source does not."""
+    """Whether it happens as it is sent, if it does not say when; what names another source does not,
+    nor what a server has said of a change of the session."""
     digest: int = 0
 
     def stored(self, front: str) -> bytes:
@@ -157,6 +159,8 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
         draft.happened_ms = originals.happened_ms(members(value))
     if isinstance(envelope.source, msgspec.Raw):
         draft.is_live = bytes(envelope.source)[:1] != b"{"
+    elif kind == UPDATED:
+        draft.is_live = False
     if kind == DEFINES:
         draft.rest = _without_unusable_outcome(draft.rest)
     return draft

@@ -124,7 +124,8 @@ class PublishedStreams:
             durable.index.add(effect.first, extent, google_crc32c.value(encoded))
             self._memory.append(effect.stream, durable.hot, effect.first, effect.data, effect.lengths)
         durable.tail = effect.next
-        durable.changed_ms = effect.at_ms
+        if effect.data or effect.closed:  # else only a producer's number is noted
+            durable.changed_ms = effect.at_ms
         durable.record_bytes += len(effect.data)
         durable.closed = durable.closed or effect.closed
         if durable.waiters:

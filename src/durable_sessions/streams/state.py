@@ -164,7 +164,8 @@ class State:
         size = len(effect.data)
         stream.tail += len(effect.lengths) or size
         stream.record_bytes += size
-        stream.changed_at_ms = effect.at_ms
+        if size or effect.closed:  # else only a producer's number is noted, of events that were there
+            stream.changed_at_ms = effect.at_ms
         self._touch(stream, effect.at_ms)
         if effect.seq is not None:
             stream.last_seq = effect.seq

@@ -12,6 +12,7 @@ from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.thread_objects import ThreadObjects
 from durable_sessions.streams.create import Fork
+from durable_sessions.streams.stream import Producer
 from tests.unit.sessions.world import SessionWorld, key
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +78,23 @@ async def test_reading_is_no_update(world: SessionWorld) -> None:
     await world.flush()
     await world.reopen()
     assert shown(world)["updated_at"] == before
+
+
+async def test_events_that_were_there_are_no_update(world: SessionWorld) -> None:
+    await world.send("s", {"id": "one", "type": "note"})
+    before = shown(world)["updated_at"]
+    world.clock.advance(500)
+    await world.send("s", {"id": "one", "type": "note"}, producer=Producer("p", 0, 0))
+    assert shown(world)["updated_at"] == before
+    assert world.find("s").stream.producers == {"p": (0, 0)}, "its number is noted all the same"
+    await world.reopen()
+    assert shown(world)["updated_at"] == before
+    await world.flush()
+    await world.reopen(forget_catalog=True)
+    assert shown(world)["updated_at"] == before
+    world.clock.advance(500)
+    await world.send("s", close=True)
+    assert shown(world)["updated_at"] != before
 
 
 async def test_threads_are_shown_with_the_primary_one_first(world: SessionWorld) -> None:
