@@ -81,8 +81,8 @@ def _errors() -> str:
             yield f"`{code}`", str(status), re.sub(r"\{(\w+)(!r)?\}", r"*\1*", inspect.cleandoc(text))
 
     text = (
-        'Errors have the body `{"error":{"code":…,"message":…}}`. Those of sessions, agents and\n'
-        "environments have Anthropic's shape, with the code as `error.details.error_code`. Every 429 and\n"
+        "Errors under `/v1` have Anthropic's shape, with the code as `error.details.error_code`; those\n"
+        'under `/v1/stream` and elsewhere have the body `{"error":{"code":…,"message":…}}`. Every 429 and\n'
         "503 has `Retry-After`. Codes are stable; messages may change. Words in italics stand for values.\n"
         "Under `/v1/stream/__ds/` codes are in upper case, and `invalid_ack` is spelt `INVALID_OFFSET`."
     )

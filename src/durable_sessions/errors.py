@@ -345,7 +345,7 @@ class QuotaExceededError(DurableSessionsError):
 
 
 class KeyNotFoundError(DurableSessionsError):
-    """There is no key {id}. List the keys with GET /v1/keys."""
+    """There is no key {id}. List the keys to see which there are."""
 
     code = "key_not_found"
 
@@ -366,7 +366,7 @@ class KeysTooFastError(DurableSessionsError):
 
 
 class ArtifactNotFoundError(DurableSessionsError):
-    """There is no artifact {digest}. Store it with PUT /v1/artifacts/<sha256>."""
+    """There is no artifact {digest}. Store it first; it is named by its SHA-256."""
 
     code = "artifact_not_found"
 

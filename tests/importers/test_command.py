@@ -83,11 +83,15 @@ def test_what_is_told(ds: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "state" / "durable-sessions" / "imports.db").read_bytes().count(NAME.encode())
     assert "another project" in ds("claude-code", path, "--project", "/elsewhere").output
     assert "older than --since" in ds("claude-code", path, "--since", "2999-01-01").output
+    for since in ("7d", "2h", "2020-01-01", "2020-01-01T12:00:00Z"):
+        assert "older than --since" not in ds("claude-code", path, "--since", since, "--dry-run").output
 
 
 def test_what_is_refused(ds: Any, tmp_path: Path) -> None:
     assert "have no place of their own" in ds("swe-agent", ok=False).output
-    assert "is not a date" in ds("codex", "--since", "yesterday", ok=False).output
+    refused = ds("codex", "--since", "yesterday", ok=False)
+    assert refused.exit_code == 2
+    assert "--since: 'yesterday' is no time" in refused.output
     (tmp_path / "half.traj").write_text("{")
     assert "half.traj is not JSON" in ds("swe-agent", tmp_path / "half.traj", ok=False).output
     missing = ds(
@@ -97,7 +101,9 @@ def test_what_is_refused(ds: Any, tmp_path: Path) -> None:
         "http://127.0.0.1:9",
         ok=False,
     )
-    assert "No answer from" in missing.output
+    assert missing.exit_code == 4
+    assert "Nothing answers at http://127.0.0.1:9" in missing.output
+    assert "Client(" not in missing.output
 
 
 def test_redacted(ds: Any, client: Client, tmp_path: Path) -> None:

@@ -200,3 +200,22 @@ def test_a_failure_is_json_for_programs(
 
 def test_what_follows_two_dashes_is_no_option(ds: Commands) -> None:
     assert not ds.run("show", "--", "--json", status=3).stderr.startswith("{")
+
+
+def test_an_artifact_as_json_needs_a_file(ds: Commands, client: Client, tmp_path: Path) -> None:
+    digest = client.artifacts.put(b"raw").sha256
+    for more in ((), ("-o", "-")):
+        done = ds.run("artifact", "get", digest, "--json", *more, status=2)
+        assert "give -o FILE" in done.stderr
+        assert done.stdout == ""
+    assert ds.json("artifact", "get", digest, "-o", str(tmp_path / "raw"))["bytes"] == 3
+
+
+def test_refusals_speak_to_the_command_line_too(ds: Commands) -> None:
+    assert "PUT" not in ds.run("artifact", "get", "0" * 64, "-o", "x", status=3).stderr
+    assert "GET" not in ds.run("keys", "revoke", "nope", status=3).stderr
+
+
+def test_an_artifact_is_bytes_or_a_path(client: Client) -> None:
+    with pytest.raises(TypeError, match="Path"):
+        client.artifacts.put("/nofile")  # type: ignore[arg-type]

@@ -75,7 +75,7 @@ def test_sessions_can_be_chosen(ds: Commands, client: Client, build: str) -> Non
     assert ds.lines("sessions", "--json", "--before", "2020-01-01") == []
     assert len(ds.lines("sessions", "--json", "--limit", "1")) == 1
     limited = ds.run("sessions", "--limit", "1")
-    assert "more than these 1" in limited.stderr
+    assert "There are more than this one; see them" in limited.stderr
     assert "No session matches" in ds.run("sessions", "-q", "nothing-like-it").stderr
 
 
@@ -108,6 +108,26 @@ def test_a_filter_that_fits_none_is_not_called_an_empty_server(
 @pytest.mark.parametrize("arguments", [("--metadata", "x"), ("--after", "soon"), ("--lifecycle", "dead")])
 def test_wrong_filters_are_wrong_use(ds: Commands, arguments: tuple[str, ...]) -> None:
     ds.run("sessions", *arguments, status=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("runing", "there are idle, running, rescheduling, terminated"),
+        ("closed", "use --lifecycle closed"),
+        ("archived", "use --lifecycle archived"),
+        ("imported", "use --metadata tool="),
+    ],
+)
+def test_what_is_no_status_is_refused(ds: Commands, status: str, said: str) -> None:
+    assert said in ds.run("sessions", "--status", status, status=2).stderr
+
+
+def test_archived_sessions_are_pointed_to(ds: Commands, client: Client) -> None:
+    client.sessions.create("put-away", metadata={"shelf": "top"}).archive()
+    said = ds.run("sessions", "--metadata", "shelf=top").stderr
+    assert "Only archived sessions match; see them with --archived." in said
+    assert "put-away" in ds.run("sessions", "--metadata", "shelf=top", "--archived").stdout
 
 
 # append ---------------------------------------------------------------------------------
@@ -411,6 +431,19 @@ def test_search_shows_hits_by_session(ds: Commands, found: None) -> None:
     assert "zebra number" in done.stdout
     assert "\x1b" not in done.stdout
     assert "9 hits in 2 sessions; 4 shown" in done.stderr
+
+
+def test_an_empty_search_is_wrong_use(ds: Commands) -> None:
+    said = ds.run("search", " ", status=2).stderr
+    assert "Give words to look for" in said
+    assert "q=" not in said
+
+
+def test_what_the_system_said_is_searched(ds: Commands, client: Client) -> None:
+    client.session("ruled").append({"type": "system.message", "content": "Never touch zanzibar."})
+    client.session("ruled").append({"type": "user.message", "content": "What of zanzibar?"})
+    (group,) = ds.lines("search", "zanzibar", "--role", "system", "--json")
+    assert [hit["type"] for hit in group["hits"]] == ["system.message"]
 
 
 @pytest.mark.parametrize("limit", [1, 4, 9, 50])

@@ -507,7 +507,10 @@ def test_keys_are_managed_from_the_command_line(tmp_path: Path) -> None:
         both = listed("keys", "list", "--all", "--json", url=server.url, key=secret)
         assert [key["principal"] for key in both] == ["ann", "bob"]
         assert run("flush", url=server.url, key=secret).returncode == 0
-        assert "answered 401" in run("flush", url=server.url).stderr
+        for command in (("flush",), ("keys", "list")):
+            said = run(*command, url=server.url).stderr
+            assert "answered 401" in said
+            assert "--api-key, or better in DURABLE_SESSIONS_API_KEY" in said
     nobody = run("keys", "list", url=server.url)
     assert (nobody.returncode, "Nothing listens" in nobody.stderr) == (4, True)
 

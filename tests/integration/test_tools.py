@@ -475,12 +475,23 @@ def test_gc_removes_what_nothing_refers_to(data: Path) -> None:
         (["dump", "log", "--limit", "0"], "--limit"),
         (["flush", "--url", "ftp://x"], "is not the address of a server"),
         (["verify", "--config", "/nowhere.toml"], "cannot be read"),
+        (["verify", "--bucket-only", "--data", "nowhere"], "does not exist"),
+        (["gc", "--dry-run", "--data", "nowhere"], "does not exist"),
+        (["flush", "--data", "nowhere", "--url", "http://127.0.0.1:1"], "Nothing answers at"),
+        (["serve", "--port", "99999"], "port"),
     ],
 )
 def test_wrong_use_exits_with_2(arguments: list[str], said: str) -> None:
     done = tool(*arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("command", ["flush", "reindex"])
+def test_a_server_that_was_named_is_not_replaced_by_the_usual_directory(command: str) -> None:
+    done = tool(command, "--url", "http://127.0.0.1:1")
+    assert done.returncode == 4
+    assert "Nothing answers at http://127.0.0.1:1" in done.stderr
 
 
 def test_the_environment_names_data_and_bucket(data: Path, tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def get(connection: Connection, output: Output, sha256: str, path: Path | None) 
 
     A file takes its place only when all of it has come and the digest is right.
     """
+    if output.json and (path is None or str(path) == "-"):
+        raise click.UsageError("With --json give -o FILE: standard output is for the answer.")
     try:
         pieces = connection.client.artifacts.stream(sha256.removeprefix("/v1/artifacts/"))
         if path is None or str(path) == "-":

@@ -9,7 +9,7 @@ import click
 import httpcore2
 import msgspec
 
-from durable_sessions.cli.failures import meaning
+from durable_sessions.cli.failures import KEY_ADVICE, meaning
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
 DEFAULT_URL = "http://127.0.0.1:4437"
@@ -78,6 +78,8 @@ class Server:
         if not 200 <= answer.status < 300:
             said = _said(answer.content)
             text = f"{self.url} answered {answer.status}: {said.message}"
+            if answer.status == 401:
+                text += f" {KEY_ADVICE}"
             raise meaning(answer.status)(text, said.details.error_code)
         try:
             return msgspec.json.decode(answer.content, type=shape)

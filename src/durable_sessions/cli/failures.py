@@ -9,6 +9,7 @@ from durable_sessions.client import errors
 from durable_sessions.rendering.text import clean
 
 INTERRUPTED = 130
+KEY_ADVICE = "Give a key with --api-key, or better in DURABLE_SESSIONS_API_KEY."
 
 
 class CommandError(click.ClickException):
@@ -94,8 +95,7 @@ def explained(url: str) -> Iterator[None]:
     except errors.ConnectionFailedError as error:
         raise UnreachableError(_unreachable(url, error)) from error
     except errors.AuthenticationError as error:
-        advice = "Give a key with --api-key, or better in DURABLE_SESSIONS_API_KEY."
-        raise DeniedError(f"{error.message} {advice}") from error
+        raise DeniedError(f"{error.message} {KEY_ADVICE}") from error
     except errors.ApiError as error:
         kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), CommandError)
         raise kind(_refused(error)) from error

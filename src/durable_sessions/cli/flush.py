@@ -46,7 +46,7 @@ def flush(where: Target, server: Server) -> None:
         by = server.url
     except httpcore2.ConnectError as error:
         try:
-            where.require_data()
+            where.require_instead_of(server.url, error)
             answer = asyncio.run(_flush(where))
         except LogLockedError as locked:
             raise click.ClickException(f"Nothing listens at {server.url} ({error}), but {locked}") from locked

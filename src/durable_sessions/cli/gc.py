@@ -23,6 +23,7 @@ def gc(where: Target, dry_run: bool) -> None:
 
     A running server does the same by itself, once an hour.
     """
+    where.require_bucket()
     with nullcontext() if dry_run else where.locked("Stop the server first, or use --dry-run."):
         removals = asyncio.run(_collect(where, dry_run=dry_run))
     for removal in removals:

@@ -18,8 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from durable_sessions.cli.client import Server, with_server
+from durable_sessions.cli.failures import explained
+from durable_sessions.cli.parameters import Time
 from durable_sessions.client import Client
-from durable_sessions.client.errors import ClientError, ConnectionFailedError
+from durable_sessions.client.errors import ConnectionFailedError
 from durable_sessions.importers import choosing, folders
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
 from durable_sessions.importers.engine import Engine, Outcome, Report
@@ -39,7 +41,7 @@ PATIENCE_SECONDS = 5.0
 @with_server
 @click.option("--watch", is_flag=True, help="Go on, and import what is written from now on.")
 @click.option("--dry-run", is_flag=True, help="Read and count, but send nothing.")
-@click.option("--since", metavar="DATE", help="Only sessions that were written to on this day or later.")
+@click.option("--since", metavar="TIME", help="Only sessions written to since then: 2026-11-15, 7d, 2h.")
 @click.option("--project", metavar="NAME|PATH", help="Only sessions that worked in this folder or below.")
 @click.option("--redact", is_flag=True, help="Replace secrets by markers before anything is sent.")
 @click.option(
@@ -92,16 +94,16 @@ def import_(
     )
     redactor = Redactor() if redact else None
     try:
-        if not dry_run:
-            _forget_what_is_gone(server, chosen, state, speaker, patient=watch)
-        with Client(server.url, server.api_key or None) as client:
+        with explained(server.url), Client(server.url, server.api_key or None) as client:
+            if not dry_run:
+                _forget_what_is_gone(server, chosen, state, speaker, patient=watch)
             destination: Destination = DryRun() if dry_run else ServerDestination(client)
             engine = Engine(destination, state, redactor=redactor, told=speaker.tell_outcome)
             if watch:
                 _watch(engine, selection, roots, speaker, quiet_seconds)
             else:
                 _once(engine, selection, speaker)
-    except (ClientError, SourceError) as error:
+    except SourceError as error:
         raise click.ClickException(str(error)) from error
     finally:
         state.close()
@@ -188,7 +190,7 @@ class Speaker:
         if outcome.problem:
             click.echo(f"{outcome.session}: {outcome.problem}", err=True)
         elif outcome.new_events and self._tells_sessions:
-            click.echo(f"{outcome.session}: {outcome.new_events} new events")
+            click.echo(f"{outcome.session}: {outcome.new_events} new {plural(outcome.new_events, 'event')}")
 
     def tell_trouble(self, text: str) -> None:
         """Tell what is wrong while watching."""
@@ -293,8 +295,12 @@ def _since(text: str | None) -> float | None:
         return None
     try:
         return choosing.parse_since(text)
-    except ValueError as error:
-        raise click.UsageError(f"--since {text} is not a date such as 2026-11-01: {error}") from error
+    except ValueError:
+        pass
+    try:
+        return choosing.parse_since(Time().convert(text, None, None))
+    except click.BadParameter as error:
+        raise click.UsageError(f"--since: {error.message}") from error
 
 
 def _project(text: str | None) -> str | None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from durable_sessions.bucket.local import LocalStore
 from durable_sessions.bucket.store import SCHEMES, Bucket
+from durable_sessions.cli.failures import UnreachableError
 from durable_sessions.errors import LogLockedError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.disk import REAL_DISK
@@ -54,6 +56,26 @@ class Target:
         """Refuse a data directory that does not exist."""
         if not self.data.is_dir():
             raise click.UsageError(f"The data directory {self.data} does not exist. Name it with --data.")
+
+    def require_instead_of(self, url: str, why: Exception) -> None:
+        """Refuse to take the data directory for a server that does not answer, if that is what was named."""
+        source = click.get_current_context().get_parameter_source
+        names_data = any(source(name) is not ParameterSource.DEFAULT for name in ("data", "config"))
+        if source("url") is ParameterSource.COMMANDLINE and not names_data:
+            raise UnreachableError(
+                f"Nothing answers at {url} ({why}).\n"
+                "To open the data directory of a stopped server, name it with --data."
+            )
+        if not self.data.is_dir():
+            raise click.UsageError(
+                f"Nothing answers at {url} ({why}), and the data directory {self.data} does not exist. "
+                "Name the server with --url, or the directory with --data."
+            )
+
+    def require_bucket(self) -> None:
+        """Refuse a bucket in a data directory that does not exist."""
+        if not self.settings.bucket:
+            self.require_data()
 
     @contextmanager
     def locked(self, otherwise: str) -> Iterator[None]:

@@ -64,7 +64,7 @@ def reindex(where: Target, server: Server) -> None:
             events = _follow(server, show)
             by = server.url
         except httpcore2.ConnectError as error:
-            where.require_data()
+            where.require_instead_of(server.url, error)
             try:
                 events = asyncio.run(_build(where, show))
             except LogLockedError as locked:

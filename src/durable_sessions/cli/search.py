@@ -28,7 +28,9 @@ _HIGHLIGHT = "bold yellow"
 @click.argument("query", nargs=-1, required=True)
 @with_connection
 @click.option("--session", type=SESSION, help="Only in this session.")
-@click.option("--role", type=click.Choice(["user", "agent", "tool", "error"]), help="Only what these said.")
+@click.option(
+    "--role", type=click.Choice(["user", "agent", "tool", "system", "error"]), help="Only what these said."
+)
 @click.option("--agent", metavar="ID", help="Only in sessions of this agent.")
 @click.option("--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable.")
 @click.option(
@@ -59,6 +61,8 @@ def search(
     Words are enough. Also: "a phrase", +must, -not, prefix*, type:agent.tool_use, name:bash, is:error.
     Put -- before a query that begins with a minus.
     """
+    if not " ".join(query).strip():
+        raise click.UsageError("Give words to look for, such as: ds search timeout")
     if order is not None and session is None:
         raise click.UsageError("--order goes with --session: hits in several sessions have no common order.")
     which = _Filters(role, types or None, after, before)

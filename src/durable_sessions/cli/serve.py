@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -62,7 +63,7 @@ def _options(command: Any) -> Any:
 @_options
 def serve(config: Path | None, **options: str | None) -> None:
     """Serve streams over HTTP from a local data directory."""
-    settings = load(options, os.environ, config)
+    settings = _load(options, config)
     configure_logs(settings)
     os.umask(PRIVATE_UMASK)
     settings = _fit_file_limit(settings)
@@ -83,6 +84,18 @@ def serve(config: Path | None, **options: str | None) -> None:
         if bucket is not None:
             _remove_empty(bucket)
         raise refused.error from None
+
+
+def _load(options: Mapping[str, str | None], config: Path | None) -> Settings:
+    """Return the settings; what is wrong in the options alone is wrong use."""
+    try:
+        return load(options, os.environ, config)
+    except SettingsError:
+        try:
+            load(options, {}, None)
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from error
+        raise
 
 
 class _RefusedError(Exception):

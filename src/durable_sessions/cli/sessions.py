@@ -22,14 +22,34 @@ from durable_sessions.rendering.text import one_line
 _HEADS = ("ID", "TITLE", "STATUS", "EVENTS", "STARTED", "ACTIVE")
 _RIGHT = frozenset({3})
 _STATUS_COLOURS = {"running": "green", "rescheduling": "yellow", "terminated": "dim"}
+_STATUSES = ("idle", "running", "rescheduling", "terminated")
 _LIFECYCLES = ("open", "active", "paused", "closed", "archived")
+
+
+def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is no status; what the table shows in its place is chosen in other ways."""
+    for one in given:
+        if one in _LIFECYCLES:
+            raise click.BadParameter(f"{one!r} is no status but a state: use --lifecycle {one}.")
+        if one == "imported":
+            raise click.BadParameter(
+                "'imported' is no status: use --metadata tool=claude-code, or what tool it was."
+            )
+        if one not in _STATUSES:
+            raise click.BadParameter(f"{one!r} is no status; there are {', '.join(_STATUSES)}.")
+    return given
 
 
 @click.command()
 @with_connection
 @click.option("-q", "query", metavar="TEXT", help="Only those with this in title, metadata or id.")
 @click.option(
-    "--status", "statuses", multiple=True, help="Only with this status, such as running; repeatable."
+    "--status",
+    "statuses",
+    multiple=True,
+    callback=_known,
+    metavar="|".join(_STATUSES),
+    help="Only with this status; repeatable.",
 )
 @click.option(
     "--lifecycle", type=click.Choice(_LIFECYCLES), multiple=True, help="Only in this state; repeatable."
@@ -91,11 +111,15 @@ def sessions(
     rows = [_row(info, now_ms) for info in shown]
     if not rows:
         is_filtered = any((query, statuses, lifecycle, metadata, agent, after, before))
-        output.note("No session matches." if is_filtered or _has_any(connection) else "No sessions yet.")
+        if next(listed(limit=1, include_archived=True, sort="created_at"), None) is not None:
+            output.note("Only archived sessions match; see them with --archived.")
+        else:
+            output.note("No session matches." if is_filtered or _has_any(connection) else "No sessions yet.")
         return
     output.table(_HEADS, rows, _RIGHT, gives_way=1)
     if next(found, None) is not None:
-        output.note(f"There are more than these {limit}; see them with --all or --limit.")
+        these = "this one" if limit == 1 else f"these {limit:,}"
+        output.note(f"There are more than {these}; see them with --all or --limit.")
 
 
 def _started(

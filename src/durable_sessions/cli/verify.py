@@ -20,6 +20,7 @@ def verify(where: Target, bucket_only: bool, artifacts: bool) -> None:
 
     Exits with 0 if everything is as it must be, and with 1 if not.
     """
+    where.require_bucket()
     lock = nullcontext() if bucket_only else where.locked("Stop the server first, or use --bucket-only.")
     with lock:
         findings = asyncio.run(_verify(where, bucket_only=bucket_only, artifacts=artifacts))

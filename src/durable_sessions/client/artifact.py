@@ -40,6 +40,8 @@ def artifact_path(sha256: str) -> str:
 
 def put(data: bytes | Path, media_type: str) -> Call[Artifact]:
     """Store bytes, or those of a file, which must not change while it is read."""
+    if isinstance(data, str):  # type: ignore[unreachable]  # not every caller is type-checked
+        raise TypeError("Give bytes, or the Path of a file; a str could be either.")
     headers = {"Content-Type": media_type}
     if isinstance(data, Path):
         digest, size = _file_digest(data)
