@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from durable_sessions.cli.serve import _remove_data
 from tests.support.process import ServerProcess
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -90,3 +91,19 @@ def test_a_bucket_that_was_there_stays(tmp_path: Path) -> None:
     bucket.mkdir()
     assert serve("--port", "0", "--data", str(tmp_path / "data"), "--bucket", str(bucket)).returncode == 1
     assert bucket.is_dir()
+
+
+def test_the_directory_of_another_server_that_came_first_stays(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    with ServerProcess(tmp_path / "made" / "data") as other:
+        _remove_data(other.data, tmp_path / "made")  # what a start does that was refused meanwhile
+        assert (other.data / "log").is_dir()
+        assert httpx2.post(f"{other.url}/v1/sessions/s/events", json={"type": "note"}).status_code == 204
+    assert (tmp_path / "made" / "data" / "log").is_dir()
+
+
+def test_neighbours_of_a_directory_that_is_removed_stay(tmp_path: Path) -> None:
+    (tmp_path / "made" / "data").mkdir(parents=True)
+    (tmp_path / "made" / "neighbour").write_text("mine")
+    _remove_data(tmp_path / "made" / "data", tmp_path / "made")
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["neighbour"]

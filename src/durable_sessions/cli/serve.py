@@ -19,12 +19,14 @@ import uvloop
 from durable_sessions import __version__
 from durable_sessions.cli.logs import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
-from durable_sessions.errors import DurableSessionsError, SettingsError
+from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
 from durable_sessions.http.exposure import require_guarded, require_usable
 from durable_sessions.http.service import Service
+from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.storage.collector import COLLECTOR
 from durable_sessions.storage.release import reuse_large_buffers
+from durable_sessions.storage.verification import LOG_NAME
 
 logger = structlog.get_logger(__name__)
 
@@ -80,7 +82,7 @@ def serve(config: Path | None, **options: str | None) -> None:
     except _RefusedError as refused:
         # Nothing was served, so nothing was acknowledged: what this start has made is nobody's data.
         if missing is not None:
-            shutil.rmtree(missing, ignore_errors=True)
+            _remove_data(settings.data, missing)
         if bucket is not None:
             _remove_empty(bucket)
         raise refused.error from None
@@ -115,6 +117,26 @@ def _missing(data: Path) -> Path | None:
 def _missing_bucket(settings: Settings) -> Path | None:
     """Return the highest directory that must be made for a bucket elsewhere, None if none is."""
     return None if not settings.bucket or "://" in settings.bucket else _missing(Path(settings.bucket))
+
+
+def _remove_data(data: Path, highest: Path) -> None:
+    """Remove a data directory that this start has made, unless another server has come to use it.
+
+    That is so while its log is held by somebody else. Of the directories above only empty ones go.
+    """
+    try:
+        release = REAL_DISK.claim(data / LOG_NAME)
+    except (LogLockedError, OSError):
+        return
+    try:
+        shutil.rmtree(data, ignore_errors=True)
+    finally:
+        release()
+    for parent in data.absolute().parents:
+        if not parent.is_relative_to(highest):
+            break
+        with suppress(OSError):
+            parent.rmdir()
 
 
 def _remove_empty(directory: Path) -> None:
