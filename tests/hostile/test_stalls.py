@@ -21,8 +21,8 @@ from tests.support.holds import Hold, HoldMeter, slowness
 
 HELD_MILLISECONDS_MAX = 20.0
 SECRET = "a-secret-of-the-tests"
-TRIES = 3
-ONCE = 2.0
+TRIES = 4
+ONCE = 3.0
 """How much longer may what is measured only once, for which a disturbance cannot be told from a hold."""
 EXPIRED = 3_000
 SUBSCRIPTIONS = 4
