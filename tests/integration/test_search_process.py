@@ -285,7 +285,8 @@ async def test_what_somebody_waits_for_does_not_stand_back(tmp_path: Path) -> No
                 writing = {nice for name, nices in found.items() if "thrd-tantivy" in name for nice in nices}
                 if (merging, writing) == ({own + NICENESS}, {own}):
                     break
-                await asyncio.sleep(0.1)
+                await append(api, "s", said("needle again"))  # the next commit looks at its threads again
+                await searchable(api, "needle")
         ours = [nice for name, nices in found.items() if name.startswith("python") for nice in nices]
         assert ours.count(own + NICENESS) >= 1, "the background"
         assert ours.count(own) >= 3, "who hears, the foreground, and who searches"

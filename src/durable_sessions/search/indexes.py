@@ -125,7 +125,10 @@ class Indexes:
     def _commit(self, workspace: str) -> None:
         if self._pending.pop(workspace, 0):
             with self._anew_if_damaged(workspace):
-                self._index(workspace).commit()
+                index = self._index(workspace)
+                # Before each commit, which may start a merge: threads that are new have no names yet.
+                priority.stand_back_while_merging()
+                index.commit()
             self._newest.pop(workspace, None)
 
     def _index(self, workspace: str) -> Index:
@@ -139,7 +142,6 @@ class Indexes:
             with self._anew_if_damaged(oldest):
                 self._open.pop(oldest).close()
         index = self._open[workspace] = _opened(self._directory / workspace)
-        priority.stand_back_while_merging()
         return index
 
     # Points in time ---------------------------------------------------------------------
