@@ -389,7 +389,7 @@ PLANTED: dict[Plant, int] = {
     removed_streams_come_back: 0,
     flushed_too_far: 50,
     take_a_removed_source_for_impossible: 47,
-    wake_nobody: 0,
+    wake_nobody: 2,
     no_manifest_at_open: 2,
     no_lineage_check: 1,
     no_frame_checksum: 6,
