@@ -289,27 +289,32 @@ class Keys:
 
     def _expiry(self, caller: Caller, wanted_ms: int | None) -> int | None:
         """Return when a new key expires: no key outlives its maker."""
-        maker = None if caller.key_id is None else self._by_id.get(caller.key_id)
-        most_ms = None if maker is None else maker.document.expires_at_ms
-        if most_ms is None:
-            return wanted_ms
-        if wanted_ms is not None and wanted_ms > most_ms:
+        maker = self._document(caller)
+        most_ms = None if maker is None else maker.expires_at_ms
+        if most_ms is None or wanted_ms is None:
+            return wanted_ms or most_ms
+        if wanted_ms > most_ms:
             raise PermissionDeniedError(
                 problem=f"No key outlives its maker: send expires_at up to {rfc3339(most_ms)}."
             )
-        return most_ms if wanted_ms is None else wanted_ms
+        return wanted_ms
 
     def _rate(self, caller: Caller, wanted: float | None) -> float | None:
         """Return the rate of a new key: no key is faster than its maker."""
-        maker = None if caller.key_id is None else self._by_id.get(caller.key_id)
-        most = None if maker is None else maker.document.requests_per_second
-        if most is None:
-            return wanted
-        if wanted is not None and wanted > most:
+        maker = self._document(caller)
+        most = None if maker is None else maker.requests_per_second
+        if most is None or wanted is None:
+            return wanted or most
+        if wanted > most:
             raise PermissionDeniedError(
                 problem=f"No key is faster than its maker: send requests_per_second up to {most:g}."
             )
-        return most if wanted is None else wanted
+        return wanted
+
+    def _document(self, caller: Caller) -> KeyDocument | None:
+        """Return the key of a caller, None for one that has none of ours."""
+        key = None if caller.key_id is None else self._by_id.get(caller.key_id)
+        return None if key is None else key.document
 
     def _forget(self, key: LiveKey) -> None:
         if self._by_id.pop(key.document.id, None) is not None:

@@ -9,7 +9,7 @@ import click
 from durable_sessions.cli.confirmation import confirm, with_yes
 from durable_sessions.cli.connection import Connection, with_connection
 from durable_sessions.cli.failures import MissingError, WrongInputError
-from durable_sessions.cli.replacing import replacing
+from durable_sessions.cli.replacing import replacing, with_output_file
 from durable_sessions.cli.terminal import Output
 from durable_sessions.rendering.text import size
 
@@ -46,13 +46,7 @@ def put(connection: Connection, output: Output, file: Path, media_type: str | No
 @artifact.command()
 @click.argument("sha256")
 @with_connection
-@click.option(
-    "--output",
-    "-o",
-    "path",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The file to write; standard output if not given.",
-)
+@with_output_file
 def get(connection: Connection, output: Output, sha256: str, path: Path | None) -> None:
     """Fetch the artifact SHA256, checked against its digest.
 

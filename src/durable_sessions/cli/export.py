@@ -6,7 +6,7 @@ import click
 
 from durable_sessions.cli.completing import SESSION
 from durable_sessions.cli.connection import Connection, with_connection
-from durable_sessions.cli.replacing import replacing
+from durable_sessions.cli.replacing import replacing, with_output_file
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ClientError
@@ -21,13 +21,7 @@ ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
 @click.argument("session", type=SESSION)
 @with_connection
 @click.option("--format", "-f", "name", type=click.Choice([*FORMATS]), required=True, help="What to write.")
-@click.option(
-    "--output",
-    "-o",
-    "path",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The file to write.",
-)
+@with_output_file
 @click.option("--full", is_flag=True, help="Leave nothing out that the format would shorten.")
 def export(
     connection: Connection, output: Output, session: str, name: str, path: Path | None, full: bool

@@ -2,12 +2,20 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import click
+
+with_output_file: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="The file to write; standard output if not given.",
+)
 
 
 @contextmanager

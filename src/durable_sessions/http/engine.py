@@ -71,7 +71,10 @@ ORIGINAL_TIMES_MARK = "original-times"
 
 
 class Engine:
-    """Everything that stands on one opened log; thrown away as a whole when that log has failed."""
+    """Everything that stands on one opened log; thrown away as a whole when that log has failed.
+
+    ``writers`` are the names under which this process has written to the bucket; the next one is added.
+    """
 
     def __init__(
         self,
@@ -94,28 +97,13 @@ class Engine:
         self._writers = writers
         self._is_closed = False
 
-    @classmethod
-    async def open(
-        cls,
-        settings: Settings,
-        limits: Limits,
-        clock: Clock,
-        ids: Ids,
-        disk: Disk,
-        supervisor: Supervisor,
-        health: Health,
-        writers: set[str],
-    ) -> "Engine":
-        """Return an engine that has replayed its log and can answer.
-
-        ``writers`` are the names under which this process has written to the bucket; the next one is added.
-        """
-        engine = cls(settings, limits, clock, ids, disk, supervisor, health, writers)
+    async def open(self) -> "Engine":
+        """Replay the log and begin to work; on return it can answer."""
         async with AsyncExitStack() as opened:  # what was opened is closed again if anything fails
-            await engine._open(opened)
-            engine._start()
+            await self._open(opened)
+            self._start()
             opened.pop_all()
-        return engine
+        return self
 
     async def _open(self, opened: AsyncExitStack) -> None:
         settings, limits = self._settings, self._limits

@@ -92,7 +92,7 @@ class Service:
         return service
 
     async def _open_engine(self) -> Engine:
-        return await Engine.open(
+        engine = Engine(
             self._settings,
             self._limits,
             self._clock,
@@ -102,6 +102,7 @@ class Service:
             self.health,
             self._writers,
         )
+        return await engine.open()
 
     @property
     def app(self) -> Application:

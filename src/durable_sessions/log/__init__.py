@@ -15,13 +15,8 @@ class Extent(NamedTuple):
     length: int
 
 
-class Log(Protocol):
-    """An append-only sequence of batches, each identified by its position.
-
-    Positions are positive and grow; they are not consecutive. One batch is appended at a
-    time. After any error from :meth:`append` the log accepts nothing more until it has been
-    opened and replayed again, because what is durable is no longer known.
-    """
+class LogIdentity(Protocol):
+    """What a log says of itself: its lineage, where it begins and ends, and the checksums of its frames."""
 
     @property
     def lineage(self) -> str | None:
@@ -48,6 +43,19 @@ class Log(Protocol):
         """A position up to which there are no more batches, None for a log that has never had one."""
         ...
 
+    async def checksum(self, position: int) -> int | None:
+        """Return the checksum of the frame at a position, verified; None if there is no such frame."""
+        ...
+
+
+class Log(LogIdentity, Protocol):
+    """An append-only sequence of batches, each identified by its position.
+
+    Positions are positive and grow; they are not consecutive. One batch is appended at a
+    time. After any error from :meth:`append` the log accepts nothing more until it has been
+    opened and replayed again, because what is durable is no longer known.
+    """
+
     def begin_at(self, address: int) -> None:
         """Let a log that has never had a batch give out only positions greater than this address."""
         ...
@@ -58,10 +66,6 @@ class Log(Protocol):
 
     async def tie(self, lineage: str) -> None:
         """Keep durably that a manifest carries this lineage: the log has a bucket from now on."""
-        ...
-
-    async def checksum(self, position: int) -> int | None:
-        """Return the checksum of the frame at a position, verified; None if there is no such frame."""
         ...
 
     async def append(self, batch: bytes) -> int:

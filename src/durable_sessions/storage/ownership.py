@@ -6,7 +6,7 @@ one directory only the one that was flushed has that frame.
 """
 
 from collections.abc import AsyncIterator, Collection
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,44 +24,11 @@ from durable_sessions.errors import (
     ObjectExistsError,
 )
 from durable_sessions.ids import Ids
-from durable_sessions.log import NEW_LOG_GAP, Log
+from durable_sessions.log import NEW_LOG_GAP, Log, LogIdentity
 from durable_sessions.storage.succession import successor
 
 CLAIMS_MAX = 10
 """How often a start tries to become the writer while others come before it."""
-
-
-class Identity(Protocol):
-    """What a log says of itself: its lineage, where it begins and ends, and its frames."""
-
-    @property
-    def lineage(self) -> str | None:
-        """The name that ties it to its bucket; None until it is tied."""
-        ...
-
-    @property
-    def intended(self) -> str | None:
-        """The name that it was about to be tied by, or None."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """Where it is, for messages to people."""
-        ...
-
-    @property
-    def begins_after(self) -> int:
-        """The position after which it is complete."""
-        ...
-
-    @property
-    def ends_at(self) -> int | None:
-        """Where it ends, None if it has never had a batch."""
-        ...
-
-    async def checksum(self, position: int) -> int | None:
-        """Return the checksum of the frame at a position, None if there is no such frame."""
-        ...
 
 
 class Tie(NamedTuple):
@@ -74,7 +41,7 @@ class Tie(NamedTuple):
     frame: int | None = None
 
 
-async def require_own(log: Identity, bucket: ObjectStore) -> None:
+async def require_own(log: LogIdentity, bucket: ObjectStore) -> None:
     """Refuse a log that is not the bucket's, before anything is written to either."""
     manifests = Manifests(bucket)
     newest = await manifests.newest()
@@ -97,7 +64,7 @@ def continues(begins: int, manifest: Manifest | None) -> bool:
     return begins <= manifest.flushed_through or (manifest.frame is None and begins == begun)
 
 
-async def last_shared(log: Identity, manifests: AsyncIterator[Manifest]) -> int:
+async def last_shared(log: LogIdentity, manifests: AsyncIterator[Manifest]) -> int:
     """Return up to where the log is certainly in the bucket, as one of the manifests shows."""
     async for manifest in manifests:
         if manifest.frame is not None and await log.checksum(manifest.flushed_through) == manifest.frame:
@@ -105,7 +72,7 @@ async def last_shared(log: Identity, manifests: AsyncIterator[Manifest]) -> int:
     return log.begins_after
 
 
-async def match(log: Identity, manifest: Manifest | None) -> Tie:
+async def match(log: LogIdentity, manifest: Manifest | None) -> Tie:
     """Return how a log goes on with the newest manifest, or refuse it."""
     if manifest is None:
         if log.lineage is not None:
@@ -124,7 +91,7 @@ async def match(log: Identity, manifest: Manifest | None) -> Tie:
     raise LogForeignError(log=log.location, lineage=manifest.lineage, after=log.begins_after)
 
 
-async def _continue(log: Identity, manifest: Manifest) -> Tie:
+async def _continue(log: LogIdentity, manifest: Manifest) -> Tie:
     """Match a log with a manifest of the same lineage."""
     tie = Tie(manifest.lineage, manifest.log_begins, manifest.frame)
     flushed = manifest.flushed_through
@@ -138,7 +105,7 @@ async def _continue(log: Identity, manifest: Manifest) -> Tie:
     return tie
 
 
-async def _adopt(log: Identity, manifest: Manifest) -> Tie:
+async def _adopt(log: LogIdentity, manifest: Manifest) -> Tie:
     """Match a log with a manifest from before there were lineages: by its positions alone."""
     lineage, flushed = log.lineage or log.intended, manifest.flushed_through
     if log.ends_at is None:
@@ -154,7 +121,7 @@ async def _adopt(log: Identity, manifest: Manifest) -> Tie:
     return Tie(lineage, log.begins_after, frame)
 
 
-def _require_reach(log: Identity, flushed: int) -> None:
+def _require_reach(log: LogIdentity, flushed: int) -> None:
     if log.begins_after > flushed:
         raise ArchiveBehindError(begins=log.begins_after, flushed=flushed)
     if log.ends_at is None or log.ends_at < flushed:

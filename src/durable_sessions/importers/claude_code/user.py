@@ -1,5 +1,6 @@
 """User records: what somebody typed, what tools returned, and what the program put between."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from durable_sessions.importers.claude_code import wording
@@ -150,27 +151,19 @@ def notification(
     context: Context, now: Now, words: str, content: list[Event], block: str = "", **more: Any
 ) -> Event:
     """Return the report of a task that ran in the background."""
-    return context.event(
-        "agent.thread_message_received",
-        now,
-        block,
-        from_session_thread_id=wording.task_id(words),
-        notification=True,
-        content=content,
-        **more,
-    )
+    about = {"from_session_thread_id": wording.task_id(words), "notification": True}
+    return _received(context, now, content, block, about | more)
 
 
 def from_teammate(
     context: Context, now: Now, words: str, content: list[Event], block: str = "", **more: Any
 ) -> Event:
     """Return what other agents of the team wrote, which the program shows as if a user had typed it."""
-    return context.event(
-        "agent.thread_message_received",
-        now,
-        block,
-        from_agent_name=wording.teammates(words),
-        teammate=True,
-        content=content,
-        **more,
-    )
+    about = {"from_agent_name": wording.teammates(words), "teammate": True}
+    return _received(context, now, content, block, about | more)
+
+
+def _received(
+    context: Context, now: Now, content: list[Event], block: str, about: Mapping[str, Any]
+) -> Event:
+    return context.event("agent.thread_message_received", now, block, **about, content=content)
