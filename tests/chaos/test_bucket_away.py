@@ -70,7 +70,7 @@ async def test_s3_is_killed_and_comes_back(s3: S3Server, tmp_path: Path, plan: P
                 assert "The bucket failed" in await asyncio.to_thread(refusal, server)
             finally:
                 s3.start()
-            await asyncio.to_thread(s3.wait, (200, 409))
+            await asyncio.to_thread(s3.wait_for_objects)
             await asyncio.to_thread(server.start)
             await flush_all(server)
             await load.advance()

@@ -1,6 +1,7 @@
 """Real S3 servers on loopback: SeaweedFS, which keeps its word, and rclone, which does not."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -78,6 +80,18 @@ class S3Server:
                 pass
             time.sleep(0.1)
         raise TimeoutError(f"{status}: {self._log.read_text(errors='replace')}")
+
+    def wait_for_objects(self) -> None:
+        """Wait until all that was stored before can be read: the bucket is known again before that is."""
+        self.wait((200, 409))
+        listed = httpx2.get(f"{self.endpoint}/{BUCKET}?list-type=2", timeout=PATIENCE_SECONDS).text
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        for key in re.findall(r"<Key>([^<]+)</Key>", listed):
+            url = f"{self.endpoint}/{BUCKET}/{quote(key)}"
+            while httpx2.get(url, timeout=PATIENCE_SECONDS).status_code >= 500:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{key}: {self._log.read_text(errors='replace')}")
+                time.sleep(0.1)
 
     def stop(self) -> None:
         """End the process; it is not asked to tidy up, which takes SeaweedFS long."""

@@ -144,7 +144,8 @@ class World:
         except DurableSessionsError as error:
             self.note(f"does not start: {error.code}")
         except Exception as error:
-            self.book.problems.append(f"the process raised {error!r}")
+            if not process.life.dead:  # else it was killed, and wanted to wait for something on its way out
+                self.book.problems.append(f"the process raised {error!r}")
         process.life.die()
 
     async def _serve_until(self, process: Process, plan: LifePlan) -> None:
