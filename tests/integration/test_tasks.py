@@ -12,6 +12,7 @@ import pytest
 
 from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.node.collector import Collector
 from durable_sessions.node.disk_space import DiskSpace
 from durable_sessions.search.feed import Feed
 from durable_sessions.sessions.times_backfill import TimesBackfill
@@ -59,6 +60,7 @@ SQLITE = sqlite3.OperationalError("disk I/O error")
 OURS = AssertionError("a fault of ours")
 TASKS: dict[str, tuple[type, str, Exception]] = {
     "listeners": (Listeners, "run", OURS),
+    "collector": (Collector, "run", OURS),
     "disk space": (DiskSpace, "look", OURS),
     "engine": (Service, "_keep_open", OURS),
     "expiry": (Partition, "expire_in_steps", SQLITE),

@@ -23,8 +23,8 @@ from durable_sessions.errors import DurableSessionsError, LogLockedError, Settin
 from durable_sessions.http.exposure import require_guarded, require_usable
 from durable_sessions.http.service import Service
 from durable_sessions.log.disk import REAL_DISK
+from durable_sessions.node.collector import COLLECTOR
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
-from durable_sessions.storage.collector import COLLECTOR
 from durable_sessions.storage.release import reuse_large_buffers
 from durable_sessions.storage.verification import LOG_NAME
 

@@ -101,6 +101,7 @@ class Authenticator:
             raise AuthenticationError(problem="The key was revoked or has expired.") from None
         finally:
             forget()
+            del task  # a cancelled task refers to the frames that it was in
 
     def while_valid(
         self, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool = False
@@ -145,6 +146,7 @@ class _WhileValid:
     async def aclose(self) -> None:
         """End the answer."""
         forget, self._forget = self._forget, None
+        self._task = None  # a cancelled task refers to the frames that it was in, and they to us
         if forget is not None:
             forget()
         await close_iterator(self._chunks)

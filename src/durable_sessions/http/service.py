@@ -27,6 +27,7 @@ from durable_sessions.http.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
+from durable_sessions.node.collector import COLLECTOR
 from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.search.feed import Feed
@@ -43,6 +44,7 @@ _HEALING = (LogError, BucketError, OSError, sqlite3.Error)
 """What opening again can fail of and yet work later."""
 _FINAL = (LogDamagedError, LogVersionError, LogLockedError)
 """Of these, what no waiting mends."""
+_OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
 
 class Service:
@@ -88,6 +90,7 @@ class Service:
         )
         space = DiskSpace(settings.data, settings.low_space_bytes, limits, service._space_changed)
         service.supervisor.start("disk space", space.run)
+        service.supervisor.start("collector", lambda: COLLECTOR.run(service._objects))
         service._keeper = service.supervisor.start("engine", service._keep_open)
         return service
 
@@ -142,6 +145,11 @@ class Service:
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request by the engine that there is now."""
         return self.engine.app(request)
+
+    def _objects(self) -> int:
+        """Return about how many objects the collector of cycles would have to look at."""
+        streams, connections = len(self.partition.state.by_id), self.server.open_connections
+        return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * connections
 
     async def listen(self) -> None:
         """Accept connections on the configured address."""

@@ -212,18 +212,19 @@ class StreamsFace:
 
 def _appended(future: "asyncio.Future[AppendResult]") -> Response:
     """Answer an append with data when it is durable, or refused."""
-    try:
-        return _acknowledgement(future.result(), with_data=True)
-    except DurableSessionsError as error:
-        return error_response(error)
+    return _acknowledged(future, with_data=True)
 
 
 def _closed(future: "asyncio.Future[AppendResult]") -> Response:
     """Answer an append without data, which closes a stream."""
-    try:
-        return _acknowledgement(future.result(), with_data=False)
-    except DurableSessionsError as error:
-        return error_response(error)
+    return _acknowledged(future, with_data=False)
+
+
+def _acknowledged(future: "asyncio.Future[AppendResult]", *, with_data: bool) -> Response:
+    refused = future.exception()  # not raised: its traceback would refer to the future, which refers to it
+    if isinstance(refused, DurableSessionsError):
+        return error_response(refused)
+    return _acknowledgement(future.result(), with_data=with_data)
 
 
 def _acknowledgement(result: AppendResult, *, with_data: bool) -> Response:

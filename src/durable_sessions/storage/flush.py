@@ -9,7 +9,6 @@ import structlog
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
-from durable_sessions.storage.collector import COLLECTOR
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.release import release_memory
 from durable_sessions.tasks import Supervisor, Task
@@ -131,6 +130,5 @@ class Flusher:
         try:
             if await self._partition.rest():
                 await CPU.run(release_memory)
-            COLLECTOR.settle()
         except DurableSessionsError:
             pass  # the log has failed, and those who wait for it are told

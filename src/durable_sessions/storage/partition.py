@@ -256,6 +256,7 @@ class Partition:
 
     def _refuse(self, error: DurableSessionsError) -> "asyncio.Future[T]":
         refused: asyncio.Future[T] = self._loop.create_future()
+        error.with_traceback(None)  # its frames refer to the future, which refers to it
 
         def refuse(settled: "asyncio.Future[None]") -> None:
             failure = settled.exception()

@@ -124,10 +124,10 @@ class Events:
 
     def _acknowledged(self, request_id: bytes, key: Key, future: "asyncio.Future[Stored]") -> Response:
         """Answer an append when it is durable, or refused."""
-        try:
-            return _acknowledgement(future.result(), self._limits)
-        except DurableSessionsError as error:
-            return refusal_to(error, request_id, self._sessions.life(key))
+        refused = future.exception()  # not raised: its traceback would refer to the future that refers to it
+        if isinstance(refused, DurableSessionsError):
+            return refusal_to(refused, request_id, self._sessions.life(key))
+        return _acknowledgement(future.result(), self._limits)
 
     def _batch(self, request: Request, caller: Caller, *, strict: bool) -> Batch:
         body = request.body
