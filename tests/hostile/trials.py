@@ -128,7 +128,7 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "headEvents": [Trial("HEAD", f"{_LONG}/events")],
     "streamEvents": [
         *_get(f"{_LONG}/events/stream?offset=-1", take_bytes=8 * MIB),
-        *_get(f"{_LONG}/events/stream?offset=-1&types[]=nothing", take_bytes=100),
+        *_get(f"{_LONG}/events/stream?offset=-1&types[]=nothing", take_bytes=1),
         *_get("/v1/sessions/appended/events/stream?offset=-1", take_bytes=8 * MIB),
     ],
     "streamSession": _get(f"{_LONG}/stream?offset=-1", take_bytes=8 * MIB),
@@ -147,7 +147,7 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "readThreadEvents": _get(
         f"{_LONG}/threads/sthr_7/events?limit=10000", f"{_LONG}/threads/sthr_7/events?order=desc"
     ),
-    "streamThread": _get(f"{_LONG}/threads/sthr_7/stream?offset=-1", take_bytes=100),
+    "streamThread": _get(f"{_LONG}/threads/sthr_7/stream?offset=-1", take_bytes=1),
     "addResource": _post(f"{_LONG}/resources", b'{"type":"file","file_id":"f"}', _DENSE),
     "listResources": _get("/v1/sessions/resourceful/resources"),
     "getResource": _get("/v1/sessions/resourceful/resources/{resource}"),

@@ -40,7 +40,7 @@ RETRY_SECONDS_MAX = 30.0
 """How long it waits after a failure, and at most if the process ends again and again."""
 GOALS_MAX = 5_000
 """Streams that one search waits for by name; while more are to be sent it waits for there to be fewer."""
-_PAGE_STREAMS = 200
+_PAGE_STREAMS = 50
 _NO_END = 2**62
 _PREFIX = FOLDER + "/"
 
