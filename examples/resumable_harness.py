@@ -123,8 +123,10 @@ def work(client: Client, name: str, world: World, point: Point) -> None:
 def read(client: Client, name: str) -> tuple[list[Event], str]:
     """Return all events of a session and where it ends; creates it if it is not there."""
     session = client.sessions.create(name)
-    events = list(session.events())
-    return [event.data for event in events], events[-1].next_offset if events else session.info().next_offset
+    end = session.info().next_offset  # asked first: what others append after the reading must not be skipped
+    for event in (events := list(session.events())):
+        end = event.next_offset
+    return [event.data for event in events], end
 
 
 # The command ----------------------------------------------------------------------------------

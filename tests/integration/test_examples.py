@@ -1,6 +1,7 @@
 """The examples run as they are, against a real server, and do what they say."""
 
 import json
+import runpy
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from durable_sessions import Client
+from durable_sessions.client.info import SessionInfo
+from durable_sessions.client.session import Session
 from durable_sessions.testing import BackgroundServer, server
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tests.support.walkthrough import ROOT
@@ -95,12 +98,28 @@ def test_two_harnesses_at_once_do_everything_once(running: BackgroundServer, tmp
     world = tmp_path / "world"
     common = ("two-at-once", "--url", running.url, "--world", str(world))
     both = [start("resumable_harness.py", *common) for _ in range(2)]
-    for process in both:
-        output, errors = process.communicate(timeout=PATIENCE_SECONDS)
-        assert process.returncode == 0, errors
-        assert "is over, after 12 events" in output
+    said = [process.communicate(timeout=PATIENCE_SECONDS) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert all("is over, after 12 events" in output for output, _ in said), said
     with Client(running.url) as client:
         assert_ran_once(client, "two-at-once", world)
+
+
+def test_a_harness_never_takes_an_end_for_what_it_has_not_read(
+    running: BackgroundServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = runpy.run_path(str(EXAMPLES / "resumable_harness.py"))["read"]
+    whole = Session.info
+
+    def info(self: Session) -> SessionInfo:
+        self.append({"type": "note"})  # somebody else is faster
+        return whole(self)
+
+    monkeypatch.setattr(Session, "info", info)
+    with Client(running.url) as client:
+        events, end = read(client, "overtaken")
+        assert [event["type"] for event in events] == ["note"]
+        assert not list(client.session("overtaken").events(offset=end))
 
 
 def test_the_dashboard_shows_all_sessions(tmp_path: Path) -> None:
