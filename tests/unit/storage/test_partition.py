@@ -8,6 +8,7 @@ import pytest
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import (
     ColdReadError,
+    EmptyBodyError,
     OutcomeUnknownError,
     OverloadedError,
     PartitionStoppedError,
@@ -151,6 +152,8 @@ async def test_a_client_that_hangs_up_changes_nothing_for_others(bench: Bench) -
     assert not refused.done(), "it waits for durability, not for the client before it"
     bench.log.release()
     await first
+    with pytest.raises(EmptyBodyError):
+        await refused
     await bench.append(b"4")
     assert await bench.read() == b"1234"
 
