@@ -10,10 +10,10 @@ from pathlib import Path
 import structlog
 import uvloop
 
-from durable_sessions.http.asgi import asgi_app
-from durable_sessions.http.message import Answer, Request, Response
-from durable_sessions.http.server import HttpServer
-from durable_sessions.http.service import Service
+from durable_sessions.http.carrier.asgi import asgi_app
+from durable_sessions.http.carrier.message import Answer, Request, Response
+from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.node.service import Service
 from durable_sessions.settings import Settings
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from durable_sessions.search import words
+from durable_sessions.search import tokenizer
 
 CACHE_KIB = 512 * 1024
 MMAP_BYTES = 8 * 2**30
@@ -81,7 +81,7 @@ class Fts5:
 
     def _numbered(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
         for text in texts:
-            yield self._rows, words.indexed(text)
+            yield self._rows, tokenizer.indexed(text)
             self._rows += 1
 
     def _where(self, match: str, session: str | None) -> tuple[str, tuple[str | int, ...]]:

@@ -9,16 +9,17 @@ import msgspec
 
 from durable_sessions.access.key import KeyDocument, digest
 from durable_sessions.clock import SystemClock
-from durable_sessions.http.service import Service
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, KIB, MIB
-from durable_sessions.sessions import agents, drafts, environments
-from durable_sessions.sessions.agents import AgentBody
+from durable_sessions.managed_agents import agents, environments
+from durable_sessions.managed_agents.agents import AgentBody
+from durable_sessions.managed_agents.environments import EnvironmentBody
+from durable_sessions.managed_agents.registry import Registry
+from durable_sessions.node.service import Service
+from durable_sessions.sessions import drafts
 from durable_sessions.sessions.append import Batch
 from durable_sessions.sessions.create import NewSession
-from durable_sessions.sessions.environments import EnvironmentBody
 from durable_sessions.sessions.record import Record
-from durable_sessions.sessions.registry import Registry
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.streams import offsets
 from durable_sessions.streams.append import Append

@@ -13,7 +13,7 @@ from durable_sessions import testing
 from durable_sessions.cli.main import cli
 from durable_sessions.client import Client
 from durable_sessions.client.event import Event
-from durable_sessions.sessions.claude_code_hooks import HOOKS, Hook
+from durable_sessions.managed_agents.claude_code_hooks import HOOKS, Hook
 
 ROUTE = "/v1/ingest/claude-code"
 

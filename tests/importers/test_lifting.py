@@ -4,8 +4,8 @@ import base64
 import json
 from typing import Any
 
+from durable_sessions.importers.artifact_extraction import Lifter
 from durable_sessions.importers.destination import MemoryDestination
-from durable_sessions.importers.lifting import Lifter
 
 IMAGE = base64.b64encode(b"\x89PNG not really").decode()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from durable_sessions.http.connection import Connection
+from durable_sessions.http.carrier.connection import Connection
 from durable_sessions.testing.server import LocalServer
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from durable_sessions.http import cors
-from durable_sessions.http.asgi import AsgiApp, asgi_app
+from durable_sessions.http.api import cors
+from durable_sessions.http.carrier.asgi import AsgiApp, asgi_app
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server

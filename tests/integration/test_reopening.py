@@ -15,11 +15,11 @@ import httpx2
 import pytest
 
 from durable_sessions.errors import LogDamagedError, ManifestLostError
-from durable_sessions.http.engine import Engine
-from durable_sessions.http.first_key import FILE, HEADER
+from durable_sessions.http.api.first_key import FILE, HEADER
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node import disk_space
 from durable_sessions.node.disk_space import Space
+from durable_sessions.node.engine import Engine
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.process import ServerProcess

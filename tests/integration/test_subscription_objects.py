@@ -10,9 +10,10 @@ import pytest
 
 from durable_sessions.bucket.manifest import CheckpointInfo
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.storage import batch, subscription_objects
+from durable_sessions.storage import batch
 from durable_sessions.streams.subscriptions import Subscriptions
 from durable_sessions.testing.server import LocalServer, local_server
+from durable_sessions.tier import subscription_objects
 
 pytestmark = pytest.mark.anyio
 

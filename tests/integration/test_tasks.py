@@ -10,18 +10,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from durable_sessions.http.service import Service
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.collector import Collector
 from durable_sessions.node.disk_space import DiskSpace
+from durable_sessions.node.service import Service
 from durable_sessions.search.feed import Feed
 from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.listeners import Listeners
-from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.testing.server import LocalServer, local_server
+from durable_sessions.tier.maintenance import Maintenance
 from tests.support.trial import until
 from tests.support.waiting import PATIENCE_SECONDS
 

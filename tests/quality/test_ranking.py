@@ -9,7 +9,7 @@ import bm25s  # type: ignore[import-untyped]
 import numpy
 import pytest
 
-from durable_sessions.search import words
+from durable_sessions.search import tokenizer
 from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index
 from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
@@ -25,7 +25,7 @@ def test_the_ranking_of_samples_is_that_of_another_implementation(
     folder: Path, path: Path, tmp_path: Path
 ) -> None:
     texts = Corpus(folder).texts
-    tokens = [words.indexed(said.text).replace(words.APART, " ").split() for said in texts]
+    tokens = [tokenizer.indexed(said.text).replace(tokenizer.APART, " ").split() for said in texts]
     other = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     other.index(tokens, show_progress=False)
     index = Index.open(tmp_path / "index", HEAP_BYTES_MIN)
@@ -34,7 +34,7 @@ def test_the_ranking_of_samples_is_that_of_another_implementation(
     index.commit()
     view = index.view()
     for each in questions(path):
-        plain = sorted({part for part in words.parts(each.question) if not words.is_single(part)})
+        plain = sorted({part for part in tokenizer.parts(each.question) if not tokenizer.is_single(part)})
         known = [part for part in plain if any(part in document for document in tokens)]
         if not known:
             continue

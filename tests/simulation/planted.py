@@ -24,18 +24,19 @@ from durable_sessions.log.disk import Disk, File, write_all
 from durable_sessions.log.file import FileLog
 from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.segment import ActiveSegment, Segment, segment_name
-from durable_sessions.storage import bucket_archive, ownership, published, stored, sweep
+from durable_sessions.storage import published
 from durable_sessions.storage.archive import Archive, Flushed
-from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.commit import Committer
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.reading import Reader
-from durable_sessions.storage.succession import Next, Succession
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 from durable_sessions.testing.simulation.plan import Plan, rival_plan
+from durable_sessions.tier import bucket_archive, ownership, stream_codec, sweeper
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.manifest_chain import Next, Succession
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -187,14 +188,14 @@ def answer_repeats_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_producers_in_the_archive(patch: pytest.MonkeyPatch) -> None:
-    decode = stored.decode
+    decode = stream_codec.decode
 
     def forgetful(data: bytes) -> Stream:
         stream = decode(data)
         stream.producers.clear()
         return stream
 
-    patch.setattr(stored, "decode", forgetful)
+    patch.setattr(stream_codec, "decode", forgetful)
 
 
 def forget_producers_at_replay(patch: pytest.MonkeyPatch) -> None:
@@ -216,14 +217,14 @@ def forget_producers_at_replay(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_the_close_flag(patch: pytest.MonkeyPatch) -> None:
-    decode = stored.decode
+    decode = stream_codec.decode
 
     def forgetful(data: bytes) -> Stream:
         stream = decode(data)
         stream.closed = False
         return stream
 
-    patch.setattr(stored, "decode", forgetful)
+    patch.setattr(stream_codec, "decode", forgetful)
 
 
 def catalog_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
@@ -253,13 +254,13 @@ def take_a_rivals_manifest_for_ours(patch: pytest.MonkeyPatch) -> None:
 
 def sweep_what_is_about_to_be_named(patch: pytest.MonkeyPatch) -> None:
     def reason(info: object, newest: int, now_ms: int, limits: object) -> str | None:
-        return sweep.ORPHAN if sweep._OURS.fullmatch(info.path) else None  # type: ignore[attr-defined]
+        return sweeper.ORPHAN if sweeper._OURS.fullmatch(info.path) else None  # type: ignore[attr-defined]
 
-    patch.setattr(sweep, "_reason", reason)
+    patch.setattr(sweeper, "_reason", reason)
 
 
 def never_sweep(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sweep, "_reason", lambda *_: None)
+    patch.setattr(sweeper, "_reason", lambda *_: None)
 
 
 def evict_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from durable_sessions.cli.client import Server, with_server
-from durable_sessions.sessions.claude_code_hooks import HOOKS
+from durable_sessions.managed_agents.claude_code_hooks import HOOKS
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
 ROUTE = "/v1/ingest/claude-code"

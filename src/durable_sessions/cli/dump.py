@@ -16,10 +16,10 @@ from durable_sessions.bucket.manifest import Manifest, Manifests, decode_manifes
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.cli.output import Target, shortened, with_target
 from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
-from durable_sessions.storage.dumping.log import Names, Plain, log_items
-from durable_sessions.storage.dumping.segments import segment_items
-from durable_sessions.storage.dumping.streams import load_names, look_up
 from durable_sessions.streams.stream import Key
+from durable_sessions.tools.dump.log import Names, Plain, log_items
+from durable_sessions.tools.dump.segments import segment_items
+from durable_sessions.tools.dump.streams import load_names, look_up
 
 
 @click.group()

@@ -15,12 +15,12 @@ from durable_sessions.clock import SystemClock
 from durable_sessions.errors import LogLockedError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.file import FileLog
-from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
-from durable_sessions.storage.ownership import require_own
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import Retention
-from durable_sessions.storage.verification import CATALOG_NAME
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.ownership import require_own
+from durable_sessions.tools.verify import CATALOG_NAME
 
 ROUTE = "/v1/admin/flush"
 FLUSH_SECONDS_MAX = 600.0

@@ -10,9 +10,9 @@ from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.cli.output import Target, with_target
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
-from durable_sessions.storage.bucket_archive import BucketArchive
-from durable_sessions.storage.sweep import Removal, Sweeper, plan
-from durable_sessions.storage.verification import CATALOG_NAME
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.sweeper import Removal, Sweeper, plan
+from durable_sessions.tools.verify import CATALOG_NAME
 
 
 @click.command()

@@ -18,7 +18,7 @@ from durable_sessions.errors import LogLockedError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
-from durable_sessions.storage.verification import LOG_NAME
+from durable_sessions.tools.verify import LOG_NAME
 
 PRIVATE_UMASK = 0o077
 """What a command makes in a data directory is for nobody else."""

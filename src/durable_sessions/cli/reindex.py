@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.cli.output import Target, with_target
 from durable_sessions.errors import LogLockedError
-from durable_sessions.http.service import Service
+from durable_sessions.node.service import Service
 
 ROUTE = "/v1/admin/reindex"
 LOOK_SECONDS = 0.25

@@ -11,8 +11,8 @@ from durable_sessions.cli.output import Target, with_target
 from durable_sessions.cli.verify import report
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
-from durable_sessions.storage.repairing import Plan, Repair
-from durable_sessions.storage.verification import Findings, verify
+from durable_sessions.tools.repair import Plan, Repair
+from durable_sessions.tools.verify import Findings, verify
 
 
 @click.command()

@@ -20,13 +20,13 @@ from durable_sessions import __version__
 from durable_sessions.cli.logs import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
 from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
-from durable_sessions.http.exposure import require_guarded, require_usable
-from durable_sessions.http.service import Service
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.node.collector import COLLECTOR
+from durable_sessions.node.exposure import require_guarded, require_usable
+from durable_sessions.node.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
-from durable_sessions.storage.release import reuse_large_buffers
-from durable_sessions.storage.verification import LOG_NAME
+from durable_sessions.storage.allocator import reuse_large_buffers
+from durable_sessions.tools.verify import LOG_NAME
 
 logger = structlog.get_logger(__name__)
 

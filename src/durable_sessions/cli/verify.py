@@ -7,8 +7,8 @@ from contextlib import nullcontext
 import click
 
 from durable_sessions.cli.output import Target, with_target
-from durable_sessions.storage.verification import Findings
-from durable_sessions.storage.verification import verify as run_verification
+from durable_sessions.tools.verify import Findings
+from durable_sessions.tools.verify import verify as run_verification
 
 
 @click.command()

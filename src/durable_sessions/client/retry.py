@@ -7,8 +7,8 @@ from typing import TypeVar
 import httpx2
 
 from durable_sessions.client.call import Call
+from durable_sessions.client.error_answers import error_of, retry_after
 from durable_sessions.client.errors import ConnectionFailedError
-from durable_sessions.client.refusals import error_of, retry_after
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 FIRST_PAUSE_SECONDS = 0.25

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import folders
+from durable_sessions.importers.conversation import Talk
 from durable_sessions.importers.documents import DOCUMENT_BYTES_MAX, relative, transcript
 from durable_sessions.importers.events import Event, local_instant, text_block
 from durable_sessions.importers.sources import SourceError, Transcript
-from durable_sessions.importers.talk import Talk
 
 TOOL = "aider"
 NAME = ".aider.chat.history.md"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import folders
+from durable_sessions.importers.conversation import Talk
 from durable_sessions.importers.events import About, Event, Maker, session_id
 from durable_sessions.importers.lines import LineReader, Record, parse_document
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
-from durable_sessions.importers.talk import Talk
 from durable_sessions.importers.tally import Tally
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from durable_sessions.client.errors import ApiError
+from durable_sessions.importers.artifact_extraction import Lifter
 from durable_sessions.importers.destination import Destination
 from durable_sessions.importers.events import About, Event
-from durable_sessions.importers.lifting import Lifter
 from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.sources import Part, SourceError, Transcript
 from durable_sessions.importers.state import Progress, State

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import found_in, load, records, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -18,7 +19,6 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import Transcript
-from durable_sessions.importers.talk import Talk, chat_content
 
 TOOL = "gemini"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import chat
+from durable_sessions.importers.conversation import Talk
 from durable_sessions.importers.documents import DOCUMENT_BYTES_MAX, decode, found_in, load, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -18,7 +19,6 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import SourceError, Transcript
-from durable_sessions.importers.talk import Talk
 
 TOOL = "inspect"
 _ZSTANDARD = 93

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import database, found_in, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -19,7 +20,6 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import Transcript
-from durable_sessions.importers.talk import Talk, chat_content
 
 TOOL = "langgraph"
 _CLASS = "_class"

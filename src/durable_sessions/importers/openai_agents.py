@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import database, decode, found_in, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -17,7 +18,6 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import SourceError, Transcript
-from durable_sessions.importers.talk import Talk, chat_content
 
 TOOL = "openai-agents"
 

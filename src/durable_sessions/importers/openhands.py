@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import folders
+from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, load, records, relative, transcript
 from durable_sessions.importers.events import (
     About,
@@ -23,7 +24,6 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
-from durable_sessions.importers.talk import Talk, chat_content
 from durable_sessions.importers.tally import Tally
 
 TOOL = "openhands"

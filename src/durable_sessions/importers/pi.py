@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, records, relative
 from durable_sessions.importers.events import (
     About,
@@ -19,7 +20,6 @@ from durable_sessions.importers.events import (
 )
 from durable_sessions.importers.lines import Record
 from durable_sessions.importers.sources import LinesPart, Parser, Transcript
-from durable_sessions.importers.talk import Talk, chat_content
 from durable_sessions.importers.tally import Tally
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import chat
+from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, load, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -19,7 +20,6 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import Transcript
-from durable_sessions.importers.talk import Talk, chat_content
 
 TOOL = "swe-agent"
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import tantivy
 from tantivy import Query as Sought
 
-from durable_sessions.search import words
+from durable_sessions.search import tokenizer
 from durable_sessions.search.matching import Matching, all_of, positions
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
@@ -119,7 +119,7 @@ class Index:
         made.add_unsigned("position", document.position)
         said = document.searchable
         made.add_unsigned("at_ms", document.at_ms if said.happened_ms is None else said.happened_ms)
-        text = words.indexed(said.text)
+        text = tokenizer.indexed(said.text)
         if text:
             made.add_text("text", text)
         made.add_text("type", said.type)
@@ -252,7 +252,7 @@ def _schema() -> tantivy.Schema:
 
 def _analyzer() -> tantivy.TextAnalyzer:
     """Split at spaces. What stands apart leaves a gap that no phrase reaches over, and is no word itself."""
-    between = tantivy.Filter.custom_stopword([words.APART])
+    between = tantivy.Filter.custom_stopword([tokenizer.APART])
     return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(between).build()
 
 

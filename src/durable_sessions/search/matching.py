@@ -8,7 +8,7 @@ import tantivy
 from tantivy import Occur
 from tantivy import Query as Sought
 
-from durable_sessions.search import words
+from durable_sessions.search import tokenizer
 from durable_sessions.search.query import Clause, Filter, Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 
@@ -87,7 +87,7 @@ class Matching:
         Zero for a word that nobody wrote, and for what is no whole word: a prefix, or a character of a
         text without spaces.
         """
-        if clause.is_prefix or any(map(words.is_single, clause.parts)):
+        if clause.is_prefix or any(map(tokenizer.is_single, clause.parts)):
             return 0.0
         documents = self._searcher.num_docs
         counts = [self._searcher.doc_freq("text", part) for part in clause.parts]

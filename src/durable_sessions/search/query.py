@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from durable_sessions.search import words
+from durable_sessions.search import tokenizer
 
 QUERY_CHARACTERS_MAX = 4_096
 """What comes after it in a query is not looked at."""
@@ -125,14 +125,14 @@ def _filter(field: str, value: str, is_negated: bool) -> Filter | None:
 
 
 def _phrase(occur: Occur, text: str) -> list[Clause]:
-    return _clause(occur, words.parts(text), words.wholes(text), False)
+    return _clause(occur, tokenizer.parts(text), tokenizer.wholes(text), False)
 
 
 def _word(occur: Occur, text: str) -> list[Clause]:
-    parts = words.parts(text)
-    wholes = words.wholes(text)
+    parts = tokenizer.parts(text)
+    wholes = tokenizer.wholes(text)
     is_prefix = text.endswith("*") and bool(parts) and len(parts[-1]) >= PREFIX_CHARACTERS_MIN
-    if occur == "may" and any(map(words.is_single, parts)):
+    if occur == "may" and any(map(tokenizer.is_single, parts)):
         return _without_spaces(parts)
     return _clause(occur, parts, wholes, is_prefix)
 
@@ -146,7 +146,7 @@ def _clause(occur: Occur, parts: list[str], wholes: list[str], is_prefix: bool) 
 def _without_spaces(parts: list[str]) -> list[Clause]:
     """Take words that are written without spaces for what two characters at a time may mean."""
     found: list[tuple[str, ...]] = []
-    for are_single, run in groupby(parts, words.is_single):
+    for are_single, run in groupby(parts, tokenizer.is_single):
         characters = tuple(run)
         pairs = (
             list(pairwise(characters))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from durable_sessions.search import words
+from durable_sessions.search import tokenizer
 from durable_sessions.search.query import Clause, Query
 
 SNIPPET_CHARACTERS = 240
@@ -110,9 +110,9 @@ def _matches(
     text: str, begin: int, end: int, clauses: tuple[Clause, ...]
 ) -> tuple[tuple[int, int], list[tuple[int, int]]]:
     """Return what is in a stretch, by weight and by length, and where that is."""
-    around = max(0, begin - words.PART_CHARACTERS_MAX), end + words.PART_CHARACTERS_MAX
+    around = max(0, begin - tokenizer.PART_CHARACTERS_MAX), end + tokenizer.PART_CHARACTERS_MAX
     offset = around[0]
-    parts = [(part, at + offset, to + offset) for part, at, to in words.spans(text[slice(*around)])]
+    parts = [(part, at + offset, to + offset) for part, at, to in tokenizer.spans(text[slice(*around)])]
     joined = _joined(parts)
     readings = [_Reading(parts, begin, end)]
     readings.append(readings[0] if len(joined) == len(parts) else _Reading(joined, begin, end))
@@ -164,7 +164,7 @@ def _joined(parts: list[_Part]) -> list[_Part]:
     before = -1
     for each in parts:
         part, at, to = each
-        if before == at and not words.is_single(part) and not words.is_single(joined[-1][0]):
+        if before == at and not tokenizer.is_single(part) and not tokenizer.is_single(joined[-1][0]):
             joined[-1] = (joined[-1][0] + part, joined[-1][1], to)
         else:
             joined.append(each)

@@ -19,7 +19,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids, original_times, record, summary, threads
 from durable_sessions.sessions.drafts import DEFINES, Draft
-from durable_sessions.sessions.finding import absent, require_life, session_of, usable
+from durable_sessions.sessions.session_lookup import absent, require_life, session_of, usable
 from durable_sessions.streams import append, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State

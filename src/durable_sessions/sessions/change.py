@@ -11,8 +11,8 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, event_ids, record, summary, threads
 from durable_sessions.sessions.create import encode
 from durable_sessions.sessions.drafts import UPDATED, Draft
-from durable_sessions.sessions.finding import existing, require_life, require_tail, session_of
 from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.session_lookup import existing, require_life, require_tail, session_of
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamDescribed

@@ -11,8 +11,8 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, digests, event_ids, original_times, record, summary
 from durable_sessions.sessions.drafts import Draft
-from durable_sessions.sessions.finding import require_life, session_of, usable
 from durable_sessions.sessions.record import ForkedFrom, Record
+from durable_sessions.sessions.session_lookup import require_life, session_of, usable
 from durable_sessions.streams import create
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed

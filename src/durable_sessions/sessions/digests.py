@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from durable_sessions.sessions.members import Member, members
+from durable_sessions.sessions.json_members import Member, members
 from durable_sessions.sessions.originals import RESERVED
 
 _SET = frozenset({"id", "request_key", *RESERVED, *(f"original_{name}" for name in RESERVED)})

@@ -10,7 +10,7 @@ from durable_sessions.errors import EventTooLargeError, InvalidEventError
 from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import digests, originals
-from durable_sessions.sessions.members import Member, members
+from durable_sessions.sessions.json_members import Member, members
 from durable_sessions.sessions.originals import RESERVED
 from durable_sessions.streams import messages
 

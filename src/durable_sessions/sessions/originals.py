@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from durable_sessions.sessions.members import Member
+from durable_sessions.sessions.json_members import Member
 from durable_sessions.times import parse_rfc3339
 
 RESERVED = ("offset", "created_at", "processed_at", "actor")

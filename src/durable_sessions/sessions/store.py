@@ -19,8 +19,8 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, change, create, digests, event_ids, record, threads
 from durable_sessions.sessions.change import By, Revise
-from durable_sessions.sessions.finding import session_of
 from durable_sessions.sessions.reading import EventReader
+from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition

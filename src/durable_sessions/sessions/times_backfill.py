@@ -14,9 +14,9 @@ from durable_sessions.errors import (
     StreamNotFoundError,
 )
 from durable_sessions.sessions import original_times, originals
-from durable_sessions.sessions.finding import existing
 from durable_sessions.sessions.original_times import NONE, Times
 from durable_sessions.sessions.record import FOLDER
+from durable_sessions.sessions.session_lookup import existing
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.streams.effects import Effect, StreamDescribed
 from durable_sessions.streams.state import State

@@ -3,7 +3,7 @@
 from typing import Any
 
 from durable_sessions.sessions import event_ids, original_times, record, summary
-from durable_sessions.sessions.finding import session_of
+from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.summary import Outcome, Summary
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.streams import offsets

@@ -9,8 +9,8 @@ import structlog
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
+from durable_sessions.storage.allocator import release_memory
 from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.release import release_memory
 from durable_sessions.tasks import Supervisor, Task
 from durable_sessions.threads import CPU
 

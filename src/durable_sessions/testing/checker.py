@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from durable_sessions.testing.history import Call, Create, Refused
-from durable_sessions.testing.lives import Life, lives_of
+from durable_sessions.testing.incarnations import Life, lives_of
 from durable_sessions.testing.rules import RULES
 
 SHOWN_MAX = 20

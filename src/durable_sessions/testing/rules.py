@@ -11,7 +11,7 @@ from itertools import accumulate
 from math import inf
 
 from durable_sessions.testing.history import Answered, Appended, Call, Producer, Read, Refused
-from durable_sessions.testing.lives import Attempts, Life
+from durable_sessions.testing.incarnations import Attempts, Life
 
 Rule = Callable[[Life], Iterator[str]]
 

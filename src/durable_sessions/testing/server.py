@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.clock import Clock
-from durable_sessions.http.service import Service
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
+from durable_sessions.node.service import Service
 from durable_sessions.settings import Settings
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.http.message import Handler, Request, Response
-from durable_sessions.http.server import HttpServer
+from durable_sessions.http.carrier.message import Handler, Request, Response
+from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
 
 Serve = Callable[..., Awaitable[HttpServer]]

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from durable_sessions.http.asgi import Message, asgi_app
-from durable_sessions.http.message import Answer, Handler, Request, Response, StreamingResponse
-from durable_sessions.http.wire import COMMON_HEADERS, OWN
+from durable_sessions.http.carrier.asgi import Message, asgi_app
+from durable_sessions.http.carrier.message import Answer, Handler, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.wire import COMMON_HEADERS, OWN
 from durable_sessions.limits import Limits
 from tests.support.waiting import PATIENCE_SECONDS
 

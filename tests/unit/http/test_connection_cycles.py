@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from durable_sessions.http.connection import Connection
-from durable_sessions.http.server import HttpServer
+from durable_sessions.http.carrier.connection import Connection
+from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
 from tests.support.waiting import PATIENCE_SECONDS
 

@@ -1,5 +1,5 @@
 from durable_sessions.clock import ManualClock
-from durable_sessions.http.cursor import Cursors
+from durable_sessions.http.api.cursor import Cursors
 
 
 class FixedIds:

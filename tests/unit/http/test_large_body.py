@@ -1,6 +1,6 @@
 """Large bodies: their memory is reserved once, and takes no more than has arrived."""
 
-from durable_sessions.http.large_body import LargeBody
+from durable_sessions.http.carrier.large_body import LargeBody
 from durable_sessions.limits import MIB
 
 

@@ -8,10 +8,10 @@ from durable_sessions.errors import (
     KeysRequiredError,
     OriginNotAllowedError,
 )
-from durable_sessions.http import cors
-from durable_sessions.http.message import Request
-from durable_sessions.http.origin import OriginRules, origin_of
-from durable_sessions.http.wire import OWN, PAGE, SHARED
+from durable_sessions.http.api import cors
+from durable_sessions.http.api.origin import OriginRules, origin_of
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.carrier.wire import OWN, PAGE, SHARED
 
 HERE = {"Host": "127.0.0.1:4437"}
 OURS = "http://127.0.0.1:4437"

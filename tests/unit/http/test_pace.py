@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from durable_sessions.http.pace import Pace
+from durable_sessions.http.api.read_throttle import Pace
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from durable_sessions.errors import InvalidRequestError, OverloadedError, ShareExceededError
-from durable_sessions.http import parse_threads
-from durable_sessions.http.parse_threads import AT_ONCE_BYTES, BodyParser
+from durable_sessions.http.api import parse_threads
+from durable_sessions.http.api.parse_threads import AT_ONCE_BYTES, BodyParser
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.shares import CURRENT_HOLDER, LOCAL
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from durable_sessions.errors import AuthenticationError
-from durable_sessions.http.message import Admitted, Request
-from durable_sessions.http.server import HttpServer
+from durable_sessions.http.carrier.message import Admitted, Request
+from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
 
 from .conftest import echo

@@ -11,8 +11,8 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from durable_sessions.http.message import Answer, Request, Response
-from durable_sessions.http.server import HttpServer
+from durable_sessions.http.carrier.message import Answer, Request, Response
+from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import Limits
 
 from .conftest import echo

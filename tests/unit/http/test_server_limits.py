@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from durable_sessions.http.message import Request, Response
+from durable_sessions.http.carrier.message import Request, Response
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 from .conftest import Serve

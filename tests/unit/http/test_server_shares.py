@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from durable_sessions.errors import AuthenticationError
-from durable_sessions.http.message import STRANGERS, Admitted, Request, Response
-from durable_sessions.http.server import HttpServer
-from durable_sessions.http.untaken import UntakenAnswers
+from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request, Response
+from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.http.carrier.unread_answers import UntakenAnswers
 from durable_sessions.limits import DEFAULT_LIMITS
 from tests.support.waiting import PATIENCE_SECONDS
 

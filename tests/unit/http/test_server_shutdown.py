@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from durable_sessions.http.message import Request, Response, StreamingResponse
-from durable_sessions.http.server import HttpServer
+from durable_sessions.http.carrier.message import Request, Response, StreamingResponse
+from durable_sessions.http.carrier.server import HttpServer
 from tests.support.waiting import PATIENCE_SECONDS
 
 from .conftest import Serve

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from structlog.testing import capture_logs
 
-from durable_sessions.http.message import Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import Request, Response, StreamingResponse
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 from .conftest import Serve

@@ -8,7 +8,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from durable_sessions.errors import SettingsError, TokenExpiredError, TokenInvalidError
-from durable_sessions.http.signing import Keyring
+from durable_sessions.http.api.signing import Keyring
 from durable_sessions.streams.subscriptions import SubscriptionKey
 
 SUB = SubscriptionKey("w", "sub")

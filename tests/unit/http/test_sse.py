@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durable_sessions.http import sse
+from durable_sessions.http.api import sse
 
 
 @given(st.text(min_size=1, max_size=6), st.integers(0, 30))

@@ -3,8 +3,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from durable_sessions.clock import SystemClock
-from durable_sessions.http.message import Response
-from durable_sessions.http.state import ServerState
+from durable_sessions.http.carrier.message import Response
+from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import DEFAULT_LIMITS
 
 

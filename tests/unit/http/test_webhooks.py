@@ -13,9 +13,9 @@ from cryptography.x509.oid import NameOID
 
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import WebhookUrlRejectedError
-from durable_sessions.http.signing import Keyring
-from durable_sessions.http.webhook_urls import Reach, WebhookTarget, parse
-from durable_sessions.http.webhooks import Resolve, WebhookSender
+from durable_sessions.http.api.signing import Keyring
+from durable_sessions.http.api.webhook_urls import Reach, WebhookTarget, parse
+from durable_sessions.http.api.webhooks import Resolve, WebhookSender
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import Delivery
 from durable_sessions.streams.subscriptions import SubscriptionKey

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_sessions.search import index as index_module
-from durable_sessions.search import matching, words
+from durable_sessions.search import matching, tokenizer
 from durable_sessions.search.index import (
     HEAP_BYTES_MIN,
     Document,
@@ -340,7 +340,7 @@ def test_another_format_is_damage(tmp_path: Path) -> None:
 def test_the_format_goes_up_when_words_are_taken_apart_differently() -> None:
     """If this fails, raise FORMAT: what is on disk was made of other words than are asked for now."""
     written = "checkAuthToken HTTPServer URLs sha256 é ﬁ 错误 x" + "y" * 64
-    assert (index_module.FORMAT, words.indexed(written)) == (
+    assert (index_module.FORMAT, tokenizer.indexed(written)) == (
         2,
         "checkauthtoken httpserver urls sha256 é fi 错 误 | check auth token | http server",
     )
@@ -389,7 +389,7 @@ def test_damaged_files_are_told_or_harmless(tmp_path: Path, harm: str) -> None:
 
 def bm25(texts: list[str], q: list[str]) -> list[float]:
     """BM25 as it is written in books."""
-    documents = [words.wholes(text) for text in texts]
+    documents = [tokenizer.wholes(text) for text in texts]
     mean = sum(map(len, documents)) / len(documents)
     scores = []
     for document in documents:
@@ -535,7 +535,7 @@ def test_any_course_of_changes(
             (stream, position)
             for stream, texts in model.items()
             for position, text in enumerate(texts)
-            if ({wanted} <= {*words.wholes(text), *words.parts(text)}) != q.startswith("-")
+            if ({wanted} <= {*tokenizer.wholes(text), *tokenizer.parts(text)}) != q.startswith("-")
         ]
         assert found(index.view(), q) == expected
     assert index.view().documents == sum(map(len, model.values()))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from durable_sessions.limits import DEFAULT_LIMITS as LIMITS
 from durable_sessions.sessions import digests
 from durable_sessions.sessions.drafts import Draft, parse
-from durable_sessions.sessions.members import members
+from durable_sessions.sessions.json_members import members
 from tests.unit.sessions.json_texts import Text, objects, strings, values
 
 FRONT = '"id":"x",%s"offset":"0_1","created_at":"c","processed_at":"p","actor":"a\\"\\\\",'

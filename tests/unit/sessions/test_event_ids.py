@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.sessions import digests, event_ids
-from durable_sessions.sessions.members import members
+from durable_sessions.sessions.json_members import members
 from durable_sessions.streams.effects import Name, StreamCreated
 from durable_sessions.streams.stream import Stream
 

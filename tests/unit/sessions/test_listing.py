@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.http.message import Request
-from durable_sessions.http.sessions.listing import listed
+from durable_sessions.http.api.sessions.listing import listed
+from durable_sessions.http.carrier.message import Request
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record

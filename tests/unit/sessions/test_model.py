@@ -24,12 +24,12 @@ from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions
-from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.create import Fork
 from durable_sessions.testing.disk import FaultyDisk
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
 from tests.unit.sessions.model import Answer, Event, Model
 from tests.unit.sessions.world import batch, decoded, key
 from tests.unit.storage.store import MemoryStore

@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from durable_sessions.managed_agents.thread_objects import ThreadObjects
 from durable_sessions.sessions import threads, view
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
-from durable_sessions.sessions.thread_objects import ThreadObjects
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Producer
 from tests.unit.sessions.world import SessionWorld, key

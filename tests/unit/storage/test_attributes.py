@@ -10,11 +10,11 @@ import pytest
 
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.ids import RandomIds
-from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
+from durable_sessions.tier.bucket_archive import BucketArchive
 from tests.unit.storage.world import World, key
 
 pytestmark = pytest.mark.anyio

@@ -16,15 +16,15 @@ from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.file import FileLog
 from durable_sessions.settings import RetentionPolicy
-from durable_sessions.storage.bucket_archive import BucketArchive
-from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import NO_RETENTION, Retention
-from durable_sessions.storage.succession import referred
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.stream import Key, Producer
 from durable_sessions.testing.disk import FaultyDisk
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
+from durable_sessions.tier.manifest_chain import referred
 from tests.unit.storage.model import Answer, Model
 from tests.unit.storage.store import MemoryStore
 

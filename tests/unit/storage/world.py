@@ -12,8 +12,6 @@ from durable_sessions.clock import ManualClock
 from durable_sessions.errors import BucketError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
-from durable_sessions.storage.bucket_archive import BucketArchive
-from durable_sessions.storage.maintenance import Maintenance
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams.append import Append
@@ -21,6 +19,8 @@ from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.stream import Key
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.testing.memory_log import MemoryLog
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
 from tests.unit.storage.store import MemoryStore
 
 LIMITS = replace(

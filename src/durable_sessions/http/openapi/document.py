@@ -8,17 +8,17 @@ from urllib.parse import quote
 import msgspec
 
 from durable_sessions import __version__
-from durable_sessions.http.errors import STATUS_BY_CODE
+from durable_sessions.http.api.errors import STATUS_BY_CODE
 from durable_sessions.http.openapi import (
     agents,
     artifacts,
     environments,
+    errors,
     events,
+    incarnations,
     ingest,
     keys,
-    lives,
     operations,
-    refusals,
     resources,
     search,
     sessions,
@@ -53,7 +53,7 @@ _SECURED: list[dict[str, list[str]]] = [{"bearer": []}, {"x-api-key": []}]
 
 def nouns(limits: Limits) -> list[Noun]:
     """Return the description of everything, in the order in which to read it."""
-    return [lives.told(module.noun(limits)) for module in _NOUNS]
+    return [incarnations.told(module.noun(limits)) for module in _NOUNS]
 
 
 @lru_cache(maxsize=4)
@@ -66,7 +66,7 @@ def document(limits: Limits, public_url: str = "") -> Document:
     """Return the document."""
     described = nouns(limits)
     paths: dict[str, Any] = {}
-    schemas = dict(refusals.SCHEMAS)
+    schemas = dict(errors.SCHEMAS)
     for noun in described:
         schemas |= noun.schemas
         for operation in noun.operations:
@@ -77,8 +77,8 @@ def document(limits: Limits, public_url: str = "") -> Document:
             if noun.preflight:
                 item["options"] = _preflight(noun, operation)
             _link(item[operation.method], operation, described)
-    used = {code for noun in described for one in noun.operations for code in refusals.codes(one)}
-    used.update(refusals.CARRIER)
+    used = {code for noun in described for one in noun.operations for code in errors.codes(one)}
+    used.update(errors.CARRIER)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -92,7 +92,7 @@ def document(limits: Limits, public_url: str = "") -> Document:
         "security": _SECURED,
         "tags": [{"name": noun.name, "description": noun.text} for noun in described],
         "paths": paths,
-        "x-errors": refusals.explained(code for code in STATUS_BY_CODE if code in used),
+        "x-errors": errors.explained(code for code in STATUS_BY_CODE if code in used),
         "components": {
             "responses": _shared(paths),
             "securitySchemes": {
@@ -211,7 +211,7 @@ def _operation(noun: Noun, operation: Operation) -> Document:
             **{str(status): _answer(answer) for status, answer in sorted(operation.answers.items())},
             **{
                 status: found
-                for status, found in refusals.responses(operation).items()
+                for status, found in errors.responses(operation).items()
                 if int(status) not in operation.answers
             },
         },
@@ -296,7 +296,7 @@ def _preflight(noun: Noun, operation: Operation) -> Document:
         {},
         ("Allow", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers"),
     )
-    refused = ("invalid_request", "route_not_found") if refusals.face(operation) == "control" else ()
+    refused = ("invalid_request", "route_not_found") if errors.face(operation) == "control" else ()
     preflight = Operation(
         "options",
         operation.path,

@@ -1,6 +1,7 @@
 """Environments in the description."""
 
 from durable_sessions.http.openapi.common import PAGE, created_at, page_limit
+from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
@@ -10,7 +11,6 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.refusals import WRITING
 from durable_sessions.http.openapi.schemas import (
     anything,
     constant,

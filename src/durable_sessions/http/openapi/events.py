@@ -12,6 +12,7 @@ from durable_sessions.http.openapi.common import (
     appending,
     created_at,
 )
+from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
     EVENT_STREAM,
     JSON,
@@ -27,7 +28,6 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.refusals import READING, WRITING
 from durable_sessions.http.openapi.schemas import (
     Schema,
     choice,

@@ -1,7 +1,7 @@
 """Live capture in the description."""
 
+from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, json_answer, json_body
-from durable_sessions.http.openapi.refusals import READING, WRITING
 from durable_sessions.http.openapi.schemas import record, text
 from durable_sessions.limits import Limits
 

@@ -2,6 +2,7 @@
 
 from durable_sessions.access.caller import ROLES
 from durable_sessions.http.openapi.common import PAGE, page_limit
+from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
@@ -11,7 +12,6 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.refusals import READING, WRITING
 from durable_sessions.http.openapi.schemas import (
     Schema,
     choice,

@@ -1,7 +1,7 @@
 """What concerns the server as a whole, in the description: health, metrics, a flush now, this description."""
 
+from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, in_path, json_answer
-from durable_sessions.http.openapi.refusals import WRITING
 from durable_sessions.http.openapi.schemas import choice, constant, free, many, record, text, whole
 from durable_sessions.limits import Limits
 

@@ -1,8 +1,8 @@
 """Resources in the description."""
 
 from durable_sessions.http.openapi.common import PAGE, SESSION_ID, page_limit
+from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_path, json_answer, json_body
-from durable_sessions.http.openapi.refusals import WRITING
 from durable_sessions.http.openapi.schemas import constant, page, record, ref, text, time
 from durable_sessions.limits import Limits
 

@@ -1,8 +1,8 @@
 """Search in the description."""
 
 from durable_sessions.http.openapi.common import HAPPENED, PAGE, created_at
+from durable_sessions.http.openapi.errors import READING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_query, json_answer
-from durable_sessions.http.openapi.refusals import READING
 from durable_sessions.http.openapi.schemas import (
     choice,
     flag,

@@ -10,6 +10,7 @@ from durable_sessions.http.openapi.common import (
     lifetime,
     page_limit,
 )
+from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
@@ -19,7 +20,6 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.refusals import READING, WRITING
 from durable_sessions.http.openapi.schemas import (
     Schema,
     anything,

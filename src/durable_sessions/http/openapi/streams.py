@@ -10,6 +10,7 @@ from durable_sessions.http.openapi.common import (
     appending,
     lifetime,
 )
+from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
     EVENT_STREAM,
     JSON,
@@ -24,7 +25,6 @@ from durable_sessions.http.openapi.parts import (
     in_header,
     in_path,
 )
-from durable_sessions.http.openapi.refusals import READING, WRITING
 from durable_sessions.http.openapi.schemas import Schema, anything, frame, text, whole
 from durable_sessions.limits import Limits
 

@@ -1,5 +1,6 @@
 """Subscriptions in the description."""
 
+from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import (
     Answer,
     Call,
@@ -11,7 +12,6 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.refusals import WRITING
 from durable_sessions.http.openapi.schemas import (
     Schema,
     choice,

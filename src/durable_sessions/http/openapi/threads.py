@@ -1,6 +1,7 @@
 """Threads in the description."""
 
 from durable_sessions.http.openapi.common import FROM_OFFSET, PAGE, SESSION_ID, page_limit
+from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.events import EVENT_DELTAS, FRAMES, page_answer, thread_parameters
 from durable_sessions.http.openapi.parts import (
     Call,
@@ -11,7 +12,6 @@ from durable_sessions.http.openapi.parts import (
     in_query,
     json_answer,
 )
-from durable_sessions.http.openapi.refusals import READING, WRITING
 from durable_sessions.http.openapi.schemas import (
     anything,
     choice,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.codex.outputs import read_output
-from durable_sessions.importers.codex.words import Words
 from durable_sessions.importers.events import Event, arguments, first_text, items, text, text_block, without
 
 CALLS = (

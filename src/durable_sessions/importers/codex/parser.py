@@ -9,9 +9,9 @@ from typing import Any
 
 from durable_sessions.importers.codex.calls import CALLS, OUTPUTS, Calls
 from durable_sessions.importers.codex.context import TOOL, Context, Now
+from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.codex.tokens import Tokens
 from durable_sessions.importers.codex.turns import Turns
-from durable_sessions.importers.codex.words import Words
 from durable_sessions.importers.events import About, Event, Maker, first_text, instant, members, text
 from durable_sessions.importers.lines import Record
 from durable_sessions.importers.tally import Tally

@@ -3,7 +3,7 @@
 from typing import Any
 
 from durable_sessions.importers.codex.context import Context, Now
-from durable_sessions.importers.codex.words import Words
+from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.events import (
     Event,
     first_text,

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from durable_sessions.errors import DurableSessionsError
-from durable_sessions.storage.succession import referred
-from durable_sessions.storage.verification import LOG_NAME, verify
 from durable_sessions.testing import history
 from durable_sessions.testing.checker import check
 from durable_sessions.testing.simulation import clients
 from durable_sessions.testing.simulation.clients import Calls
 from durable_sessions.testing.simulation.process import Process
 from durable_sessions.testing.simulation.world import World
+from durable_sessions.tier.manifest_chain import referred
+from durable_sessions.tools.verify import LOG_NAME, verify
 
 READ_BYTES = 2_000
 TRIES_MAX = 60

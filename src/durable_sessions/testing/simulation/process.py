@@ -11,10 +11,7 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
 from durable_sessions.node.supervisor import Supervisor
-from durable_sessions.storage.bucket_archive import BucketArchive
 from durable_sessions.storage.flush import Flusher
-from durable_sessions.storage.maintenance import Maintenance
-from durable_sessions.storage.ownership import require_own
 from durable_sessions.storage.partition import Partition
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.simulation.bucket import SimulatedStore
@@ -22,6 +19,9 @@ from durable_sessions.testing.simulation.clock import SeededIds, SimulatedClock
 from durable_sessions.testing.simulation.disk import DiskFaults, SimulatedDisk
 from durable_sessions.testing.simulation.life import Life
 from durable_sessions.testing.simulation.loop import SimulatedLoop, SimulatedWriter
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
+from durable_sessions.tier.ownership import require_own
 
 LOG_DIRECTORY = Path("/data/log")
 

@@ -12,12 +12,12 @@ from math import inf
 from pathlib import Path
 
 from durable_sessions.errors import DurableSessionsError
-from durable_sessions.storage.verification import verify
 from durable_sessions.testing import history
 from durable_sessions.testing.simulation.clients import Calls
 from durable_sessions.testing.simulation.judge import READ_BYTES, Judge
 from durable_sessions.testing.simulation.plan import LifePlan, Plan
 from durable_sessions.testing.simulation.world import World
+from durable_sessions.tools.verify import verify
 
 REFUSALS = ("log_foreign", "log_diverged", "archive_ahead", "archive_behind")
 """With what a server is refused that no longer has the bucket."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 from durable_sessions.errors import DurableSessionsError
-from durable_sessions.storage.verification.catalog import SUFFIXES, about, copied
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.history import Recorder
 from durable_sessions.testing.simulation.bucket import LATE_SECONDS_MAX, NetworkFaults, SimulatedStore
@@ -21,6 +20,7 @@ from durable_sessions.testing.simulation.loop import SimulatedLoop
 from durable_sessions.testing.simulation.plan import CatalogFate, Doom, End, LifePlan, Plan
 from durable_sessions.testing.simulation.process import Machine, Process
 from durable_sessions.testing.simulation.trace import Trace
+from durable_sessions.tools.verify.catalog import SUFFIXES, about, copied
 
 OPENS_MAX = 4
 """How often a process is started anew after a start that failed, before the world moves on."""

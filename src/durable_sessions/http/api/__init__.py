@@ -1,0 +1,1 @@
+"""What requests mean: the faces of the server."""

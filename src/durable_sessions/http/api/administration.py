@@ -1,0 +1,242 @@
+"""What admins ask for: the keys of a workspace, and its audit record."""
+
+import re
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.access.caller import ROLES
+from durable_sessions.access.key import LiveKey
+from durable_sessions.access.keys import Keys, NewKey
+from durable_sessions.clock import Clock
+from durable_sessions.errors import (
+    DurableSessionsError,
+    FirstKeyRefusedError,
+    InvalidRequestError,
+    KeyNotFoundError,
+    MethodNotAllowedError,
+    PermissionDeniedError,
+    RouteNotFoundError,
+)
+from durable_sessions.http.api.auth import Caller, Role
+from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.http.api.subscription_bodies import decode
+from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.limits import Limits
+from durable_sessions.settings import WORKSPACE_NAME
+from durable_sessions.times import parse_rfc3339, rfc3339
+
+KEYS = b"/v1/keys"
+AUDIT = b"/v1/audit"
+_JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+_SEND = 'a JSON object with principal, a name, and role, one of "reader", "writer", "evaluator", "admin"'
+_PAGE = re.compile(r"([ad])(\d{1,15})")
+
+
+class NewKeyBody(msgspec.Struct, forbid_unknown_fields=True):
+    """``POST /v1/keys``."""
+
+    principal: str
+    role: str
+    workspace: str | None = None
+    requests_per_second: float | None = None
+    expires_at: str | None = None
+
+
+class Administration:
+    """Answers requests about keys and the audit record; what is refused is recorded there, too.
+
+    There is no answer to a preflight: no web page of another origin can manage keys.
+    """
+
+    def __init__(self, keys: Keys, audit: Audit, first_key: FirstKey, clock: Clock, limits: Limits) -> None:
+        self._keys = keys
+        self._first_key = first_key
+        self._clock = clock
+        self._audit = audit
+        self._limits = limits
+
+    @staticmethod
+    def serves(path: bytes) -> bool:
+        """Say whether requests for this path are answered here."""
+        return path in (KEYS, AUDIT) or path.startswith(KEYS + b"/")
+
+    async def handle(self, request: Request, caller: Caller) -> Response:
+        """Answer a request; refusals are raised."""
+        act, _, key_id = request.path[len(b"/v1/") :].decode("latin-1").partition("/")
+        try:
+            caller.require(Role.ADMIN)
+            return await self._act(request, caller, act, key_id)
+        except (PermissionDeniedError, FirstKeyRefusedError, KeyNotFoundError) as error:
+            self._audit.refused(caller, f"{request.method.decode('latin-1')} {act}", error, _id(request))
+            raise
+
+    async def _act(self, request: Request, caller: Caller, act: str, key_id: str) -> Response:
+        if act == "audit":
+            _require(request, b"GET", b"HEAD")
+            return await self._read_audit(request, caller)
+        if key_id:
+            _require(request, b"DELETE")
+            return _json(_shown(await self._keys.revoke(caller, key_id, _id(request))))
+        if request.path != KEYS:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        _require(request, b"GET", b"HEAD", b"POST")
+        return (
+            await self._create(request, caller) if request.method == b"POST" else self._list(request, caller)
+        )
+
+    async def _create(self, request: Request, caller: Caller) -> Response:
+        content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if content_type != b"application/json":
+            raise InvalidRequestError(problem=f"Send Content-Type: application/json and {_SEND}.")
+        body = decode(request.body, NewKeyBody, _SEND)
+        wanted = NewKey(
+            _workspace(caller.workspace if body.workspace is None else body.workspace),
+            self._principal(body.principal),
+            _role(body.role),
+            self._rate(body.requests_per_second),
+            self._expiry(body.expires_at),
+        )
+        # Not whether keys are required by now: this caller was let in without one.
+        if caller.key_id is None:
+            key, secret = await self._create_first(caller, wanted, request)
+        else:
+            key, secret = await self._keys.create(caller, wanted, _id(request))
+        return _json(_shown(key) | {"secret": secret}, 201)
+
+    async def _create_first(self, caller: Caller, wanted: NewKey, request: Request) -> tuple[LiveKey, str]:
+        self._first_key.take(request)
+        try:
+            made = await self._keys.create(caller, wanted, _id(request))
+        except DurableSessionsError:
+            self._first_key.give_back()
+            raise
+        self._first_key.withdraw()
+        return made
+
+    def _expiry(self, text: str | None) -> int | None:
+        """Return when a key is to expire: a time to come."""
+        if text is None:
+            return None
+        at_ms = parse_rfc3339(text)
+        if at_ms is None:
+            raise InvalidRequestError(
+                problem="expires_at is not usable; send an RFC 3339 time such as 2030-01-31T12:00:00Z."
+            )
+        if at_ms <= self._clock.now_ms():
+            raise InvalidRequestError(
+                problem="expires_at has passed; send a time to come, or leave it out for a key without end."
+            )
+        return at_ms
+
+    def _list(self, request: Request, caller: Caller) -> Response:
+        given = _parameters(request)
+        limit = self._limit(given)
+        keys = self._keys.visible(caller)
+        if "page" in given:
+            after = next((at for at, key in enumerate(keys) if key.document.id == given["page"]), None)
+            if after is None:
+                raise InvalidRequestError(problem="page is not usable; send next_page as it was given.")
+            keys = keys[after + 1 :]
+        data: list[msgspec.Raw] = []
+        size = 0
+        for key in keys[:limit]:
+            shown = msgspec.json.encode(_shown(key))
+            size += len(shown)
+            if data and size > self._limits.page_bytes_max:
+                break
+            data.append(msgspec.Raw(shown))
+        following = keys[len(data) - 1].document.id if len(keys) > len(data) else None
+        return _json({"data": data, "next_page": following})
+
+    async def _read_audit(self, request: Request, caller: Caller) -> Response:
+        given = _parameters(request)
+        order = given.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise InvalidRequestError(problem="order is not usable; send asc or desc.")
+        start: int | None = None
+        if "page" in given:
+            found = _PAGE.fullmatch(given["page"])
+            if found is None or found[1] != order[0]:
+                raise InvalidRequestError(
+                    problem="page is not usable; send next_page as it was given, with the same order."
+                )
+            start = int(found[2])
+        page = await self._audit.page(
+            caller.workspace, start, self._limit(given), newest_first=order == "desc"
+        )
+        following = None if page.following is None else f"{order[0]}{page.following}"
+        return _json({"data": page.acts, "next_page": following})
+
+    def _limit(self, given: dict[str, str]) -> int:
+        most = self._limits.page_items_max
+        text = given.get("limit", "100")
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= most:
+            raise InvalidRequestError(problem=f"limit is not usable; send a whole number from 1 to {most}.")
+        return int(text)
+
+    def _principal(self, name: str) -> str:
+        most = self._limits.principal_characters_max
+        if not 1 <= len(name) <= most or not name.isprintable() or name != name.strip():
+            raise InvalidRequestError(
+                problem=f"principal is not usable; send a name of 1 to {most} printable characters."
+            )
+        return name
+
+    def _rate(self, per_second: float | None) -> float | None:
+        most = self._limits.key_requests_per_second_max
+        if per_second is not None and not 0 < per_second <= most:
+            raise InvalidRequestError(
+                problem=f"requests_per_second is not usable; send a number above 0, up to {most}, or none."
+            )
+        return per_second
+
+
+def _id(request: Request) -> str:
+    return request.id.decode()
+
+
+def _require(request: Request, *methods: bytes) -> None:
+    if request.method not in methods:
+        raise MethodNotAllowedError(allow=b", ".join(methods).decode())
+
+
+def _parameters(request: Request) -> dict[str, str]:
+    return dict(parse_qsl(request.query.decode("latin-1")))
+
+
+def _workspace(name: str) -> str:
+    if WORKSPACE_NAME.fullmatch(name) is None:
+        raise InvalidRequestError(
+            problem="workspace is not usable; send 1 to 63 of a-z, 0-9, dot, hyphen and underscore, "
+            "beginning with a letter or digit."
+        )
+    return name
+
+
+def _role(name: str) -> Role:
+    if name not in ROLES:
+        raise InvalidRequestError(problem=f"role is not usable; send one of {', '.join(ROLES)}.")
+    return ROLES[name]
+
+
+def _shown(key: LiveKey) -> dict[str, object]:
+    document = key.document
+    return {
+        "id": document.id,
+        "workspace": document.workspace,
+        "principal": document.principal,
+        "role": document.role,
+        "requests_per_second": document.requests_per_second,
+        "expires_at": None if document.expires_at_ms is None else rfc3339(document.expires_at_ms),
+        "created_at": rfc3339(document.created_at_ms),
+        "created_by": document.created_by,
+        "last_used_at": None if key.last_used_ms is None else rfc3339(key.last_used_ms),
+        "revoked_at": None if document.revoked_at_ms is None else rfc3339(document.revoked_at_ms),
+        "revoked_by": document.revoked_by,
+    }
+
+
+def _json(body: object, status: int = 200) -> Response:
+    return Response(status, _JSON, msgspec.json.encode(body))

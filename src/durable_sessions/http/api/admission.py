@@ -1,0 +1,61 @@
+"""Admission: who is sending a request, told by its head, before anything of its body is kept."""
+
+from durable_sessions.access.caller import Role
+from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
+from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
+from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.paths import STREAM_ROOT, control_path, is_of_sessions
+from durable_sessions.http.api.subscriptions import SubscriptionRoutes
+from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request
+from durable_sessions.limits import Limits
+
+_READING = (b"GET", b"HEAD", b"OPTIONS")
+_KEYED = b"/v1/"
+
+
+class KeyAdmission:
+    """Refuses by the head what would be refused later: a foreign origin, an unknown key, a role too low."""
+
+    def __init__(
+        self, auth: Authenticator, rules: OriginRules, subscriptions: SubscriptionRoutes, limits: Limits
+    ) -> None:
+        self._auth = auth
+        self._rules = rules
+        self._subscriptions = subscriptions
+        self._limits = limits
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether a request needs a key."""
+        return self._auth.keys_required
+
+    def holder(self, request: Request) -> str | None:
+        """Return whose shares a request draws on; nothing is counted or refused."""
+        return (self._auth.key_id(request) or STRANGERS) if self._auth.keys_required else None
+
+    def admit(self, request: Request) -> Admitted:
+        """Return who sends a request and how large its body may be, or raise the refusal."""
+        self._rules.admit(request, keyed=self._auth.keys_required)
+        limits = self._limits
+        body_bytes_max = limits.append_body_bytes_max
+        if request.method == b"PUT" and request.path.startswith(ARTIFACT_ROOT):
+            body_bytes_max = max(limits.artifact_bytes_max, body_bytes_max)
+        if not self._auth.keys_required:
+            return Admitted(None, body_bytes_max)
+        if request.method == b"OPTIONS" or not request.path.startswith(_KEYED):
+            return Admitted(STRANGERS, min(limits.keyless_body_bytes_max, body_bytes_max))
+        control = control_path(request.path)
+        if control is not None:
+            workspace = self._subscriptions.token_workspace(request, control)
+            if workspace is not None:
+                return Admitted(f"workspace {workspace}", body_bytes_max)
+        caller = self._auth.recognised(request)
+        if request.method not in _READING and _is_data(request.path):
+            caller.require(Role.WRITER)
+        return Admitted(caller.key_id, body_bytes_max)
+
+
+def _is_data(path: bytes) -> bool:
+    """Say whether whatever changes something below a path needs a writer, and no refusal is recorded."""
+    return path.startswith((STREAM_ROOT, ARTIFACT_ROOT, INGEST_ROOT)) or is_of_sessions(path)

@@ -1,0 +1,133 @@
+"""The application: every request is answered here, whichever server carries it."""
+
+from collections.abc import Awaitable
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.http.api.administration import Administration
+from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
+from durable_sessions.http.api.artifacts import ArtifactsFace
+from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.documentation import Documentation
+from durable_sessions.http.api.error_responses import refusal_at
+from durable_sessions.http.api.errors import error_response
+from durable_sessions.http.api.headers import base_url
+from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
+from durable_sessions.http.api.ingest import IngestFace
+from durable_sessions.http.api.known_parameters import KnownParameters
+from durable_sessions.http.api.operations import Operations
+from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, control_path
+from durable_sessions.http.api.sessions.errors import refusal
+from durable_sessions.http.api.sessions.incarnations import is_strict
+from durable_sessions.http.api.sessions.routes import SessionsFace
+from durable_sessions.http.api.streams import StreamsFace
+from durable_sessions.http.api.subscriptions import SubscriptionRoutes
+from durable_sessions.http.carrier.message import Admission, Answer, Request, StreamingResponse
+
+_DATA_ROOT = b"/v1/"
+
+
+class Application:
+    """Sends a request, once it is known who sent it, to the part that answers it; it is a ``Handler``."""
+
+    def __init__(
+        self,
+        auth: Authenticator,
+        operations: Operations,
+        administration: Administration,
+        streams: StreamsFace,
+        subscriptions: SubscriptionRoutes,
+        sessions: SessionsFace,
+        artifacts: ArtifactsFace,
+        ingest: IngestFace,
+        documentation: Documentation,
+        admission: Admission,
+        rules: OriginRules,
+        public_url: str,
+        known_parameters: KnownParameters,
+    ) -> None:
+        self._rules = rules
+        self._auth = auth
+        self._administration = administration
+        self._artifacts = artifacts
+        self._ingest = ingest
+        self._documentation = documentation
+        self._streams = streams
+        self._subscriptions = subscriptions
+        self._sessions = sessions
+        self._public_url = public_url
+        self._known_parameters = known_parameters
+        self.operations = operations
+        self.admission = admission
+        self.closed: DurableSessionsError | None = None
+
+    def body_limit(self, request: Request) -> int:
+        """Return how large the body of a request may be of which only the head is known, or refuse it."""
+        return self.admission.admit(request).body_bytes_max
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request, at once where that is possible; while ``closed``, only about health."""
+        try:
+            preflight = self._rules.admit(request, keyed=self._auth.keys_required)
+        except DurableSessionsError as error:
+            return refusal_at(request.path, error, request.id)
+        if preflight is not None:
+            return preflight
+        try:
+            if request.path.startswith(_DATA_ROOT):
+                if self.closed is not None:
+                    raise self.closed
+                self.operations.require_writer()
+            if request.path.startswith(STREAM_ROOT):
+                control = control_path(request.path)
+                if control is not None:
+                    return self._control(request, control)
+                if request.method == b"OPTIONS":
+                    return self._streams.preflight()
+                return self._streams.handle(request, self._auth.caller(request))
+            return self._other(request)
+        except DurableSessionsError as error:
+            # Anthropic's SDKs ask for more than we serve, and should understand that.
+            return (
+                refusal(error, request) if is_strict(request) else refusal_at(request.path, error, request.id)
+            )
+
+    def _other(self, request: Request) -> Answer | Awaitable[Answer]:
+        if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
+            self._known_parameters.check(request)
+        if self._sessions.serves(request.path):
+            return self._sessions.handle(request)
+        if request.path.startswith(ARTIFACT_ROOT):
+            if request.method == b"OPTIONS":
+                return self._artifacts.preflight()
+            return _answered(self._artifact(request, self._auth.caller(request)), request)
+        if request.path.startswith(INGEST_ROOT):
+            if request.method == b"OPTIONS":
+                return self._ingest.preflight()
+            return _answered(self._ingest.handle(request, self._auth.caller(request)), request)
+        if self._administration.serves(request.path):
+            return _answered(self._administration.handle(request, self._auth.caller(request)), request)
+        if self._documentation.serves(request.path):
+            return self._documentation.handle(request)
+        return self.operations.handle(request)
+
+    async def _artifact(self, request: Request, caller: Caller) -> Answer:
+        answer = await self._artifacts.handle(request, caller)
+        if isinstance(answer, StreamingResponse):
+            answer.chunks = self._auth.while_valid(caller, answer.chunks, whole=True)
+        return answer
+
+    async def _control(self, request: Request, rest: str) -> Answer:
+        try:
+            return await self._subscriptions.handle(request, rest, base_url(request, self._public_url))
+        except DurableSessionsError as error:
+            return error_response(error, control=True)
+
+
+async def _answered(answer: Awaitable[Answer], request: Request) -> Answer:
+    """Return an answer, or what a refusal looks like."""
+    try:
+        return await answer
+    except DurableSessionsError as error:
+        return refusal_at(request.path, error, request.id)

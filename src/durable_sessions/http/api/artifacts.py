@@ -1,0 +1,195 @@
+"""Artifacts over HTTP: ``/v1/artifacts/{sha256}``."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.errors import (
+    ArtifactNotFoundError,
+    ArtifactTooLargeError,
+    InvalidHeaderError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    OverloadedError,
+    RangeNotSatisfiableError,
+    ShareExceededError,
+)
+from durable_sessions.http.api import cors, headers
+from durable_sessions.http.api.auth import Caller, Role
+from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.limits import Limits
+from durable_sessions.shares import Shares
+from durable_sessions.storage.artifacts import ArtifactInfo, Artifacts
+
+ROOT = b"/v1/artifacts/"
+ALLOW = "GET, HEAD, PUT, DELETE, OPTIONS"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
+_DEFAULT_TYPE = "application/octet-stream"
+_PIECE_BYTES = 256 * 1024
+_PREFLIGHT = cors.offer(ALLOW.encode())
+
+
+class ArtifactsFace:
+    """Answers requests for artifacts; refusals are raised. What is held of them in memory is bounded."""
+
+    def __init__(self, artifacts: Artifacts, limits: Limits, audit: Audit) -> None:
+        self._audit = audit
+        self._artifacts = artifacts
+        self._limits = limits
+        self._held = Shares(limits.artifact_memory_bytes_max)
+
+    @staticmethod
+    def preflight() -> Response:
+        """Answer OPTIONS, which browsers send without a key."""
+        return Response(204, _PREFLIGHT)
+
+    async def handle(self, request: Request, caller: Caller) -> Answer:
+        """Answer a request for one artifact of the caller's workspace."""
+        digest = request.path[len(ROOT) :].decode("latin-1")
+        if not _DIGEST.fullmatch(digest):
+            raise InvalidRequestError(
+                problem="An artifact is named by the SHA-256 of its bytes: send 64 lower-case hex digits."
+            )
+        if request.method == b"PUT":
+            caller.require(Role.WRITER)
+            return await self._store(request, caller, digest)
+        if request.method == b"DELETE":
+            caller.require(Role.ADMIN)
+            return await self._delete(request, caller, digest)
+        if request.method not in (b"GET", b"HEAD"):
+            raise MethodNotAllowedError(allow=ALLOW)
+        info = await self._artifacts.find(caller.workspace, digest)
+        fields = _fields(digest, info)
+        if headers.matches_etag(request.headers.get(b"if-none-match", b""), f'"{digest}"'):
+            return Response(304, fields)
+        if request.method == b"HEAD":
+            return Response(200, [*fields, (b"Content-Length", b"%d" % info.bytes)])
+        return await self._read(request, caller, digest, info, fields)
+
+    async def _store(self, request: Request, caller: Caller, digest: str) -> Response:
+        if len(request.body) > self._limits.artifact_bytes_max:
+            raise ArtifactTooLargeError(artifact_bytes_max=self._limits.artifact_bytes_max)
+        content_type = self._content_type(request)
+        self._hold(caller, len(request.body))
+        try:
+            info, new = await self._artifacts.store(caller.workspace, digest, request.body, content_type)
+        finally:
+            self._release(caller, len(request.body))
+        said = {"sha256": digest, "bytes": info.bytes, "content_type": info.content_type}
+        fields = [
+            (b"Content-Type", b"application/json"),
+            (b"Cache-Control", b"no-store"),
+            (b"ETag", b'"%b"' % digest.encode()),
+        ]
+        return Response(201 if new else 200, fields, msgspec.json.encode(said))
+
+    async def _delete(self, request: Request, caller: Caller, digest: str) -> Response:
+        """Delete an artifact; one that is not there is as good as deleted.
+
+        It is recorded before it is done: better twice, should it fail, than never.
+        """
+        try:
+            info = await self._artifacts.find(caller.workspace, digest)
+        except ArtifactNotFoundError:
+            pass
+        else:
+            await self._audit.record(deletion(caller, request, "artifact", digest, bytes=info.bytes))
+        await self._artifacts.delete(caller.workspace, digest)
+        return Response(204, [])
+
+    def _content_type(self, request: Request) -> str:
+        given = request.headers.get(b"content-type", b"").decode("latin-1") or _DEFAULT_TYPE
+        most = self._limits.content_type_bytes_max
+        if len(given) > most or not (given.isascii() and given.isprintable()):
+            raise InvalidHeaderError(header="Content-Type", problem=f"send 1 to {most} printable characters")
+        return given
+
+    async def _read(
+        self, request: Request, caller: Caller, digest: str, info: ArtifactInfo, fields: list[Header]
+    ) -> Answer:
+        first, end = _range(request, digest, info.bytes)
+        self._hold(caller, info.bytes)
+        try:
+            data = await self._artifacts.read(caller.workspace, digest, info)
+        except BaseException:
+            self._release(caller, info.bytes)
+            raise
+        fields.append((b"Content-Length", b"%d" % (end - first)))
+        whole = (first, end) == (0, info.bytes)
+        if not whole:
+            fields.append((b"Content-Range", b"bytes %d-%d/%d" % (first, end - 1, info.bytes)))
+        pieces = _Pieces(partial(self._release, caller), data, first, end)
+        return StreamingResponse(200 if whole else 206, fields, pieces)
+
+    def _hold(self, caller: Caller, size: int) -> None:
+        """Count an artifact in memory for its caller, or refuse; the local caller may have all there is."""
+        held, holder = self._held, caller.key_id
+        held.take(holder, size)
+        if held.full() or (holder is not None and held.excess(holder)):
+            full = held.full()
+            self._release(caller, size)
+            if full or holder is None:
+                raise OverloadedError(what="artifact bytes in memory")
+            raise ShareExceededError(what="the memory for artifacts", limit="artifact_memory_bytes_max")
+
+    def _release(self, caller: Caller, size: int) -> None:
+        self._held.give(caller.key_id, size)
+
+
+class _Pieces:
+    """An artifact on its way out, piece by piece; it is let go of at the end, also if it never began."""
+
+    def __init__(self, release: Callable[[int], None], data: bytes, first: int, end: int) -> None:
+        self._release = release
+        self._size = len(data)
+        view = memoryview(data)
+        self._pieces: Iterator[bytes] = (
+            bytes(view[at : min(at + _PIECE_BYTES, end)]) for at in range(first, end, _PIECE_BYTES)
+        )
+
+    def __aiter__(self) -> "_Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._pieces:
+            return piece
+        await self.aclose()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Let go of the bytes."""
+        self._pieces = iter(())
+        size, self._size = self._size, 0
+        self._release(size)
+
+
+def _fields(digest: str, info: ArtifactInfo) -> list[Header]:
+    return [
+        (b"Content-Type", info.content_type.encode("latin-1")),
+        (b"ETag", b'"%b"' % digest.encode()),
+        (b"Cache-Control", b"private, max-age=31536000, immutable"),
+        (b"Accept-Ranges", b"bytes"),
+    ]
+
+
+def _range(request: Request, digest: str, size: int) -> tuple[int, int]:
+    """Return the first byte that is wanted and the one after the last; of several ranges, everything."""
+    given = request.headers.get(b"range", b"").decode("latin-1")
+    condition = request.headers.get(b"if-range")
+    found = _RANGE.fullmatch(given)
+    if found is None or (condition is not None and condition != b'"%b"' % digest.encode()):
+        return 0, size
+    if found[3] is not None:
+        first, end = max(size - int(found[3]), 0), size
+    else:
+        first, end = int(found[1]), min(int(found[2]) + 1, size) if found[2] else size
+    if found[2] is not None and found[1] is not None and int(found[2]) < int(found[1]):
+        return 0, size  # not a range at all
+    if first >= end:
+        raise RangeNotSatisfiableError(range=given[:80], size=size)
+    return first, end

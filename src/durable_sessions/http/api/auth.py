@@ -1,0 +1,161 @@
+"""Letting requests in: from the key of a request to its caller, once for each request."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from math import ceil
+from typing import TypeVar
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.keys import Keys
+from durable_sessions.clock import Clock
+from durable_sessions.errors import AuthenticationError, RateLimitedError
+from durable_sessions.http.carrier.handler_failures import close_iterator
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.shares import CURRENT_HOLDER, LOCAL
+
+T = TypeVar("T")
+
+__all__ = ["Authenticator", "Caller", "Role"]
+
+
+class Authenticator:
+    """Tells who sent a request. Without any key that is the local caller, who may do everything.
+
+    Counts whom it turned away.
+    """
+
+    def __init__(self, keys: Keys, clock: Clock, audit: Audit) -> None:
+        self._audit = audit
+        self._keys = keys
+        self._clock = clock
+        self._local = Caller(keys.home, "local", Role.ADMIN, None)
+        self.unknown = 0
+        self.rate_limited = 0
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether a request needs a key."""
+        return self._keys.required
+
+    def caller(self, request: Request) -> Caller:
+        """Return who sent a request, or refuse it: no key, none that is known, or too many requests."""
+        if not self._keys.required:
+            CURRENT_HOLDER.set(LOCAL)
+            return self._local
+        key = self._keys.find(secret_of(request.headers))
+        if key is None:
+            raise self._unknown(request)
+        now_ms = key.last_used_ms = self._clock.now_ms()
+        if key.rate is not None and (wait_seconds := key.rate.take(now_ms)):
+            self.rate_limited += 1
+            raise RateLimitedError(
+                key_id=key.document.id,
+                requests_per_second=f"{key.document.requests_per_second:g}",
+                retry_after_seconds=ceil(wait_seconds),
+            )
+        CURRENT_HOLDER.set(key.document.id)
+        return key.caller
+
+    def recognised(self, request: Request) -> Caller:
+        """Return who is sending a request of which only the head has arrived; it is not counted yet."""
+        if not self._keys.required:
+            return self._local
+        key = self._keys.find(secret_of(request.headers))
+        if key is None:
+            raise self._unknown(request)
+        return key.caller
+
+    def key_id(self, request: Request) -> str | None:
+        """Return the id of the key that a request shows, None if none is known; nothing is counted."""
+        key = self._keys.find(secret_of(request.headers))
+        return None if key is None else key.document.id
+
+    def _unknown(self, request: Request) -> AuthenticationError:
+        self.unknown += 1
+        sent = secret_of(request.headers)
+        if sent:
+            self._audit.key_refused(self._keys.home, self._keys.revoked(sent), request.id.decode())
+        return AuthenticationError(
+            problem="The key is not known, was revoked, or has expired."
+            if sent
+            else "This needs a key, and none was sent."
+        )
+
+    def require_valid(self, caller: Caller) -> None:
+        """Refuse a caller whose key was revoked after the request was let in."""
+        if not self._keys.valid(caller):
+            raise AuthenticationError(problem="The key was revoked or has expired.")
+
+    async def waiting(self, caller: Caller, answer: Awaitable[T]) -> T:
+        """Wait for something on behalf of a caller, until it is there or the caller's key is revoked."""
+        task = asyncio.current_task()
+        assert task is not None
+        forget = self._keys.watch(caller, task.cancel)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if self._keys.valid(caller):
+                raise
+            task.uncancel()
+            raise AuthenticationError(problem="The key was revoked or has expired.") from None
+        finally:
+            forget()
+            del task  # a cancelled task refers to the frames that it was in
+
+    def while_valid(
+        self, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool = False
+    ) -> AsyncIterator[bytes]:
+        """Return the chunks of a streamed answer up to the moment when the caller's key is revoked.
+
+        For a caller without a key that is when the first one is made. An answer that is good for nothing
+        unless it is ``whole`` is cut off then, so that nobody takes a part for all of it.
+        """
+        return _WhileValid(self._keys, caller, chunks, whole=whole)
+
+
+class _WhileValid:
+    """A streamed answer that ends with its caller's key, whatever it waits for at that moment."""
+
+    def __init__(self, keys: Keys, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool) -> None:
+        self._end = asyncio.CancelledError if whole else StopAsyncIteration
+        self._keys = keys
+        self._caller = caller
+        self._chunks = chunks
+        self._forget: Callable[[], None] | None = None
+        self._task: asyncio.Task[object] | None = None
+
+    def __aiter__(self) -> "_WhileValid":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._task is None:
+            self._task = asyncio.current_task()
+            assert self._task is not None
+            self._forget = self._keys.watch(self._caller, self._task.cancel)
+        if not self._keys.valid(self._caller):
+            raise self._end
+        try:
+            return await anext(self._chunks)
+        except asyncio.CancelledError:
+            if self._keys.valid(self._caller):
+                raise
+            self._task.uncancel()
+            raise self._end from None
+
+    async def aclose(self) -> None:
+        """End the answer."""
+        forget, self._forget = self._forget, None
+        self._task = None  # a cancelled task refers to the frames that it was in, and they to us
+        if forget is not None:
+            forget()
+        await close_iterator(self._chunks)
+
+
+def secret_of(headers: dict[bytes, bytes]) -> bytes:
+    """Return the key that a request shows, nothing if none; ``x-api-key`` leaves Authorization to others."""
+    given = headers.get(b"x-api-key")
+    if given is not None:
+        return given
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    return given.strip() if scheme.lower() == b"bearer" else b""

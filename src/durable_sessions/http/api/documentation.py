@@ -1,0 +1,84 @@
+"""Documentation over HTTP: ``/``, the manual below ``/docs``, and ``/openapi.json``."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from durable_sessions import __version__
+from durable_sessions.errors import MethodNotAllowedError
+from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.manual import contents, rendering
+from durable_sessions.http.openapi import document, page
+from durable_sessions.limits import Limits
+
+_LINKS = (
+    ("/docs", "Documentation"),
+    (rendering.API, "The HTTP interface, to read"),
+    ("/openapi.json", "The HTTP interface, as OpenAPI 3.1"),
+    ("/readyz", "Whether the server takes work"),
+    ("/livez", "Whether the process is alive"),
+    ("/metrics", "Metrics for Prometheus"),
+)
+_INDEX = {
+    "name": "Durable Sessions",
+    "version": __version__,
+    "docs": rendering.ROOT,
+    "api": rendering.API,
+    "openapi": "/openapi.json",
+    "ready": "/readyz",
+    "live": "/livez",
+    "metrics": "/metrics",
+    "sessions": "/v1/sessions",
+    "streams": "/v1/stream/{path}",
+}
+_CACHED: Header = (b"Cache-Control", b"public, max-age=300")
+_PAGE: list[Header] = [
+    (b"Content-Type", b"text/html; charset=utf-8"),
+    (b"Content-Security-Policy", page.SECURITY_POLICY.encode()),
+    (b"Referrer-Policy", b"no-referrer"),
+]
+
+
+class Documentation:
+    """Answers with what was made at the start; nobody needs a key for it."""
+
+    def __init__(self, limits: Limits, public_url: str) -> None:
+        json: Header = (b"Content-Type", b"application/json")
+        self._index = Response(200, [json, (b"Vary", b"Accept"), _CACHED], msgspec.json.encode(_INDEX))
+        self._index_page = Response(200, [*_PAGE, (b"Vary", b"Accept"), _CACHED], page.index(_LINKS))
+        self._answers = {
+            b"/openapi.json": Response(200, [json, _CACHED], document.encoded(limits, public_url)),
+            rendering.API.encode(): _html(page.docs(limits, public_url)),
+        }
+        self._manual = contents.pages()
+
+    def serves(self, path: bytes) -> bool:
+        """Say whether requests for this path are answered here."""
+        return path == b"/" or path in self._answers or self._page(path) is not None
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request; refusals are raised."""
+        if request.method not in (b"GET", b"HEAD"):
+            raise MethodNotAllowedError(allow="GET, HEAD")
+        if request.path == b"/":
+            wants_page = b"text/html" in request.headers.get(b"accept", b"")
+            return self._index_page if wants_page else self._index
+        if request.path not in self._answers:
+            made = self._page(request.path)
+            assert made is not None, "only what is served is asked for here"
+            self._answers[request.path] = _html(made())
+        return self._answers[request.path]
+
+    def _page(self, path: bytes) -> Callable[[], bytes] | None:
+        """Return what makes a page of the manual, None if there is no such page."""
+        root = rendering.ROOT.encode()
+        if path == root:
+            return lambda: rendering.index(self._manual)
+        shown = self._manual.get(path.removeprefix(root + b"/").decode("latin-1"))
+        if shown is None or not path.startswith(root + b"/"):
+            return None
+        return lambda: rendering.page(shown, self._manual)
+
+
+def _html(made: bytes) -> Response:
+    return Response(200, [*_PAGE, _CACHED], made)

@@ -1,0 +1,209 @@
+"""Request headers of the protocol, turned into requests of the stream layer."""
+
+import re
+from typing import NamedTuple
+
+from durable_sessions.errors import InvalidForkError, InvalidHeaderError, InvalidOffsetError
+from durable_sessions.http.api.paths import STREAM_ROOT, stream_path
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.limits import Limits
+from durable_sessions.streams import content, offsets
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Create, Fork
+from durable_sessions.streams.stream import Producer
+from durable_sessions.times import parse_rfc3339
+
+_WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_DIGITS = re.compile(r"[0-9]+", re.ASCII)
+_ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
+_INCARNATION = re.compile(r'"[0-9a-f]{12}"', re.ASCII)
+
+
+def parse_append(request: Request, limits: Limits) -> Append:
+    """Return what a POST asks for."""
+    headers = request.headers
+    content_type = headers.get(b"content-type")
+    return Append(
+        request.body,
+        None if content_type is None else content_type.decode("latin-1"),
+        _producer(headers, limits) if b"producer-id" in headers or _has_other_producer(headers) else None,
+        _stream_seq(headers, limits) if b"stream-seq" in headers else None,
+        b"stream-closed" in headers and is_closed(headers),
+        *(if_match(headers[b"if-match"].decode("latin-1")) if b"if-match" in headers else _ANY),
+    )
+
+
+def parse_lifetime(request: Request, limits: Limits) -> tuple[int | None, int | None]:
+    """Return the TTL in seconds or the time of expiry in milliseconds that a PUT asks for."""
+    ttl, expires_at = request.headers.get(b"stream-ttl"), request.headers.get(b"stream-expires-at")
+    if ttl is not None and expires_at is not None:
+        raise InvalidHeaderError(
+            header="Stream-TTL", problem="send either Stream-TTL or Stream-Expires-At, not both"
+        )
+    return (
+        None if ttl is None else _ttl_seconds(ttl.decode("latin-1"), limits),
+        None if expires_at is None else _expires_at_ms(expires_at.decode("latin-1")),
+    )
+
+
+def parse_create(request: Request, limits: Limits) -> Create:
+    """Return what a PUT asks for."""
+    headers = request.headers
+    content_type = headers.get(b"content-type")
+    return Create(
+        None
+        if content_type is None
+        else content.check(content_type.decode("latin-1"), limits.content_type_bytes_max),
+        *parse_lifetime(request, limits),
+        is_closed(headers),
+        request.body,
+        _fork(request),
+    )
+
+
+def base_url(request: Request, public_url: str) -> str:
+    """Return the URL under which the client reached the server, without a slash at the end."""
+    return public_url or "http://" + request.headers.get(b"host", b"localhost").decode("latin-1")
+
+
+def is_closed(headers: dict[bytes, bytes]) -> bool:
+    """Say whether Stream-Closed is true; any other value counts as absent."""
+    return headers.get(b"stream-closed", b"").lower() == b"true"
+
+
+def matches_etag(if_none_match: bytes, etag: str) -> bool:
+    """Say whether an If-None-Match header names this entity tag; weak ones count."""
+    value = if_none_match.decode("latin-1").strip()
+    return value == "*" or etag in [tag.removeprefix("W/") for tag in _ENTITY_TAG.findall(value)]
+
+
+def _has_other_producer(headers: dict[bytes, bytes]) -> bool:
+    return b"producer-epoch" in headers or b"producer-seq" in headers
+
+
+def _producer(headers: dict[bytes, bytes], limits: Limits) -> Producer:
+    try:
+        name, epoch, seq = headers[b"producer-id"], headers[b"producer-epoch"], headers[b"producer-seq"]
+    except KeyError as missing:
+        raise InvalidHeaderError(
+            header=missing.args[0].decode().title(),
+            problem="it is missing; send Producer-Id, Producer-Epoch and Producer-Seq together",
+        ) from None
+    if not name or len(name) > limits.producer_id_bytes_max:
+        raise InvalidHeaderError(
+            header="Producer-Id", problem=f"send 1 to {limits.producer_id_bytes_max} bytes"
+        )
+    return Producer(
+        name.decode("latin-1"),
+        _producer_number("Producer-Epoch", epoch, limits),
+        _producer_number("Producer-Seq", seq, limits),
+    )
+
+
+def _producer_number(header: str, value: bytes, limits: Limits) -> int:
+    text = value.decode("latin-1")
+    if _DIGITS.fullmatch(text) and len(text) <= 16 and int(text) <= limits.producer_number_max:
+        return int(text)
+    raise InvalidHeaderError(
+        header=header, problem=f"{text[:40]!r} is not a whole number from 0 to {limits.producer_number_max}"
+    )
+
+
+def _stream_seq(headers: dict[bytes, bytes], limits: Limits) -> str:
+    value = headers[b"stream-seq"]
+    if not value or len(value) > limits.stream_seq_bytes_max:
+        raise InvalidHeaderError(
+            header="Stream-Seq", problem=f"send 1 to {limits.stream_seq_bytes_max} bytes"
+        )
+    return value.decode("latin-1")
+
+
+class IfMatch(NamedTuple):
+    """What an If-Match header wants: one of these ends, that there is something, one life of a session."""
+
+    tails: frozenset[int] | None = None
+    exists: bool = False
+    incarnation: str | None = None
+
+
+_ANY = IfMatch()
+
+
+def if_match(value: str) -> IfMatch:
+    """Return what an If-Match header wants."""
+    value = value.strip()
+    if value == "*":
+        return IfMatch(exists=True)
+    if _INCARNATION.fullmatch(value):
+        return IfMatch(exists=True, incarnation=value[1:-1])
+    tags = _ENTITY_TAG.findall(value)
+    if not tags or _ENTITY_TAG.sub("", value).strip(" ,\t") or any(map(_INCARNATION.fullmatch, tags)):
+        raise _invalid_if_match()
+    try:
+        return IfMatch(frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/")))
+    except InvalidOffsetError:
+        raise _invalid_if_match() from None
+
+
+def _invalid_if_match() -> InvalidHeaderError:
+    return InvalidHeaderError(
+        header="If-Match",
+        problem="send the expected Stream-Next-Offset or one Session-Incarnation in double quotes, or *",
+    )
+
+
+def _ttl_seconds(value: str, limits: Limits) -> int:
+    if not _WHOLE_NUMBER.fullmatch(value) or len(value) > 12 or int(value) > limits.ttl_seconds_max:
+        raise InvalidHeaderError(
+            header="Stream-TTL",
+            problem=f"{value[:40]!r} is not a whole number of seconds from 0 to {limits.ttl_seconds_max}, "
+            "without sign or leading zeros",
+        )
+    return int(value)
+
+
+def _expires_at_ms(value: str) -> int:
+    at_ms = parse_rfc3339(value)
+    if at_ms is None:
+        raise InvalidHeaderError(
+            header="Stream-Expires-At",
+            problem=f"{value[:40]!r} is not an RFC 3339 time such as 2030-01-31T12:00:00Z",
+        )
+    return at_ms
+
+
+def _fork(request: Request) -> Fork | None:
+    source = fork_source(request)
+    if source is None:
+        return None
+    if not source.startswith(STREAM_ROOT):
+        raise InvalidForkError(problem="Stream-Forked-From is a URL path that begins with /v1/stream/")
+    return parse_fork(request, stream_path(source[len(STREAM_ROOT) :]))
+
+
+def fork_source(request: Request) -> bytes | None:
+    """Return what a fork is of, None if it is not one; a place in nothing is refused."""
+    headers = request.headers
+    source = headers.get(b"stream-forked-from")
+    if source is None and (b"stream-fork-offset" in headers or b"stream-fork-sub-offset" in headers):
+        raise InvalidForkError(
+            problem="Stream-Fork-Offset and Stream-Fork-Sub-Offset need Stream-Forked-From"
+        )
+    return source
+
+
+def parse_fork(request: Request, source: str) -> Fork:
+    """Return where in its source, whose path is known, a fork begins."""
+    anchor = request.headers.get(b"stream-fork-offset")
+    beyond = request.headers.get(b"stream-fork-sub-offset")
+    return Fork(
+        source,
+        None if anchor is None else offsets.decode(anchor.decode("latin-1")),
+        0 if beyond is None else _sub_offset(beyond.decode("latin-1")),
+    )
+
+
+def _sub_offset(value: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(value) or len(value) > 16:
+        raise InvalidForkError(problem=f"Stream-Fork-Sub-Offset {value[:40]!r} is not a whole number")
+    return int(value)

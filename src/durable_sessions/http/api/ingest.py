@@ -1,0 +1,146 @@
+"""Live capture over HTTP: ``/v1/ingest/claude-code`` takes what Claude Code sends its hooks."""
+
+import re
+from hashlib import blake2b, sha256
+from typing import Any
+
+import msgspec
+
+from durable_sessions import lenient
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.errors import (
+    InvalidRequestError,
+    MethodNotAllowedError,
+    RouteNotFoundError,
+    SessionExistsError,
+    SessionNotFoundError,
+)
+from durable_sessions.http.api import cors
+from durable_sessions.http.api.parse_threads import BodyParser
+from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.limits import Limits
+from durable_sessions.managed_agents.claude_code_hooks import SESSION_PREFIX, TOOL, Event, Hook
+from durable_sessions.sessions import append, drafts
+from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.artifacts import Artifacts
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.stream import Key
+
+ROOT = b"/v1/ingest/"
+_ALLOW = "POST, OPTIONS"
+_CLAUDE_CODE = ROOT + b"claude-code"
+_SESSION_ID = re.compile(r"[A-Za-z0-9._:@-]{1,150}", re.ASCII)
+_HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+_PREFLIGHT = cors.offer(_ALLOW.encode())
+_SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
+
+
+class _Source(msgspec.Struct):
+    digest: msgspec.Raw = lenient.NULL
+
+
+class _Last(msgspec.Struct):
+    source: _Source | None = None
+
+
+_LAST = msgspec.json.Decoder(_Last)
+
+
+class IngestFace:
+    """Stores a delivery durably before it answers, and answers ``{}``: the hook lets everything go on."""
+
+    def __init__(self, sessions: Sessions, artifacts: Artifacts, limits: Limits, parser: BodyParser) -> None:
+        self._parser = parser
+        self._sessions = sessions
+        self._artifacts = artifacts
+        self._limits = limits
+
+    @staticmethod
+    def preflight() -> Response:
+        """Answer OPTIONS, which browsers send without a key."""
+        return Response(204, _PREFLIGHT)
+
+    async def handle(self, request: Request, caller: Caller) -> Response:
+        """Take one delivery."""
+        if request.path != _CLAUDE_CODE:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        if request.method != b"POST":
+            raise MethodNotAllowedError(allow=_ALLOW)
+        caller.require(Role.WRITER)
+        hook = await self._parser.parsed(request.body, _hook, request.body)
+        key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))
+        durable = await self._found(key, hook, caller)
+        if hook.natural_name is not None or not await self._is_repeated(durable, hook):
+            await self._store(key, hook, durable, caller, len(request.body))
+        return Response(200, _HEADERS, b"{}")
+
+    async def _found(self, key: Key, hook: Hook, caller: Caller) -> DurableStream:
+        """Return the session, created if it is missing with what the payload says of it."""
+        try:
+            return self._sessions.find(key)
+        except SessionNotFoundError:
+            pass
+        said = {"tool": TOOL}
+        if isinstance(directory := hook.payload.get("cwd"), str) and directory:
+            said["cwd"] = directory[:500]
+            said["project"] = directory.replace("\\", "/").rstrip("/").rpartition("/")[2][:500]
+        metadata = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in said.items()}
+        try:
+            await self._sessions.create(key, NewSession(Record(metadata=metadata), caller.principal), 0)
+        except SessionExistsError:
+            pass  # another delivery was first
+        return self._sessions.find(key)
+
+    async def _is_repeated(self, durable: DurableStream, hook: Hook) -> bool:
+        """Say whether the last thing that happened is this very delivery."""
+        if durable.tail == 0:
+            return False
+        stored = await self._sessions.events.one(durable, durable.tail - 1)
+        try:
+            last = lenient.decode(_LAST, stored)
+        except msgspec.MsgspecError:
+            return False
+        return last.source is not None and lenient.text(last.source.digest) == hook.digest
+
+    async def _store(self, key: Key, hook: Hook, durable: DurableStream, caller: Caller, size: int) -> None:
+        made = [await self._fitting(event, caller) for event in hook.events(durable.tail)]
+        body = b"[%b]" % b",".join(made)
+        events = await self._parser.parsed(body, drafts.parse, body, self._limits)
+        batch = append.Batch(events, caller.principal, Append(b"", append.JSON))
+        await self._sessions.append_named(key, batch, size)
+
+    async def _fitting(self, event: Event, caller: Caller) -> bytes:
+        """Return an event as JSON; one that is too large goes into an artifact, and refers to it."""
+        data = msgspec.json.encode(event)
+        if len(data) <= self._limits.event_bytes_max:
+            return data
+        digest = sha256(data).hexdigest()
+        await self._artifacts.store(caller.workspace, digest, data, "application/json")
+        slim = {name: event[name] for name in _SLIM if name in event}
+        slim["artifact"] = {"sha256": digest, "size": len(data), "url": f"/v1/artifacts/{digest}"}
+        return msgspec.json.encode(slim)
+
+
+def _payload(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.ValidationError:
+        return lenient.loads(body)  # a number out of range, which goes on as it came
+
+
+def _hook(body: bytes) -> Hook:
+    try:
+        payload = _payload(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        raise InvalidRequestError(problem="Send what Claude Code gives its hooks: one JSON object.")
+    if not isinstance(name := payload.get("hook_event_name"), str) or not name:
+        raise InvalidRequestError(problem="The payload of a hook has a hook_event_name.")
+    session = payload.get("session_id")
+    if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
+        raise InvalidRequestError(problem="The payload of a hook has a session_id, of 1 to 150 characters.")
+    return Hook(payload, blake2b(body, digest_size=16).hexdigest())

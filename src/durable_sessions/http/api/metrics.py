@@ -1,0 +1,211 @@
+"""Metrics for Prometheus, collected from plain counters when they are asked for."""
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.sse import EventSource
+from durable_sessions.http.api.webhooks import WebhookSender
+from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.log.file import FileLog
+from durable_sessions.search.service import Search
+from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
+from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.partition import Partition
+from durable_sessions.tasks import Supervisor
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics(Collector):
+    """Reads the counters of the parts it is given."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        log: FileLog,
+        archive: BucketArchive,
+        flusher: Flusher,
+        maintenance: Maintenance,
+        events: EventSource,
+        webhooks: WebhookSender,
+        auth: Authenticator,
+        search: Search,
+        supervisor: Supervisor,
+        health: Health,
+    ) -> None:
+        self._supervisor = supervisor
+        self._health = health
+        self._partition = partition
+        self._log = log
+        self._archive = archive
+        self._flusher = flusher
+        self._maintenance = maintenance
+        self._events = events
+        self._webhooks = webhooks
+        self._auth = auth
+        self._search = search
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield every metric with its present value."""
+        published, committer = self._partition.published, self._partition.committer
+        counts = published.counters
+        yield _counter("appends", "Appends made durable.", counts.appends)
+        yield _counter(
+            "records", "Records made durable: JSON messages, or appends of other types.", counts.records
+        )
+        yield _counter("append_bytes", "Payload bytes made durable.", counts.bytes)
+        yield _counter(
+            "log_reads", "Reads that had to go to the log on disk.", self._partition.reader.log_reads
+        )
+        yield _counter(
+            "streams_expired", "Streams removed because their time was over.", self._partition.streams_expired
+        )
+        yield _counter(
+            "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
+        )
+        yield _counter("log_syncs", "Syncs of the log.", self._log.syncs)
+        yield _counter(
+            "log_trim_failures",
+            "Files of the log that could not be removed after their flush; it is tried again.",
+            self._log.trim_failures,
+        )
+        yield _histogram(
+            "commit_seconds", "Time from the start of a batch's write to its durability.", committer.durations
+        )
+        yield _gauge("log_bytes", "Size of the log on disk.", self._log.segment_bytes)
+        yield _gauge("log_segments", "Segment files of the log.", self._log.segment_count)
+        yield _gauge("streams", "Streams that exist, those kept only for forks included.", published.count)
+        yield _gauge("memory_tier_bytes", "Memory taken by recent records.", published.memory_bytes)
+        yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", committer.pending_bytes)
+        yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", published.waiting)
+        yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._events.subscribers)
+        subscriptions = self._partition.state.subscriptions
+        yield _gauge("subscriptions", "Subscriptions that exist.", len(subscriptions))
+        yield _gauge("subscription_bytes", "Memory taken by subscriptions.", subscriptions.bytes_held)
+        document_bytes = self._partition.state.attribute_bytes
+        yield _gauge("document_bytes", "Documents and metadata of the streams in memory.", document_bytes)
+        yield _gauge(
+            "partition_stopped",
+            "1 after the log has failed and until it has been opened again.",
+            committer.failure is not None,
+        )
+        yield _labelled(
+            "task_restarts",
+            "Restarts of background tasks that had failed, by task.",
+            "task",
+            self._supervisor.restarts,
+        )
+        yield _labelled(
+            "listener_failures",
+            "Durable changes that a derived thing failed to take in, by listener; it reconciles by itself.",
+            "listener",
+            published.listeners.failures,
+        )
+        yield from self._bucket()
+        yield from _searches(self._search)
+        webhooks = self._webhooks
+        yield _labelled(
+            "webhooks",
+            "Webhooks sent, by what the receiver made of them.",
+            "outcome",
+            {"accepted": webhooks.accepted, "failed": webhooks.failed},
+        )
+        yield _labelled(
+            "requests_refused",
+            "Requests that were not let in, by reason.",
+            "reason",
+            {"authentication": self._auth.unknown, "rate": self._auth.rate_limited},
+        )
+        yield from _process(self._health)
+        if self._health.server is not None:
+            yield from _http(self._health.server)
+
+    def _bucket(self) -> Iterable[Metric]:
+        partition, manifest, cache = self._partition, self._archive.manifest, self._archive.cache
+        segment_bytes = sum(one.bytes for one in manifest.segments)
+        maintenance = self._maintenance
+        yield _counter("flushes", "Flushes to the bucket.", self._flusher.flushes)
+        yield _counter("merges", "Merges of segments.", maintenance.compactor.merges)
+        yield _counter("objects_removed", "Objects removed from the bucket.", maintenance.sweeper.removed)
+        yield _counter("bucket_reads", "Reads that went to the bucket.", partition.reader.bucket_reads)
+        yield _counter("block_cache_hits", "Parts of segments found in memory.", cache.hits)
+        yield _counter("block_cache_misses", "Parts of segments fetched from the bucket.", cache.misses)
+        reads = self._archive.cold_reads
+        yield _gauge("cold_read_bytes", "Memory for reads from the bucket that are under way.", reads.held)
+        yield _gauge("cold_reads_waiting", "Reads from the bucket that wait for their turn.", reads.waiting)
+        yield _gauge("block_cache_bytes", "Memory taken by parts of segments.", cache.bytes_used)
+        yield _gauge("unflushed_bytes", "Bytes in the log that wait for a flush.", partition.unflushed_bytes)
+        yield _gauge("segments", "Event segments in the bucket.", len(manifest.segments))
+        yield _gauge("segment_bytes", "Size of the event segments.", segment_bytes)
+        yield _gauge("active_streams", "Streams in memory.", len(partition.state.by_id))
+        failing = self._flusher.failure is not None
+        yield _gauge("bucket_failing", "1 while the bucket takes no flush.", failing)
+        failing = maintenance.failure is not None
+        yield _gauge("maintenance_failing", "1 while merging and removing do not work.", failing)
+
+
+def _searches(search: Search) -> Iterable[Metric]:
+    feed = search.feed
+    yield _counter("searches", "Searches.", search.searches)
+    yield _counter("search_process_starts", "Starts of the process that searches.", feed.starts)
+    killed = "Search processes that did not answer, or did not get on, and were killed."
+    yield _counter("search_process_kills", killed, feed.kills)
+    yield _gauge("searches_under_way", "Searches that somebody waits for.", search.admission.under_way)
+    yield _counter(
+        "searches_refused", "Searches refused because too many were under way.", search.admission.refused
+    )
+    yield _gauge("search_backlog_sessions", "Sessions with events that search was not told of.", feed.backlog)
+    yield _gauge("search_building", "1 while the search index lacks older events.", feed.is_building)
+    yield _gauge("search_events_lacking", "Older events that the search index lacks.", feed.events_left)
+    yield _gauge("search_failing", "1 while events cannot be indexed.", feed.failure is not None)
+
+
+def _process(health: Health) -> Iterable[Metric]:
+    yield _counter(
+        "log_reopenings", "Times that the log was opened again after it had failed.", health.reopenings
+    )
+    yield _gauge("disk_free_bytes", "Space left on the disk of the log.", health.disk_free_bytes or 0)
+    yield _gauge("disk_low_bytes", "Below which space left search stops.", health.disk_low_bytes or 0)
+    yield _gauge("disk_low", "1 while little space is left and search is paused.", bool(health.low_space))
+
+
+def _http(server: HttpServer) -> Iterable[Metric]:
+    yield _labelled("http_requests", "Requests answered.", "status_class", server.requests_by_class())
+    yield _gauge("http_connections", "Open connections.", server.open_connections)
+
+
+def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"durable_sessions_{name}", text, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"durable_sessions_{name}", text, value)
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"durable_sessions_{name}", text, value)
+
+
+def _histogram(name: str, text: str, durations: Durations) -> HistogramMetricFamily:
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*SYNC_SECONDS_BOUNDS, float("inf")), durations.counts, strict=True):
+        total += count
+        buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
+    return HistogramMetricFamily(f"durable_sessions_{name}", text, buckets, durations.sum_seconds)

@@ -1,0 +1,172 @@
+"""What operators ask for: health, metrics, a flush now."""
+
+from collections.abc import Awaitable
+
+import msgspec
+
+from durable_sessions.access.audit import Act, Audit
+from durable_sessions.access.keys import Keys
+from durable_sessions.errors import (
+    DurableSessionsError,
+    MethodNotAllowedError,
+    PermissionDeniedError,
+    RouteNotFoundError,
+)
+from durable_sessions.http.api.auth import Authenticator, Caller, Role
+from durable_sessions.http.api.error_responses import refusal_at
+from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
+from durable_sessions.http.carrier.message import Answer, Request, Response
+from durable_sessions.search.feed import Feed
+from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.partition import Partition
+from durable_sessions.tasks import Supervisor
+from durable_sessions.tier.bucket_archive import BucketArchive
+
+_JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+_READING = (b"GET", b"HEAD")
+
+
+class Operations:
+    """Answers what concerns the server as a whole; only health needs no key."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        archive: BucketArchive,
+        flusher: Flusher,
+        metrics: Metrics,
+        auth: Authenticator,
+        keys: Keys,
+        audit: Audit,
+        feed: Feed,
+        supervisor: Supervisor,
+        health: Health,
+    ) -> None:
+        self._supervisor = supervisor
+        self._health = health
+        self._auth = auth
+        self._keys = keys
+        self._audit = audit
+        self._feed = feed
+        self._partition = partition
+        self._archive = archive
+        self._flusher = flusher
+        self._metrics = metrics
+        self.draining = False
+
+    def require_writer(self) -> None:
+        """Refuse whatever rests on data while another server has the bucket."""
+        self._partition.require_writer()
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request for health, metrics or a flush."""
+        if request.path == b"/livez":
+            _require(request, *_READING)
+            return Response(200, _JSON, b'{"status":"alive"}')
+        if request.path == b"/readyz":
+            _require(request, *_READING)
+            return self._ready(detailed=self._is_known(request))
+        if request.path == b"/metrics":
+            _require(request, *_READING)
+            self._require_home(self._auth.caller(request))
+            return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
+        if request.path == b"/v1/admin/flush":
+            return self._flush(request, self._auth.caller(request))
+        if request.path == b"/v1/admin/reindex":
+            return self._reindex(request, self._auth.caller(request))
+        if request.path.startswith(b"/v1/"):
+            self._auth.caller(request)  # who has no key does not learn what there is
+        raise RouteNotFoundError(path=request.path.decode("latin-1"))
+
+    def _is_known(self, request: Request) -> bool:
+        """Say whether a request may be told what is wrong; that names files and buckets."""
+        try:
+            self._require_home(self._auth.caller(request))
+        except DurableSessionsError:
+            return False
+        return True
+
+    def _require_home(self, caller: Caller) -> None:
+        if caller.workspace != self._keys.home:
+            raise PermissionDeniedError(
+                problem=f"This is about the whole server. Use a key of the workspace {self._keys.home}."
+            )
+
+    def _ready(self, *, detailed: bool) -> Response:
+        said: dict[str, object] = {"status": "ready", "search": self._searchable(detailed=detailed)}
+        tasks = self._supervisor.failures()
+        if tasks:
+            said["status"] = "degraded"
+            said["tasks"] = [one._asdict() if detailed else {"task": one.task} for one in tasks]
+        listeners = self._partition.published.listeners.failing
+        if listeners:
+            said["status"] = "degraded"
+            said["listeners"] = [
+                {"listener": name, **({"error": error} if detailed else {})}
+                for name, error in listeners.items()
+            ]
+        if self._health.low_space is not None:
+            said["status"] = "degraded"
+            said["disk"] = {
+                "free_bytes": self._health.disk_free_bytes,
+                "low_bytes": self._health.disk_low_bytes,
+            }
+        failure = self._flusher.failure
+        if failure is not None and detailed:
+            said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
+        reason = "shutting down" if self.draining else self._partition.refusal
+        if reason is None:
+            return Response(200, _JSON, msgspec.json.encode(said))
+        said["status"] = "not ready"
+        if detailed:
+            said["reason"] = reason
+        if detailed and self._health.reopening_failure is not None:
+            said["reopening"] = {"reason": self._health.reopening_failure}
+        return Response(503, _JSON, msgspec.json.encode(said))
+
+    def _searchable(self, *, detailed: bool) -> dict[str, object]:
+        """Return how far search is; it is never a reason not to be ready."""
+        feed = self._feed
+        if feed.failure is not None:
+            return {"state": "failing", **({"reason": feed.failure} if detailed else {})}
+        if feed.paused is not None:
+            return {"state": "paused", **({"reason": feed.paused} if detailed else {})}
+        if not feed.is_building:
+            return {"state": "ready"}
+        return {"state": "building", "events": feed.events_lacking, "events_left": feed.events_left}
+
+    async def _admit(self, request: Request, caller: Caller, act: str) -> None:
+        """Let an admin of the whole server act, and record it either way."""
+        _require(request, b"POST")
+        request_id = request.id.decode()
+        try:
+            caller.require(Role.ADMIN)
+            self._require_home(caller)
+        except PermissionDeniedError as error:
+            self._audit.refused(caller, act, error, request_id)
+            raise
+        await self._audit.record(Act(f"{act}.requested", caller, caller.workspace, request_id))
+
+    async def _reindex(self, request: Request, caller: Caller) -> Answer:
+        try:
+            await self._admit(request, caller, "reindex")
+        except DurableSessionsError as error:
+            return refusal_at(request.path, error, request.id)
+        self._feed.rebuild()
+        return Response(202, _JSON, b'{"status":"building"}')
+
+    async def _flush(self, request: Request, caller: Caller) -> Answer:
+        try:
+            await self._admit(request, caller, "flush")
+            await self._flusher.flush_all()
+        except DurableSessionsError as error:
+            return refusal_at(request.path, error, request.id)
+        manifest = self._archive.manifest
+        said = {"manifest": manifest.number, "flushed_through": manifest.flushed_through}
+        return Response(200, _JSON, msgspec.json.encode(said))
+
+
+def _require(request: Request, *methods: bytes) -> None:
+    if request.method not in methods:
+        raise MethodNotAllowedError(allow=b", ".join(methods).decode())

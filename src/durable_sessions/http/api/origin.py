@@ -1,0 +1,158 @@
+"""Which requests are let in, by what they say of the way they came: Host, proxies, Origin, Sec-Fetch-Site.
+
+A server without keys trusts whoever reaches it, and every page in a browser on its machine reaches it. So
+these rules are all that keeps such a page out. Programs that are no browsers send none of these headers.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from durable_sessions.errors import HostNotAllowedError, KeysRequiredError, OriginNotAllowedError
+from durable_sessions.http.api import cors
+from durable_sessions.http.api.auth import secret_of
+from durable_sessions.http.api.paths import STREAM_ROOT
+from durable_sessions.http.carrier.message import Request, Response
+from durable_sessions.http.carrier.wire import OWN, PAGE, SHARED
+
+_HOST = re.compile(r"(\[[0-9a-f]*:[0-9a-f:.]*\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
+_LOOPBACK = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})
+_OURS = (None, b"same-origin", b"none")
+_ALIVE = b"/livez"  # says nothing, and whoever watches the process needs it before there are keys
+_SHOWN_CHARACTERS = 100
+_HOSTS_KEPT_MAX = 64
+
+
+class OriginRules:
+    """Lets a request in or refuses it, and says who may use the answer.
+
+    ``is_page`` tells pages of ours, to which other sites may link. ``is_proven`` tells who may make the first
+    key, which has to be possible before the proxy is let in.
+    """
+
+    def __init__(
+        self,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        public_url: str = "",
+        is_page: Callable[[bytes], bool],
+        is_proven: Callable[[Request], bool],
+    ) -> None:
+        self._hosts = frozenset(name.lower() for name in hosts if name)
+        self._origins = frozenset(origin.encode() for origin in origins)
+        self._has_proxy = bool(public_url)
+        self._public_origin = origin_of(public_url).encode()
+        self._is_page = is_page
+        self._is_proven = is_proven
+        self._hosts_kept: set[bytes] = set()  # as they were sent, so that most requests cost one look-up
+
+    def admit(self, request: Request, *, keyed: bool) -> Response | None:
+        """Refuse a request, or set the audience of its answer; return that answer if it is a preflight."""
+        headers = request.headers
+        if not keyed:
+            self._require_host(headers.get(b"host"))
+            self._require_no_proxy(request)
+        if b"origin" in headers or headers.get(b"sec-fetch-site") not in _OURS:
+            return self._admit_browser(request, keyed=keyed)
+        request.audience = PAGE if self._serves_page(request.path) else OWN
+        return None
+
+    def _admit_browser(self, request: Request, *, keyed: bool) -> Response | None:
+        headers, path = request.headers, request.path
+        origin = headers.get(b"origin")
+        shared = cors.is_shared(path)
+        allowed = origin in self._origins
+        if origin is not None and cors.is_preflight(request):
+            # It comes without a key. Where keys are needed the request itself will have to bring one.
+            if shared and (keyed or allowed or self._is_ours(origin, headers, keyed=keyed)):
+                request.audience = SHARED
+            elif not path.startswith(STREAM_ROOT):
+                raise _refused(origin, keyed=keyed)
+            # On streams the protocol wants an answer; to a browser one without Allow-Origin is a refusal.
+            return cors.PREFLIGHT
+        foreign = origin is not None and not self._is_ours(origin, headers, keyed=keyed)
+        if not foreign and headers.get(b"sec-fetch-site") not in _OURS:
+            foreign = not (self._serves_page(path) and _is_navigation(request))
+        if foreign and not allowed and not (keyed and secret_of(headers)):
+            raise _refused(origin, keyed=keyed)
+        if self._serves_page(path):
+            request.audience = PAGE
+        elif shared and origin is not None:
+            request.audience = SHARED
+        return None
+
+    def _is_ours(self, origin: bytes, headers: dict[bytes, bytes], *, keyed: bool) -> bool:
+        """Say whether an origin is the one that the request was sent to."""
+        if origin and origin == self._public_origin:
+            return True
+        scheme, _, host = origin.partition(b"://")
+        # TLS ends at the proxy, which only a server with keys has.
+        known = scheme == b"http" or (keyed and scheme == b"https")
+        return known and host == headers.get(b"host", b"").lower()
+
+    def _serves_page(self, path: bytes) -> bool:
+        return not path.startswith(b"/v1/") and self._is_page(path)
+
+    def _require_host(self, host: bytes | None) -> None:
+        """Refuse a name that was made to mean this machine. No browser leaves the header out."""
+        if host is None or host in self._hosts_kept:
+            return
+        if not self._is_local(host.decode("latin-1").lower()):
+            raise HostNotAllowedError(host=_shown(host))
+        if len(self._hosts_kept) < _HOSTS_KEPT_MAX:
+            self._hosts_kept.add(host)
+
+    def _is_local(self, host: str) -> bool:
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match[1]
+        if name == "localhost" or name in self._hosts or name.strip("[]") in self._hosts:
+            return True
+        try:
+            return ipaddress.ip_address(name.strip("[]")) in _LOOPBACK
+        except ValueError:
+            return False
+
+    def _require_no_proxy(self, request: Request) -> None:
+        """Refuse what came through a proxy: whoever reaches the proxy is not on this machine."""
+        headers = request.headers
+        # One search of all names is enough for nearly all requests; only then each is looked at.
+        forwarded = b"forwarded" in b"\n".join(headers) and (
+            b"forwarded" in headers or any(name.startswith(b"x-forwarded-") for name in headers)
+        )
+        if (forwarded or self._has_proxy) and request.path != _ALIVE and not self._is_proven(request):
+            raise KeysRequiredError
+
+
+def origin_of(url: str) -> str:
+    """Return the origin of a URL as browsers write it, nothing if there is none."""
+    parts = urlsplit(url.lower())
+    if not parts.netloc:
+        return ""
+    standard = {"http": ":80", "https": ":443"}.get(parts.scheme)
+    host = parts.netloc.removesuffix(standard) if standard else parts.netloc
+    return f"{parts.scheme}://{host}"
+
+
+def _is_navigation(request: Request) -> bool:
+    """Say whether a person follows a link; a frame inside of a foreign page is no such thing."""
+    headers = request.headers
+    return (
+        request.method in (b"GET", b"HEAD")
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest", b"document") == b"document"
+    )
+
+
+def _refused(origin: bytes | None, *, keyed: bool) -> OriginNotAllowedError:
+    return OriginNotAllowedError(
+        origin="another origin" if origin is None else _shown(origin),
+        remedy="send a key in a header, or " if keyed else "",
+    )
+
+
+def _shown(value: bytes) -> str:
+    return repr(value[:_SHOWN_CHARACTERS].decode("latin-1"))

@@ -1,0 +1,189 @@
+"""Reading over HTTP: catch-up and long-poll."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import (
+    InvalidRequestError,
+    OffsetBeyondTailError,
+    StreamNotFoundError,
+)
+from durable_sessions.http.api import headers, query, sse
+from durable_sessions.http.api.cursor import Cursors
+from durable_sessions.http.api.live_readers import LiveReaders
+from durable_sessions.http.api.read_throttle import Pace
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.limits import Limits
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams import offsets
+from durable_sessions.streams.messages import json_array
+from durable_sessions.streams.stream import Key
+
+_CACHEABLE = (b"Cache-Control", b"private, max-age=60, stale-while-revalidate=300")
+_NO_STORE = (b"Cache-Control", b"no-store")
+_UP_TO_DATE = (b"Stream-Up-To-Date", b"true")
+_CLOSED = (b"Stream-Closed", b"true")
+
+
+class Reads:
+    """Answers GET requests on streams."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        events: sse.EventSource,
+        cursors: Cursors,
+        limits: Limits,
+        pace: Pace,
+        readers: LiveReaders,
+        long_poll_seconds: float,
+    ) -> None:
+        self._partition = partition
+        self._events = events
+        self._cursors = cursors
+        self._limits = limits
+        self._pace = pace
+        self._readers = readers
+        self._long_poll_seconds = long_poll_seconds
+
+    def answer(self, key: Key, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        """Answer a read at once if it neither waits nor needs the disk."""
+        parameters = query.parse(request.query) if request.query else {}
+        offset, live = parameters.get(b"offset"), parameters.get(b"live")
+        start = None if offset is None or offset in ("-1", "now") else offsets.decode(offset)
+        if live is not None:
+            if live not in ("long-poll", "sse"):
+                raise InvalidRequestError(
+                    problem=f"live={live[:40]} is not known; send live=long-poll or live=sse."
+                )
+            if offset is None:
+                raise InvalidRequestError(
+                    problem="A live read needs an offset; send offset=-1, now or a saved one."
+                )
+        durable = self._partition.find(key)
+        self._partition.touch(durable)
+        position = durable.tail if offset == "now" else start or 0
+        if position > durable.tail:
+            raise OffsetBeyondTailError(offset=offset, tail=offsets.encode(durable.tail))
+        known = request.headers.get(b"if-none-match")
+        if live is None:
+            return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, known)
+        cursor = parameters.get(b"cursor")
+        if live == "sse":
+            return self.follow(durable, position, cursor, caller)
+        return self._long_poll(key, durable, position, cursor, known, caller)
+
+    def _at_tail(self, durable: DurableStream) -> Response:
+        fields = [_content_type(durable), _next_offset(durable.tail), _UP_TO_DATE, _NO_STORE]
+        if durable.closed:
+            fields.append(_CLOSED)
+        return Response(200, fields, b"[]" if durable.stream.is_json else b"")
+
+    def _catch_up(
+        self, durable: DurableStream, position: int, known: bytes | None
+    ) -> Answer | Awaitable[Answer]:
+        if not self._pace.full:
+            found = self._partition.reader.read_hot(durable, position, self._limits.read_chunk_bytes_max)
+            if found is not None:
+                return self._records(durable, position, *found, known)
+        return self._catch_up_later(durable, position, known)
+
+    async def _catch_up_later(self, durable: DurableStream, position: int, known: bytes | None) -> Response:
+        await self._pace.room()
+        found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
+        return self._records(durable, position, [memoryview(found.data)], found.next, known)
+
+    def _records(
+        self,
+        durable: DurableStream,
+        first: int,
+        pieces: list[memoryview],
+        following: int,
+        known: bytes | None,
+    ) -> Response:
+        """Answer with records from ``first`` on, unless the client has them already."""
+        self._pace.count(sum(map(len, pieces)))
+        up_to_date = following == durable.tail
+        closed = up_to_date and durable.closed
+        marks = ":c" if closed else ":t" if up_to_date else ""
+        etag = f'"{durable.stream.id}:{first}:{following}{marks}"'
+        fields: list[Header] = [
+            _content_type(durable),
+            _next_offset(following),
+            (b"ETag", etag.encode()),
+            _CACHEABLE,
+        ]
+        if up_to_date:
+            fields.append(_UP_TO_DATE)
+        if closed:
+            fields.append(_CLOSED)
+        if known is not None and headers.matches_etag(known, etag):
+            return Response(304, fields)
+        return Response(200, fields, json_array(pieces) if durable.stream.is_json else b"".join(pieces))
+
+    def follow(
+        self, durable: DurableStream, position: int, cursor: str | None, caller: Caller
+    ) -> StreamingResponse:
+        """Answer with the protocol's event stream from a position on."""
+        fields = [*sse.FIELDS]
+        if sse.is_base64(durable):
+            fields.append((b"Stream-SSE-Data-Encoding", b"base64"))
+        chunks = self._readers.following(caller, self._events.follow(durable, position, cursor))
+        return StreamingResponse(200, fields, chunks)
+
+    async def _long_poll(
+        self,
+        key: Key,
+        durable: DurableStream,
+        position: int,
+        cursor: str | None,
+        known: bytes | None,
+        caller: Caller,
+    ) -> Answer:
+        """Answer when there is something; the request, whose headers may be large, is not kept meanwhile."""
+        await self.wait(key, durable, position, caller)
+        stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
+        if position < durable.tail:
+            answer = await self._catch_up_later(durable, position, known)
+            answer.headers.append(stamp)
+            return answer
+        fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
+        return Response(204, fields)
+
+    async def wait(self, key: Key, durable: DurableStream, position: int, caller: Caller) -> None:
+        """Wait until there is something to read, nothing more can come, or a long poll has lasted enough."""
+        with self._readers.waiting(caller):
+            await self._wait(key, durable, position)
+
+    async def _wait(self, key: Key, durable: DurableStream, position: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._long_poll_seconds
+        while position >= durable.tail and not durable.closed and not self._events.draining:
+            if durable.removed:
+                self._partition.find(key)  # says if its records are kept for forks
+                raise StreamNotFoundError(path=key.path)  # a new stream of that name is another one
+            waiter = self._partition.published.wait(durable)
+            timer = loop.call_at(deadline, _end, waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                waiter.cancel()
+            self._partition.require_writer()
+            if loop.time() >= deadline:
+                return
+
+
+def _end(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _content_type(durable: DurableStream) -> Header:
+    return b"Content-Type", durable.stream.content_type.encode("latin-1")
+
+
+def _next_offset(position: int) -> Header:
+    return b"Stream-Next-Offset", offsets.encode(position).encode()

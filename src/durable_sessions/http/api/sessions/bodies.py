@@ -1,0 +1,239 @@
+"""Bodies of requests that create or change a session."""
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from durable_sessions import lenient
+from durable_sessions.errors import InvalidSessionError, SessionTooLargeError
+from durable_sessions.http.api.sessions import budgets
+from durable_sessions.ids import Ids
+from durable_sessions.json_problems import problem, unknown_member
+from durable_sessions.limits import Limits
+from durable_sessions.managed_agents import agents, event_types
+from durable_sessions.sessions.drafts import Draft, parse
+from durable_sessions.sessions.record import NULL, Record
+from durable_sessions.times import rfc3339
+
+T = TypeVar("T")
+
+_Title = Annotated[str, msgspec.Meta(max_length=1_000)]
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+_PAIRS_MAX = 16
+_KEY_MAX = 64
+_VALUE_MAX = 512
+_NAMED_BY = {"file": "file_id", "github_repository": "url", "memory_store": "memory_store_id"}
+
+
+class SessionBody(msgspec.Struct):
+    """What a client may say when it creates a session; everything is optional."""
+
+    id: str | None = None
+    agent: msgspec.Raw = NULL
+    environment_id: _Id | None = None
+    title: _Title | None = None
+    metadata: dict[str, msgspec.Raw] | None = None
+    initial_events: msgspec.Raw = NULL
+    budget: msgspec.Raw = NULL
+    resources: list[dict[str, msgspec.Raw]] | None = None
+    vault_ids: list[_Id] | None = None
+
+
+class UpdateBody(msgspec.Struct):
+    """What a client may change; what is absent stays as it is."""
+
+    title: _Title | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
+    agent: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    budget: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    vault_ids: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class NativeSessionBody(SessionBody, forbid_unknown_fields=True):
+    """The same natively, where a member that is not known is a typo."""
+
+
+class NativeUpdateBody(UpdateBody, forbid_unknown_fields=True):
+    """The same natively, where a member that is not known is a typo."""
+
+
+_UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vault_ids")
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """Return a body as what it should be, or say what is wrong; an empty one says nothing."""
+    try:
+        body.isascii() or body.decode()
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except UnicodeDecodeError as error:
+        raise InvalidSessionError(problem=f"The body is not UTF-8 at byte {error.start}.") from None
+    except msgspec.DecodeError as error:
+        if (unknown := unknown_member(error)) is not None:
+            known = _UPDATABLE if kind is NativeUpdateBody else SessionBody.__struct_fields__
+            raise InvalidSessionError(problem=_advice(unknown, known)) from None
+        raise InvalidSessionError(problem=f"The body is not usable: {problem(error)}.") from None
+    except RecursionError:
+        raise InvalidSessionError(problem="The body nests too deeply.") from None
+
+
+def _advice(unknown: str, known: Sequence[str]) -> str:
+    """Return what to send instead of a member that is not known."""
+    if unknown in SessionBody.__struct_fields__:
+        return f"{unknown} is given when a session is created and cannot be changed; leave it out."
+    near = get_close_matches(unknown, known, n=1, cutoff=0.5)
+    said = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}; metadata takes your own."
+    return f"A session has no member {unknown[:80]!r}. {said}"
+
+
+class _Outline(msgspec.Struct):
+    """How much is said of a session, each part as it was sent."""
+
+    agent: msgspec.Raw = NULL
+    environment_id: msgspec.Raw = NULL
+    title: msgspec.Raw = NULL
+    metadata: msgspec.Raw = NULL
+    budget: msgspec.Raw = NULL
+    resources: msgspec.Raw = NULL
+    vault_ids: msgspec.Raw = NULL
+
+
+def decode_limited(body: bytes, kind: type[T], limits: Limits) -> T:
+    """Return a body as what it should be; what could never be kept is refused before it is taken apart."""
+    most = limits.session_document_bytes_max
+    if len(body) > most:
+        outline = decode(body, _Outline)
+        size = sum(len(bytes(getattr(outline, name))) for name in _Outline.__struct_fields__)
+        if size > most:
+            raise SessionTooLargeError(size=size, session_document_bytes_max=most)
+    return decode(body, kind)
+
+
+def require_fitting(body: bytes, limits: Limits) -> None:
+    """Refuse what could never be kept with a session."""
+    most = limits.session_document_bytes_max
+    if len(body) > most:
+        raise SessionTooLargeError(size=len(body), session_document_bytes_max=most)
+
+
+def record(body: SessionBody, agent: msgspec.Raw, now_ms: int, ids: Ids, *, strict: bool) -> Record:
+    """Return what a body says of a session; its agent has been resolved."""
+    metadata = {} if body.metadata is None else body.metadata
+    if strict:
+        check_metadata(metadata)
+    return Record(
+        agent=agent,
+        environment_id=body.environment_id,
+        title=body.title,
+        metadata=metadata,
+        resources=[new_resource(one, now_ms, ids) for one in body.resources or []],
+        vault_ids=body.vault_ids or [],
+        budget=budgets.checked(body.budget, strict=strict),
+    )
+
+
+def initial_events(body: SessionBody, limits: Limits, *, strict: bool) -> list[Draft]:
+    """Return the events that a session begins with."""
+    raw = bytes(body.initial_events)
+    if raw == b"null":
+        return []
+    if raw[:1] != b"[":
+        raise InvalidSessionError(problem="initial_events is a list of events.")
+    if not raw[1:-1].strip():
+        return []
+    drafts = parse(raw, limits)
+    if strict:
+        event_types.check_initial(drafts)
+    return drafts
+
+
+def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Record, dict[str, object]]]:
+    """Return a function that makes the new record of the old one and tells what has changed."""
+    if body.vault_ids is not msgspec.UNSET:
+        raise InvalidSessionError(problem="vault_ids cannot be changed; leave it out.")
+    if strict and isinstance(body.metadata, dict):
+        check_metadata({key: value for key, value in body.metadata.items() if bytes(value) != b"null"})
+
+    def revise(old: Record) -> tuple[Record, dict[str, object]]:
+        changed: dict[str, object] = {}
+        if body.title is not msgspec.UNSET and body.title != old.title:
+            changed["title"] = body.title
+        if isinstance(body.metadata, dict):
+            metadata = _patched(old.metadata, body.metadata)
+            if strict and len(metadata) > max(_PAIRS_MAX, len(old.metadata)):
+                raise InvalidSessionError(problem=f"metadata may have at most {_PAIRS_MAX} pairs.")
+            if metadata != old.metadata:
+                changed["metadata"] = metadata
+        if isinstance(body.agent, dict):
+            agent = _agent(old.agent, body.agent)
+            if agent != old.agent:
+                changed["agent"] = agent
+        if isinstance(body.budget, msgspec.Raw):
+            _require_budget(old, strict=strict)
+            budgets.checked(body.budget, strict=strict)
+            if body.budget != old.budget:
+                changed["budget"] = body.budget
+        return msgspec.structs.replace(old, **changed), changed
+
+    return revise
+
+
+def new_resource(given: dict[str, msgspec.Raw], now_ms: int, ids: Ids) -> msgspec.Raw:
+    """Return a resource as it is kept: with an id and its times, and never with a secret."""
+    kind = lenient.text(given.get("type"))
+    if kind is None:
+        raise InvalidSessionError(problem='A resource has a "type", such as file or github_repository.')
+    named = _NAMED_BY.get(kind)
+    name = None if named is None else lenient.text(given.get(named))
+    if named is not None and name is None:
+        raise InvalidSessionError(problem=f'A resource of type {kind} needs a "{named}".')
+    kept: dict[str, object] = {
+        member: raw for member, raw in given.items() if member != "authorization_token" and raw != NULL
+    }
+    if kind != "memory_store":
+        at = rfc3339(now_ms)
+        kept = {**kept, "id": ids.token("sesrsc_"), "created_at": at, "updated_at": at}
+    if kind == "file" and "mount_path" not in kept:
+        kept["mount_path"] = f"/mnt/session/uploads/{name}"
+    if kind == "github_repository" and "mount_path" not in kept:
+        repository = str(name).rstrip("/").rpartition("/")[2].removesuffix(".git")
+        kept["mount_path"] = f"/workspace/{repository}"
+    return msgspec.Raw(msgspec.json.encode(kept))
+
+
+def check_metadata(metadata: dict[str, msgspec.Raw]) -> None:
+    """Refuse metadata that Anthropic's API would refuse."""
+    if len(metadata) > _PAIRS_MAX:
+        raise InvalidSessionError(problem=f"metadata may have at most {_PAIRS_MAX} pairs.")
+    for key, raw in metadata.items():
+        value = lenient.text(raw)
+        if len(key) > _KEY_MAX or value is None or len(value) > _VALUE_MAX:
+            raise InvalidSessionError(
+                problem=f"metadata[{key[:_KEY_MAX]}]: keys have at most {_KEY_MAX} characters, values are "
+                f"texts of at most {_VALUE_MAX}."
+            )
+
+
+def _patched(old: dict[str, msgspec.Raw], patch: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    merged = {**old, **patch}
+    return {key: value for key, value in merged.items() if bytes(value) != b"null"}
+
+
+def _agent(old: msgspec.Raw, given: dict[str, msgspec.Raw]) -> msgspec.Raw:
+    """Return an agent snapshot with the parts replaced that may be."""
+    wrong = given.keys() - {"tools", "mcp_servers"}
+    if wrong:
+        raise InvalidSessionError(
+            problem=f"agent.{min(wrong)} cannot be changed; send agent.tools or agent.mcp_servers."
+        )
+    if old == NULL:
+        raise InvalidSessionError(problem="The session has no agent whose tools could be changed.")
+    snapshot = msgspec.json.decode(old)
+    parts = {name: agents.long_form(name, decode(bytes(raw), object)) for name, raw in given.items()}
+    return msgspec.Raw(msgspec.json.encode({**snapshot, **parts}))
+
+
+def _require_budget(old: Record, *, strict: bool) -> None:
+    if strict and old.budget == NULL:
+        raise InvalidSessionError(problem="budget_create_only: a budget can only be given at creation.")

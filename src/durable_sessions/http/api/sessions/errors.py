@@ -1,0 +1,97 @@
+"""How a failure looks on the sessions face: Anthropic's shape and types."""
+
+import re
+
+import msgspec
+
+from durable_sessions.errors import (
+    DurableSessionsError,
+    PathBlockedError,
+    SessionGoneError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
+from durable_sessions.http.api.errors import STATUS_BY_CODE, error_headers
+from durable_sessions.http.api.sessions import incarnations
+from durable_sessions.http.api.sessions.incarnations import is_strict
+from durable_sessions.http.carrier.message import Request, Response
+
+_TYPE_BY_STATUS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    409: "invalid_request_error",
+    410: "not_found_error",
+    412: "invalid_request_error",
+    413: "request_too_large",
+    414: "invalid_request_error",
+    429: "rate_limit_error",
+    431: "invalid_request_error",
+    503: "overloaded_error",
+}
+_FINAL = {409, 412}
+_ABOUT_A_LIFE = {410, 412}
+_FOLDER = "sessions/"
+_STREAM = re.compile(r"\bstream(?P<more>s|'s)?\b")
+_DETAILS = ("index", "exists", "tail")
+
+
+def _of_sessions(message: str) -> str:
+    """Return a message about a stream as one about the session that it is, as the caller named it."""
+    return _STREAM.sub(lambda word: f"session{word['more'] or ''}", message).replace(" sessions/", " ")
+
+
+def refusal(error: DurableSessionsError, request: Request, life: str | None = None) -> Response:
+    """Return the answer for ``error``; a final one tells the SDKs not to try again.
+
+    ``life`` is that of the session that the request is for.
+    """
+    return refusal_to(error, request.id, life, strict=is_strict(request))
+
+
+def refusal_to(
+    error: DurableSessionsError, request_id: bytes, life: str | None = None, *, strict: bool = False
+) -> Response:
+    """Return the answer for ``error`` to a request of which no more than its id may be known."""
+    error = _of_session(error)
+    status = STATUS_BY_CODE[error.code]
+    if strict and isinstance(error, SessionGoneError):
+        status = STATUS_BY_CODE[SessionNotFoundError.code]  # Anthropic's API knows no forks
+    details: dict[str, object] = {"error_code": error.code}
+    for name in _DETAILS:
+        if error.fields.get(name) is not None:
+            details[name] = error.fields[name]
+    headers = error_headers(error)
+    if life is not None:
+        headers.append(incarnations.header(life))
+        if status in _ABOUT_A_LIFE:
+            details["incarnation"] = life
+    if status in _FINAL:
+        headers.append((b"x-should-retry", b"false"))
+    body = {
+        "type": "error",
+        "error": {
+            "type": _TYPE_BY_STATUS.get(status, "api_error"),
+            "message": _of_sessions(str(error)),
+            "details": details,
+        },
+        "request_id": request_id.decode("latin-1"),
+    }
+    return Response(status, headers, msgspec.json.encode(body))
+
+
+def _of_session(error: DurableSessionsError) -> DurableSessionsError:
+    """Return what a failure of a stream means for the session that it is."""
+    path = str(error.fields.get("path", ""))
+    if not path.startswith(_FOLDER):
+        return error
+    session = path.removeprefix(_FOLDER)
+    if isinstance(error, StreamNotFoundError):
+        return SessionNotFoundError(session=session)
+    if isinstance(error, StreamGoneError | PathBlockedError):
+        return SessionGoneError(session=session)
+    return error

@@ -1,0 +1,64 @@
+"""Which life of a session a request means, and which one its answer is of."""
+
+import re
+from collections.abc import Awaitable
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.api import headers
+from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.sessions import event_ids
+from durable_sessions.sessions.change import By
+from durable_sessions.storage.durable import DurableStream
+
+_INCARNATION = re.compile(r"[0-9a-f]{12}", re.ASCII)
+
+
+def is_strict(request: Request) -> bool:
+    """Say whether a request speaks Anthropic's dialect."""
+    return b"anthropic-version" in request.headers
+
+
+def asked(request: Request) -> str | None:
+    """Return the life of a session that a request names by ``incarnation=``, None if it takes any."""
+    if b"incarnation" not in request.query:
+        return None
+    given = Parameters(request).text("incarnation")
+    if given is not None and not _INCARNATION.fullmatch(given):
+        raise InvalidRequestError(
+            problem="incarnation is what Session-Incarnation said: 12 hexadecimal digits."
+        )
+    return given
+
+
+def by(request: Request, caller: Caller) -> By:
+    """Return who changes a session, in which dialect, and which one is meant."""
+    wanted = headers.IfMatch()
+    if b"if-match" in request.headers:
+        wanted = headers.if_match(request.headers[b"if-match"].decode("latin-1"))
+    return By(caller.principal, is_strict(request), wanted.incarnation or asked(request), wanted.tails)
+
+
+def of(durable: DurableStream) -> Header:
+    """Return the header that tells which life of a session an answer is of."""
+    return header(event_ids.tag(durable.stream))
+
+
+def header(life: str) -> Header:
+    """Return the header that tells a life of a session."""
+    return b"Session-Incarnation", life.encode()
+
+
+def told(answer: Answer | Awaitable[Answer], life: str) -> Answer | Awaitable[Answer]:
+    """Return an answer, perhaps a later one, that tells which life of a session it is of."""
+    if isinstance(answer, Response | StreamingResponse):
+        answer.headers.append(header(life))
+        return answer
+    return _later(answer, life)
+
+
+async def _later(answer: Awaitable[Answer], life: str) -> Answer:
+    answered = await answer
+    answered.headers.append(header(life))
+    return answered

@@ -1,0 +1,177 @@
+"""Listing sessions: filters, and pages that stay right while sessions arrive."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from durable_sessions import lenient
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.api.sessions.incarnations import is_strict
+from durable_sessions.http.api.sessions.json_pages import json_page
+from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.api.sessions.sorting import CREATED, RANKS, sorted_page
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.sessions import record, summary, view
+from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.store import Sessions, Wanted
+from durable_sessions.storage.durable import DurableStream
+
+_PAGE_MAX = 1_000
+_PAGE_DEFAULT = 20
+
+
+class _Cursor(NamedTuple):
+    """Where a page begins: behind a session, in an order, going on or going back."""
+
+    newest_first: bool
+    back: bool
+    after: int | None
+
+    def __str__(self) -> str:
+        return f"{'desc' if self.newest_first else 'asc'}-{'prev' if self.back else 'next'}-{self.after}"
+
+    def onward(self, after: int | None) -> "_Cursor | None":
+        """Return where the page behind this one begins, None if that is the end."""
+        return None if after is None else self._replace(after=after)
+
+    def turned(self) -> "_Cursor | None":
+        """Return where the page the other way begins: with the session that this one is behind."""
+        if self.after is None:
+            return None
+        step = 1 if self.newest_first == self.back else -1
+        return self._replace(back=not self.back, after=self.after + step)
+
+
+async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
+    """Return a page of sessions as JSON, with where the next and the previous one begin."""
+    parameters = Parameters(request)
+    wanted = _wanted(parameters, tolerant=is_strict(request))
+    limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
+    if (sort := parameters.choice("sort", CREATED, (CREATED, *RANKS))) != CREATED:
+        async with sessions.scans.admitted(caller.key_id):
+            return await sorted_page(sessions, parameters, caller.workspace, sort, limit, wanted)
+    cursor = _cursor(parameters)
+    now_ms = sessions.now_ms()
+    async with sessions.scans.admitted(caller.key_id):
+        found = await sessions.list(
+            caller.workspace,
+            cursor.after,
+            limit,
+            wanted,
+            lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
+            newest_first=cursor.newest_first != cursor.back,
+        )
+    shown, following, previous = found.sessions, cursor.onward(found.next), cursor.turned()
+    if cursor.back:
+        shown, following, previous = shown[::-1], previous, following
+    return json_page(
+        shown,
+        next_page=None if following is None else str(following),
+        prev_page=None if previous is None else str(previous),
+    )
+
+
+def _cursor(parameters: Parameters) -> _Cursor:
+    order = parameters.choice("order", "desc", ("asc", "desc"))
+    token = parameters.text("page")
+    if token is None:
+        return _Cursor(order == "desc", back=False, after=None)
+    made, _, rest = token.partition("-")
+    way, _, after = rest.partition("-")
+    known = made in ("asc", "desc") and way in ("next", "prev") and after.isascii() and after.isdigit()
+    if not known or len(after) > 18:
+        raise InvalidRequestError(problem="page is not one that this server gave; send next_page as it came.")
+    if "order" in parameters and made != order:
+        raise InvalidRequestError(problem=f"The page was made with order={made}; send the same order.")
+    return _Cursor(made == "desc", back=way == "prev", after=int(after))
+
+
+def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
+    """Return a function that says whether a session passes all filters."""
+    tests: list[Wanted] = []
+    lifecycles = parameters.choices("lifecycle", view.LIFECYCLES, tolerant=tolerant)
+    if not parameters.flag("include_archived") and not lifecycles:
+        tests.append(lambda one: record.ARCHIVED not in one.attributes)
+    if statuses := parameters.choices("statuses", summary.STATUSES, tolerant=tolerant):
+        tests.append(lambda one: summary.of(one.attributes).status in statuses)
+    if lifecycles:
+        tests.append(lambda one: view.lifecycle(one, summary.of(one.attributes)) in lifecycles)
+    tests += _time_tests(parameters)
+    tests += _agent_tests(parameters)
+    if metadata := parameters.nested("metadata"):
+        tests.append(by_metadata(metadata))
+    if q := parameters.text("q"):
+        tests.append(lambda one: _mentions(one, q.casefold()))
+    for unknown in ("deployment_id", "memory_store_id"):
+        if (value := parameters.text(unknown)) is not None:
+            tests.append(lambda one, value=value: _refers(one, value))  # type: ignore[misc]
+    return lambda one: all(test(one) for test in tests)
+
+
+def _time_tests(parameters: Parameters) -> list[Wanted]:
+    """Return the tests by time: of its creation here, and of when it began, which may have been elsewhere."""
+    tests: list[Wanted] = []
+    if (gt := parameters.time_ms("created_at[gt]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms > gt)
+    if (gte := parameters.time_ms("created_at[gte]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms >= gte)
+    if (lt := parameters.time_ms("created_at[lt]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms < lt)
+    if (lte := parameters.time_ms("created_at[lte]")) is not None:
+        tests.append(lambda one: one.stream.created_at_ms <= lte)
+    if (after := parameters.time_ms("after")) is not None:
+        tests.append(lambda one: view.began_ms(one) > after)
+    if (before := parameters.time_ms("before")) is not None:
+        tests.append(lambda one: view.began_ms(one) < before)
+    return tests
+
+
+class _Agent(msgspec.Struct):
+    id: str = ""
+    version: int = 0
+
+
+def _agent_tests(parameters: Parameters) -> list[Wanted]:
+    name, version = parameters.text("agent_id"), parameters.number("agent_version", None, 2**31)
+    return [] if name is None and version is None else [by_agent(name, version)]
+
+
+def by_agent(name: str | None, version: int | None) -> Wanted:
+    """Return a function that says whether a session is an agent's, in a version."""
+
+    def wanted(one: DurableStream) -> bool:
+        raw = record.of(one.attributes).agent
+        agent = _Agent() if raw == record.NULL else msgspec.json.decode(raw, type=_Agent)
+        return (name is None or agent.id == name) and (version is None or agent.version == version)
+
+    return wanted
+
+
+def by_metadata(wanted: dict[str, str]) -> Wanted:
+    """Return a function that says whether a session has all these values in its metadata."""
+    return lambda one: _has(record.of(one.attributes).metadata, wanted)
+
+
+def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:
+    """Say whether metadata has all these values; what is no text is compared as JSON."""
+    for key, value in wanted.items():
+        raw = metadata.get(key)
+        if raw is None:
+            return False
+        text = lenient.text(raw)
+        if (bytes(raw).decode() if text is None else text) != value:
+            return False
+    return True
+
+
+def _mentions(one: DurableStream, text: str) -> bool:
+    said = record.of(one.attributes)
+    places = [session_of(one.stream.key), said.title or ""]
+    places += [f"{key} {bytes(raw).decode()}" for key, raw in said.metadata.items()]
+    return any(text in place.casefold() for place in places)
+
+
+def _refers(one: DurableStream, name: str) -> bool:
+    """Say whether one of a session's resources is this."""
+    return any(f'"{name}"'.encode() in bytes(raw) for raw in record.of(one.attributes).resources)

@@ -1,0 +1,52 @@
+"""Pages of what one session holds in memory: its threads and its resources."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.api.sessions.json_pages import json_page
+from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.limits import Limits
+from durable_sessions.storage.turns import Turns
+
+T = TypeVar("T")
+
+_PAGE_MAX = 1_000
+
+
+async def sliced(
+    items: Sequence[T],
+    parameters: Parameters,
+    show: Callable[[T], bytes],
+    turns: Turns,
+    limits: Limits,
+    wanted: Callable[[T], bool] = lambda item: True,
+) -> bytes:
+    """Return a page of items as JSON, with where the next one begins; new items come last and move no page.
+
+    A page counts items whether wanted or not, so that it holds its place when they change. It ends
+    before the item that would make it too large.
+    """
+    limit = parameters.number("limit", _PAGE_MAX, _PAGE_MAX, 1)
+    found: list[bytes] = []
+    size = 0
+    turn = turns.begin()
+    for at in range(_begin(parameters), len(items)):
+        if wanted(items[at]):
+            shown = show(items[at])
+            size += len(shown) + 1
+            if len(found) == limit or (found and size > limits.page_bytes_max):
+                return json_page(found, next_page=str(at))
+            found.append(shown)
+        if turn.over:
+            await turn.rest()
+    return json_page(found, next_page=None)
+
+
+def _begin(parameters: Parameters) -> int:
+    token = parameters.text("page")
+    if token is None:
+        return 0
+    if not token.isascii() or not token.isdigit() or len(token) > 9:
+        raise InvalidRequestError(problem="page is not one that this server gave; send next_page as it came.")
+    return int(token)

@@ -1,0 +1,124 @@
+"""Query parameters of the sessions face."""
+
+import re
+from collections.abc import Iterable
+from typing import TypeVar
+from urllib.parse import unquote_to_bytes
+
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.sessions.selection import Selection
+from durable_sessions.times import parse_rfc3339
+
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
+_NAME_MAX = 200
+
+
+class Parameters:
+    """The parameters of one request by name; unknown ones are nobody's business."""
+
+    def __init__(self, request: Request) -> None:
+        self._found: dict[str, list[str]] = {}
+        for pair in request.query.split(b"&") if request.query else ():
+            name, _, value = pair.partition(b"=")
+            self._found.setdefault(_text(name), []).append(_text(value))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def text(self, name: str) -> str | None:
+        """Return a parameter that is given once or not at all."""
+        values = self._found.get(name)
+        if values is None:
+            return None
+        if len(values) > 1:
+            raise InvalidRequestError(problem=f"The parameter {name} is given twice; send it once.")
+        return values[0]
+
+    def texts(self, name: str) -> list[str]:
+        """Return a parameter that may be repeated, as ``name``, as ``name[]`` or as a list with commas."""
+        values = [*self._found.get(name, ()), *self._found.get(name + "[]", ())]
+        return [part for value in values for part in value.split(",") if part]
+
+    def choices(self, name: str, choices: tuple[str, ...], *, tolerant: bool) -> list[str]:
+        """Return a parameter that may be repeated, each time one of some words; or any, if ``tolerant``."""
+        values = self.texts(name)
+        for value in values:
+            if value not in choices and not tolerant:
+                known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+                raise InvalidRequestError(problem=f"{name}={value[:40]} is not known; send {known}.")
+        return values
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all parameters that are given."""
+        return self._found.keys()
+
+    def nested(self, name: str) -> dict[str, str]:
+        """Return the parameters ``name[key]=value`` by key."""
+        found = {}
+        for full, values in self._found.items():
+            if full.startswith(name + "[") and full.endswith("]") and len(full) > len(name) + 2:
+                found[full[len(name) + 1 : -1]] = values[-1]
+        return found
+
+    def number(self, name: str, default: T, maximum: int, minimum: int = 0) -> int | T:
+        """Return a whole number, or the default if it is not given."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if not _NUMBER.fullmatch(value) or not minimum <= int(value) <= maximum:
+            raise InvalidRequestError(
+                problem=f"{name}={value[:40]} is not a whole number from {minimum} to {maximum}."
+            )
+        return int(value)
+
+    def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
+        """Return one of some words, or the default if it is not given."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if value not in choices:
+            raise InvalidRequestError(
+                problem=f"{name}={value[:40]} is not known; send {' or '.join(choices)}."
+            )
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Say whether a parameter is true."""
+        return self.choice(name, "false", ("true", "false", "1", "0")) in ("true", "1")
+
+    def time_ms(self, name: str) -> int | None:
+        """Return a time in milliseconds, None if it is not given."""
+        value = self.text(name)
+        if value is None:
+            return None
+        at_ms = parse_rfc3339(value)
+        if at_ms is None:
+            raise InvalidRequestError(
+                problem=f"{name}={value[:40]} is not an RFC 3339 time such as 2030-01-31T12:00:00Z; "
+                "write a + in the query as %2B."
+            )
+        return at_ms
+
+    def selection(self) -> Selection:
+        """Return which types of events are wanted, and when they were stored and when they happened."""
+        return Selection(
+            types=(*self.texts("type"), *self.texts("types")),
+            after_ms=self.time_ms("created_at[gt]"),
+            from_ms=self.time_ms("created_at[gte]"),
+            before_ms=self.time_ms("created_at[lt]"),
+            through_ms=self.time_ms("created_at[lte]"),
+            happened_after_ms=self.time_ms("after"),
+            happened_before_ms=self.time_ms("before"),
+        )
+
+
+def _text(value: bytes) -> str:
+    if b"%" in value or b"+" in value:
+        value = unquote_to_bytes(value.replace(b"+", b" "))
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequestError(problem="The query is not UTF-8 when its escapes are decoded.") from None

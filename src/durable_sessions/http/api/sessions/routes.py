@@ -1,0 +1,396 @@
+"""The sessions face: which request is answered by which part."""
+
+from collections.abc import Awaitable
+from functools import lru_cache
+from typing import TypeVar
+from urllib.parse import unquote
+
+import msgspec
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.errors import (
+    DurableSessionsError,
+    InvalidForkError,
+    InvalidRequestError,
+    InvalidSessionError,
+    MethodNotAllowedError,
+    RouteNotFoundError,
+    ThreadNotFoundError,
+)
+from durable_sessions.http.api import cors, headers
+from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.parse_threads import BodyParser
+from durable_sessions.http.api.paths import is_of_sessions
+from durable_sessions.http.api.sessions import bodies, incarnations, indexes
+from durable_sessions.http.api.sessions.bodies import (
+    NativeSessionBody,
+    NativeUpdateBody,
+    SessionBody,
+    UpdateBody,
+)
+from durable_sessions.http.api.sessions.errors import refusal
+from durable_sessions.http.api.sessions.events import JSON, Events
+from durable_sessions.http.api.sessions.incarnations import is_strict
+from durable_sessions.http.api.sessions.listing import listed
+from durable_sessions.http.api.sessions.pages import sliced
+from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.api.sessions.registries import Registries
+from durable_sessions.http.api.sessions.resources import Resources
+from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.managed_agents.thread_objects import ThreadObjects
+from durable_sessions.sessions import append, record, summary, view
+from durable_sessions.sessions.create import Made, NewSession
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.create import Fork
+from durable_sessions.streams.stream import Key
+
+_PREFLIGHT = cors.offer()
+T = TypeVar("T")
+
+_NO_STORE = (b"Cache-Control", b"no-store")
+_WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
+_AT_ONCE = (Response, StreamingResponse, Later)
+_SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
+
+
+class SessionsFace:
+    """Answers everything below ``/v1/sessions``, ``/v1/search``, ``/v1/agents`` and ``/v1/environments``."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        events: Events,
+        searches: Searches,
+        registries: Registries,
+        auth: Authenticator,
+        ids: Ids,
+        limits: Limits,
+        audit: Audit,
+        parser: BodyParser,
+    ) -> None:
+        self._parser = parser
+        self._audit = audit
+        self._auth = auth
+        self._sessions = sessions
+        self._events = events
+        self._searches = searches
+        self._registries = registries
+        self._resources = Resources(sessions, ids, limits)
+        self._ids = ids
+        self._limits = limits
+
+    @staticmethod
+    def serves(path: bytes) -> bool:
+        """Say whether a path is answered here."""
+        return is_of_sessions(path)
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request; the hot ones with as little as possible in between."""
+        if request.method == b"OPTIONS":
+            return Response(204, _PREFLIGHT)
+        caller: Caller | None = None
+        try:
+            caller = self._auth.caller(request)
+            key = _events_of(caller.workspace, request.path)
+            answer = self._route(request, caller) if key is None else self._on_events(request, caller, key)
+        except DurableSessionsError as error:
+            return self._refuse(error, request, caller)
+        return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request, caller)
+
+    async def _guard(self, answer: Awaitable[Answer], request: Request, caller: Caller) -> Answer:
+        try:
+            return await answer
+        except DurableSessionsError as error:
+            return await self._refuse(error, request, caller)
+
+    async def _refuse(self, error: DurableSessionsError, request: Request, caller: Caller | None) -> Answer:
+        """Answer a refusal when that which it rests on is durable."""
+        try:
+            await self._sessions.partition.settled()
+            key = None if caller is None else _session_of(caller.workspace, request.path)
+            life = None if key is None else self._sessions.life(key)
+        except DurableSessionsError as failure:
+            return refusal(failure, request)
+        return refusal(error, request, life)
+
+    def _route(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        parts = request.path.split(b"/")[2:]
+        if request.method not in (b"GET", b"HEAD"):
+            caller.require(_WRITER)
+        if parts[0] != b"sessions":
+            rest = _decoded(parts[1:])
+            if parts[0] == b"search":
+                return self._on_search(request, caller, rest)
+            if parts[0] == b"agents":
+                return self._registries.handle_agents(request, caller, rest)
+            return self._registries.handle_environments(request, caller, rest)
+        return self._on_session(request, caller, parts[1:])
+
+    def _on_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
+        if request.method == b"POST":
+            caller.require(_WRITER)
+            return self._events.append(request, caller, key)
+        if request.method == b"GET":
+            return self._events.read(request, caller, key)
+        if request.method == b"HEAD":
+            return self._events.head(request, key)
+        raise MethodNotAllowedError(allow="GET, HEAD, POST")
+
+    def _on_search(self, request: Request, caller: Caller, rest: list[str]) -> Awaitable[Answer]:
+        if rest:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        if request.method not in (b"GET", b"HEAD"):
+            raise MethodNotAllowedError(allow="GET, HEAD")
+        return self._searches.everywhere(request, caller)
+
+    def _on_session(self, request: Request, caller: Caller, parts: list[bytes]) -> Answer | Awaitable[Answer]:
+        if not parts or parts == [b""]:
+            return self._on_all(request, caller)
+        key, rest = _key(caller.workspace, parts[0]), _decoded(parts[1:])
+        method = request.method
+        match (method, rest):
+            case (b"GET" | b"HEAD", []):
+                return self._show(key, incarnations.asked(request))
+            case (b"POST", []):
+                return self._update(request, caller, key)
+            case (b"PUT", []):
+                return self._put(request, caller, key)
+            case (b"DELETE", []):
+                return self._delete(request, caller, key)
+            case (b"POST", ["archive"]):
+                return self._archive(request, caller, key)
+            case (b"POST", ["close"]):
+                return self._close(request, caller, key)
+            case (b"GET", ["stream"] | ["events", "stream"]):
+                return self._events.stream(request, caller, key)
+            case (b"GET", ["events", event]):
+                return self._events.one(request, key, event)
+            case (_, ["threads", *inner]):
+                return self._on_threads(request, caller, key, inner)
+            case (_, ["resources", *inner]):
+                return self._resources.handle(request, caller, key, inner)
+        raise _wrong(rest, request)
+
+    def _on_all(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        if request.method == b"POST":
+            return self._create(request, caller)
+        if request.method == b"GET":
+            return self._list(request, caller)
+        raise MethodNotAllowedError(allow="GET, POST")
+
+    async def _list(self, request: Request, caller: Caller) -> Answer:
+        return Response(200, [JSON, _NO_STORE], await listed(self._sessions, request, caller))
+
+    # One session ------------------------------------------------------------------------
+
+    def _show(self, key: Key, life: str | None, status: int = 200, **more: object) -> Response:
+        """Answer with a session; with ``life`` only that one, so that nobody is shown another by its id."""
+        durable = self._sessions.find(key, life)
+        shown = view.session_object(durable, self._sessions.now_ms())
+        return _json({**shown, **more}, status, incarnations.of(durable))
+
+    async def _decoded(self, request: Request, theirs: type[T], native: type[T]) -> T:
+        """Return a body; natively a member that is not known is refused, in Anthropic's dialect ignored."""
+        kind = theirs if is_strict(request) else native
+        return await self._parser.parsed(
+            request.body, bodies.decode_limited, request.body, kind, self._limits
+        )
+
+    async def _create(self, request: Request, caller: Caller) -> Answer:
+        body = await self._decoded(request, SessionBody, NativeSessionBody)
+        if is_strict(request) and (body.agent == record.NULL or body.environment_id is None):
+            raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
+        key = session_key(caller.workspace, body.id or self._sessions.new_id())
+        wanted = await self._wanted(request, caller, body)
+        made = await self._sessions.create(key, wanted, len(request.body))
+        return self._made(key, made, 200 if is_strict(request) else 201)
+
+    async def _put(self, request: Request, caller: Caller, key: Key) -> Answer:
+        body = await self._decoded(request, SessionBody, NativeSessionBody)
+        if body.id is not None and record.path_of(body.id) != key.path:
+            raise InvalidSessionError(problem="The id in the body is not the one in the path.")
+        wanted = await self._wanted(request, caller, body)
+        terms = headers.parse_lifetime(request, self._limits)
+        wanted.ttl_seconds, wanted.expires_at_ms = terms
+        wanted.fork, wanted.confirms = _fork(request), True
+        wanted.source_life = _source_life(request)
+        made = await self._sessions.create(key, wanted, len(request.body))
+        return self._made(key, made, 201 if made.new else 200)
+
+    def _made(self, key: Key, made: Made, status: int) -> Response:
+        more = {"initial_events": "ignored"} if made.ignored else {}
+        answer = self._show(key, made.life, status, **more)
+        answer.headers += indexes.of(made.repeats, self._limits)
+        return answer
+
+    async def _wanted(self, request: Request, caller: Caller, body: SessionBody) -> NewSession:
+        strict = is_strict(request)
+        agent = await self._registries.resolve(caller.workspace, body.agent, strict=strict)
+        if strict:
+            self._registries.require_current(caller.workspace, body.environment_id)
+        said = bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
+        events = await self._parser.parsed(
+            request.body, bodies.initial_events, body, self._limits, strict=strict
+        )
+        wanted = NewSession(said, caller.principal, events)
+        await self._parser.parsed(request.body, wanted.digest)
+        return wanted
+
+    async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:
+        strict = is_strict(request)
+        body = await self._decoded(request, UpdateBody, NativeUpdateBody)
+        revise = bodies.revision(body, strict=strict)
+        life = await self._sessions.update(key, revise, incarnations.by(request, caller))
+        return self._show(key, life)
+
+    async def _archive(self, request: Request, caller: Caller, key: Key) -> Answer:
+        life = await self._sessions.archive(key, incarnations.by(request, caller))
+        return self._show(key, life)
+
+    async def _close(self, request: Request, caller: Caller, key: Key) -> Answer:
+        by = incarnations.by(request, caller)
+        terms = Append(b"", append.JSON, close=True, if_tail=by.if_tail, incarnation=by.incarnation)
+        batch = append.Batch([], caller.principal, terms, creates=False)
+        stored = await self._sessions.append(key, batch, 0)
+        return self._show(key, stored.life)
+
+    async def _delete(self, request: Request, caller: Caller, key: Key) -> Answer:
+        name = key.path.partition("/")[2]
+        act = self._audit.beside(deletion(caller, request, "session", name))
+        life = await self._sessions.delete(key, incarnations.by(request, caller), act)
+        act.log()
+        deleted = {"id": name, "type": "session_deleted"}
+        return _json(deleted, 200, incarnations.header(life))
+
+    # Threads ----------------------------------------------------------------------------
+
+    def _on_threads(
+        self, request: Request, caller: Caller, key: Key, inner: list[str]
+    ) -> Answer | Awaitable[Answer]:
+        match (request.method, inner):
+            case (b"GET", []):
+                return self._threads(request, key)
+            case (b"GET", [thread]):
+                return self._thread(key, thread, incarnations.asked(request))
+            case (b"POST", [thread, "archive"]):
+                return self._archive_thread(request, caller, key, thread)
+            case (b"GET", [thread, "events"]):
+                self._thread(key, thread, incarnations.asked(request))
+                return self._events.of_thread(request, caller, key, thread)
+            case (b"GET", [thread, "stream"]):
+                self._thread(key, thread, incarnations.asked(request))
+                return self._events.stream(request, caller, key, thread)
+        raise _wrong(["threads", *inner], request)
+
+    async def _threads(self, request: Request, key: Key) -> Answer:
+        parameters = Parameters(request)
+        statuses = parameters.choices("statuses", summary.STATUSES, tolerant=is_strict(request))
+        durable = self._sessions.find(key, incarnations.asked(request))
+        shown = ThreadObjects(durable)
+        page = await sliced(
+            shown.names(),
+            parameters,
+            shown.encoded,
+            self._sessions.scans.turns,
+            self._limits,
+            lambda name: not statuses or shown.status(name) in statuses,
+        )
+        return Response(200, [JSON, _NO_STORE, incarnations.of(durable)], page)
+
+    def _thread(self, key: Key, thread: str, life: str | None) -> Response:
+        durable = self._sessions.find(key, life)
+        found = ThreadObjects(durable).find(thread)
+        if found is None:
+            raise ThreadNotFoundError(thread=thread)
+        return Response(200, [JSON, _NO_STORE, incarnations.of(durable)], found)
+
+    async def _archive_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Answer:
+        by = incarnations.by(request, caller)
+        if await self._sessions.archive_thread(key, thread, by) is None:
+            self._thread(key, thread, by.incarnation)
+            raise InvalidRequestError(problem="The primary thread is archived with its session.")
+        return self._thread(key, thread, by.incarnation)
+
+
+def _fork(request: Request) -> Fork | None:
+    """Return what a new session is forked from."""
+    source = headers.fork_source(request)
+    if source is None:
+        return None
+    path = unquote(source.decode("latin-1").partition("?")[0])
+    name = next((path.removeprefix(root) for root in _SOURCES if path.startswith(root)), None)
+    if not name or "/" in name:
+        raise InvalidForkError(problem="Stream-Forked-From is the path of a session, /v1/sessions/{id}")
+    fork = headers.parse_fork(request, record.path_of(name))
+    if fork.beyond:
+        raise InvalidForkError(problem="Stream-Fork-Sub-Offset is for streams; send Stream-Fork-Offset alone")
+    return fork
+
+
+def _source_life(request: Request) -> str | None:
+    """Return which life of its source a fork is meant for."""
+    _, _, query = request.headers.get(b"stream-forked-from", b"").partition(b"?")
+    if not query:
+        return None
+    named = Request(b"GET", b"", query, {}, b"")
+    for name in Parameters(named).names():
+        if name not in ("incarnation", ""):
+            raise InvalidForkError(
+                problem=f"Stream-Forked-From takes no parameter {name[:40]!r}; send /v1/sessions/{{id}}, or "
+                "/v1/sessions/{id}?incarnation=… for one life of it"
+            )
+    return incarnations.asked(named)
+
+
+def _decoded(parts: list[bytes]) -> list[str]:
+    return [unquote(part.decode("latin-1")) for part in parts]
+
+
+def _json(value: object, status: int = 200, *fields: Header) -> Response:
+    return Response(status, [JSON, _NO_STORE, *fields], msgspec.json.encode(value))
+
+
+_ALLOWED = {
+    (): "GET, HEAD, POST, PUT, DELETE",
+    ("archive",): "POST",
+    ("close",): "POST",
+    ("stream",): "GET",
+    ("threads",): "GET",
+}
+
+
+@lru_cache(maxsize=4_096)
+def _events_of(workspace: str, path: bytes) -> Key | None:
+    """Return the session whose events a path names; kept, because one is asked for again and again."""
+    parts = path.split(b"/")[2:]
+    if len(parts) != 3 or parts[0] != b"sessions" or parts[2] != b"events":
+        return None
+    return _key(workspace, parts[1])
+
+
+def _session_of(workspace: str, path: bytes) -> Key | None:
+    """Return the session that a path is below, None if it is not below any."""
+    parts = path.split(b"/")[2:]
+    if len(parts) < 2 or parts[0] != b"sessions" or not parts[1]:
+        return None
+    try:
+        return _key(workspace, parts[1])
+    except InvalidSessionError:
+        return None
+
+
+def _key(workspace: str, part: bytes) -> Key:
+    return session_key(workspace, unquote(part.decode("latin-1")))
+
+
+def _wrong(rest: list[str], request: Request) -> MethodNotAllowedError | RouteNotFoundError:
+    allowed = _ALLOWED.get(tuple(rest))
+    if allowed is not None:
+        return MethodNotAllowedError(allow=allowed)
+    return RouteNotFoundError(path=request.path.decode("latin-1"))

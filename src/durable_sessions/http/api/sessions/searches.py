@@ -1,0 +1,273 @@
+"""Search over HTTP: in one session with ``GET …/events?q=``, in all with ``GET /v1/search?q=``."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from durable_sessions.access.caller import Caller, Role
+from durable_sessions.errors import InvalidRequestError, StreamNotFoundError
+from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
+from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.limits import Limits
+from durable_sessions.search.index import DEPTH_MAX, Hit, Order
+from durable_sessions.search.query import Query, parse
+from durable_sessions.search.scope import POSITION_MAX, Scope
+from durable_sessions.search.service import Search, Wish
+from durable_sessions.search.snippet import snippet
+from durable_sessions.search.text import searchable
+from durable_sessions.sessions import view
+from durable_sessions.sessions.json_members import members
+from durable_sessions.sessions.selection import Selection
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.streams import offsets
+from durable_sessions.times import rfc3339
+
+_FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+_HITS = 20
+_SESSIONS, _SESSIONS_MAX = 10, 100
+_HITS_PER_SESSION, _HITS_PER_SESSION_MAX = 3, 20
+_NAMED_SESSIONS_MAX = 100
+_ROLES = ("user", "agent", "tool", "system", "error")
+_ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
+_PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})(?:-([0-9]{1,15})-([0-9]{1,15}))?", re.ASCII)
+_READ_AT_A_TIME = 8
+
+
+class _Page(NamedTuple):
+    """The point in time that a page is of, how many come before it, and the part of a session it is in."""
+
+    view: str = ""
+    offset: int = 0
+    start: int = 0
+    stop: int | None = None
+
+
+class Searches:
+    """Answers searches with the events that were found, each with its score and a snippet."""
+
+    def __init__(self, sessions: Sessions, search: Search, limits: Limits) -> None:
+        self._sessions = sessions
+        self._search = search
+        self._limits = limits
+
+    async def within(
+        self, caller: Caller, durable: DurableStream, start: int, stop: int, parameters: Parameters
+    ) -> Response:
+        """Answer a search in the events of one session between two positions."""
+        with self._search.admission.enter(caller.key_id):
+            return await self._within(durable, start, stop, parameters)
+
+    async def everywhere(self, request: Request, caller: Caller) -> Response:
+        """Answer a search in all sessions of a workspace, grouped by session."""
+        caller.require(Role.READER)
+        with self._search.admission.enter(caller.key_id):
+            return await self._everywhere(request, caller)
+
+    async def _within(
+        self, durable: DurableStream, start: int, stop: int, parameters: Parameters
+    ) -> Response:
+        selection = parameters.selection()
+        query = _query(parameters.text("q"))
+        page = _page(parameters)
+        if page.stop is not None:
+            start, stop = page.start, min(page.stop, durable.tail)
+        limit = parameters.number("limit", _HITS, self._limits.search_hits_max, 1)
+        order = _order(parameters)
+        scope = _scope(parameters, selection)
+        found = await self._search.in_session(
+            durable, start, stop, Wish(query, scope, limit, page.offset, order, page.view)
+        )
+        (events,) = await self._shown([(durable, found.hits)], query)
+        following = page.offset + len(events)
+        more = events and following < min(found.total, DEPTH_MAX)
+        return _json(
+            {
+                "data": events,
+                "next_page": f"{found.view}-{following}-{start}-{stop}" if more else None,
+                "total_hits": found.total,
+                "indexed_through": offsets.encode(found.through),
+                "up_to_date": found.through >= min(stop, durable.tail),
+            }
+        )
+
+    async def _everywhere(self, request: Request, caller: Caller) -> Response:
+        parameters = Parameters(request)
+        query = _query(parameters.text("q"))
+        page = _page(parameters)
+        limit = parameters.number("limit", _SESSIONS, _SESSIONS_MAX, 1)
+        hits = parameters.number("hits", _HITS_PER_SESSION, _HITS_PER_SESSION_MAX, 1)
+        if _order(parameters) != "score":
+            raise InvalidRequestError(
+                problem="Sessions are in the order of their best hits; order= goes with …/events?q=."
+            )
+        scope = _scope(parameters, parameters.selection())
+        named = self._named(parameters, caller.workspace)
+        if named:
+            parts = [part for durable in named for part in self._search.chain(durable, 0, POSITION_MAX)]
+            scope = msgspec.structs.replace(scope, chain=tuple(dict.fromkeys(parts)))
+        scope = await self._narrowed(scope, parameters, caller)
+        wish = Wish(query, scope, limit, page.offset, view=page.view)
+        while True:
+            found = await self._search.in_workspace(caller.workspace, wish, hits, named)
+            groups = await self._groups(found.sessions, query)
+            if groups is not None or wish.limit == 1:
+                break
+            # Too much for a page. What is found at this point in time stays the same, so ask for less of it.
+            wish = wish._replace(limit=wish.limit // 2, view=found.view)
+        return _json(
+            {
+                "data": groups,
+                "next_page": f"{found.view}-{page.offset + wish.limit}" if found.more else None,
+                "total_hits": found.total_hits,
+                "total_sessions": found.total_sessions,
+                "indexed_through": None if found.through_ms is None else rfc3339(found.through_ms),
+                "up_to_date": found.is_complete,
+            }
+        )
+
+    async def _groups(
+        self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
+    ) -> list[dict[str, object]] | None:
+        """Return the sessions that were found, each with its hits; None if they are too much for a page."""
+        now_ms = self._sessions.now_ms()
+        turn = self._sessions.scans.turns.begin()
+        groups: list[dict[str, object]] = []
+        size = 0
+        for at in range(0, len(found), _READ_AT_A_TIME):
+            some = found[at : at + _READ_AT_A_TIME]
+            for (durable, _), shown in zip(some, await self._shown(some, query), strict=True):
+                session = msgspec.json.encode(view.session_object(durable, now_ms))
+                size += len(session) + sum(len(bytes(hit)) for hit in shown)
+                if groups and size > self._limits.page_bytes_max:
+                    return None
+                if shown:
+                    groups.append({"session": msgspec.Raw(session), "hits": shown})
+                if turn.over:
+                    await turn.rest()
+        return groups
+
+    def _named(self, parameters: Parameters, workspace: str) -> list[DurableStream]:
+        """Return the sessions that are named."""
+        named = parameters.texts("session")
+        if len(named) > _NAMED_SESSIONS_MAX:
+            raise InvalidRequestError(problem=f"Send at most {_NAMED_SESSIONS_MAX} sessions.")
+        return [self._sessions.find(session_key(workspace, name)) for name in dict.fromkeys(named)]
+
+    async def _narrowed(self, scope: Scope, parameters: Parameters, caller: Caller) -> Scope:
+        """Return a scope of those sessions only that have this agent and metadata."""
+        agent, metadata = parameters.text("agent"), parameters.nested("metadata")
+        if agent is None and not metadata:
+            return scope
+        tests = [*([] if agent is None else [by_agent(agent, None)]), by_metadata(metadata)]
+        most = self._limits.searched_sessions_max
+        async with self._sessions.scans.admitted(caller.key_id):
+            streams = await self._sessions.numbers(
+                caller.workspace, lambda one: all(test(one) for test in tests), most
+            )
+        if len(streams) > most:
+            raise InvalidRequestError(
+                problem=f"More than {most} sessions are like that; "
+                "search without agent and metadata, or name more of the metadata."
+            )
+        return msgspec.structs.replace(scope, streams=tuple(streams))
+
+    async def _shown(
+        self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
+    ) -> list[list[msgspec.Raw]]:
+        """Return the events that were found in each session, as many of each as fit into a page.
+
+        None if the session has gone meanwhile.
+        """
+        events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
+        return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
+
+    async def _read(self, durable: DurableStream, hits: Sequence[Hit]) -> list[bytes]:
+        events: list[bytes] = []
+        size = 0
+        for at in range(0, len(hits), _READ_AT_A_TIME):
+            some = hits[at : at + _READ_AT_A_TIME]
+            read = (self._sessions.events.one(durable, hit.position) for hit in some)
+            try:
+                found = await asyncio.gather(*read)
+            except StreamNotFoundError:
+                return []
+            for event in found:
+                size += len(event)
+                if events and size > self._limits.page_bytes_max:
+                    return events
+                events.append(event)
+        return events
+
+
+def _with_snippets(
+    events: Sequence[Sequence[bytes]], hits: Sequence[Sequence[Hit]], query: Query
+) -> list[list[msgspec.Raw]]:
+    return [
+        [_with_snippet(event, hit, query) for event, hit in zip(*of_session, strict=False)]
+        for of_session in zip(events, hits, strict=True)
+    ]
+
+
+def _with_snippet(event: bytes, hit: Hit, query: Query) -> msgspec.Raw:
+    piece = snippet(searchable(event).text, query)
+    said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
+    if b'"search"' in event:
+        event = _without_search(event)
+    return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
+
+
+def _without_search(event: bytes) -> bytes:
+    """Return an event without a member of this name of its own: none stands twice in an answer."""
+    kept = [one.raw_key + b":" + one.value for one in members(event) if one.key != "search"]
+    return b"{" + b",".join(kept) + b"}"
+
+
+def _query(text: str | None) -> Query:
+    """Return what is asked for; whatever is written there is searched for, but something must be."""
+    if text is None or not text.strip():
+        raise InvalidRequestError(problem="q is empty: send words to look for, such as q=timeout.")
+    return parse(text)
+
+
+def _page(parameters: Parameters) -> _Page:
+    token = parameters.text("page")
+    if token is None:
+        return _Page()
+    match = _PAGE.fullmatch(token)
+    if match is None:
+        raise InvalidRequestError(problem="page is not one that this search gave; send next_page as it came.")
+    if match[3] is None:
+        return _Page(match[1], int(match[2]))
+    return _Page(match[1], int(match[2]), int(match[3]), int(match[4]))
+
+
+def _order(parameters: Parameters) -> Order:
+    chosen = parameters.choice("order", "score", _ORDERS)
+    return next(order for order in _ORDERS if order == chosen)
+
+
+def _scope(parameters: Parameters, selection: Selection) -> Scope:
+    roles = parameters.texts("role")
+    for role in roles:
+        if role not in _ROLES:
+            raise InvalidRequestError(problem=f"role={role[:40]} is not known; send {', '.join(_ROLES)}.")
+    lower = [selection.happened_after_ms, selection.after_ms]
+    upper = [selection.through_ms]
+    after = [at + 1 for at in lower if at is not None] + [at for at in (selection.from_ms,) if at is not None]
+    before = [at + 1 for at in upper if at is not None]
+    before += [at for at in (selection.happened_before_ms, selection.before_ms) if at is not None]
+    return Scope(
+        types=selection.types,
+        roles=tuple(roles),
+        after_ms=max(after, default=None),
+        before_ms=min(before, default=None),
+    )
+
+
+def _json(said: dict[str, object]) -> Response:
+    return Response(200, _FIELDS, msgspec.json.encode(said))

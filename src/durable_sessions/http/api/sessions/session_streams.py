@@ -1,0 +1,120 @@
+"""Sessions under the strict protocol: ``/v1/stream/sessions/{id}`` is the same log, with the same events."""
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import (
+    ContentTypeMismatchError,
+    EmptyBodyError,
+    InvalidForkError,
+    MissingContentTypeError,
+    PathBlockedError,
+    SessionGoneError,
+    SessionNotFoundError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
+from durable_sessions.http.api import headers
+from durable_sessions.http.api.parse_threads import BodyParser
+from durable_sessions.http.api.sessions import incarnations
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.limits import Limits
+from durable_sessions.sessions import append, drafts
+from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.record import FOLDER, Record
+from durable_sessions.sessions.store import Sessions, session_key
+from durable_sessions.storage.companions import Companion
+from durable_sessions.streams import content
+from durable_sessions.streams.append import AppendResult
+from durable_sessions.streams.create import Created
+from durable_sessions.streams.stream import Key
+
+
+class SessionStreams:
+    """Changes of streams that are sessions; reads need nothing special."""
+
+    def __init__(self, sessions: Sessions, limits: Limits, parser: BodyParser) -> None:
+        self._parser = parser
+        self._sessions = sessions
+        self._limits = limits
+
+    def holds(self, key: Key) -> bool:
+        """Say whether a stream is a session."""
+        return key.path.startswith(FOLDER + "/")
+
+    def life(self, key: Key, request: Request) -> str | None:
+        """Return which life of a session a read is of, None for other streams; refuse if it wants another."""
+        if not self.holds(key):
+            return None
+        wanted = incarnations.asked(request)
+        if wanted is None:
+            return self._sessions.life(key)
+        try:
+            self._sessions.find(key, wanted)
+        except SessionNotFoundError:
+            raise StreamNotFoundError(path=key.path) from None
+        except SessionGoneError:
+            raise StreamGoneError(path=key.path) from None
+        return wanted
+
+    async def append(self, request: Request, caller: Caller, key: Key) -> tuple[AppendResult, str]:
+        """Append events and tell to which life; a missing session is not created, as the protocol wants."""
+        terms = headers.parse_append(request, self._limits)
+        events: list[drafts.Draft] = []
+        if request.body:
+            if terms.content_type is None:
+                raise MissingContentTypeError
+            _require_json(terms.content_type)
+            events = await self._parser.parsed(request.body, drafts.parse, request.body, self._limits)
+        elif not terms.close:
+            raise EmptyBodyError
+        batch = append.Batch(events, caller.principal, terms, creates=False, unique=True)
+        try:
+            stored = await self._sessions.append_named(key, batch, len(request.body))
+        except SessionGoneError:
+            raise StreamGoneError(path=key.path) from None
+        result = AppendResult(stored.tail, stored.closed, stored.producer, stored.duplicate)
+        return result, stored.life
+
+    async def create(self, request: Request, caller: Caller, key: Key) -> tuple[Created, str]:
+        """Create a session with the events in the body, or confirm that it exists; tell which life of it."""
+        session_key(key.workspace, key.path.partition("/")[2])
+        wanted = headers.parse_create(request, self._limits)
+        _require_json(wanted.content_type or append.JSON)
+        if wanted.fork is not None and not wanted.fork.source.startswith(FOLDER + "/"):
+            raise InvalidForkError(problem="a session can only be forked from a session")
+        events: list[drafts.Draft] = []
+        if request.body.strip() not in (b"", b"[]"):
+            events = await self._parser.parsed(request.body, drafts.parse, request.body, self._limits)
+        session = NewSession(
+            Record(),
+            caller.principal,
+            events,
+            wanted.ttl_seconds,
+            wanted.expires_at_ms,
+            wanted.fork,
+            confirms=True,
+            closed=wanted.closed,
+            unique=True,
+        )
+        await self._parser.parsed(request.body, session.digest)
+        try:
+            made = await self._sessions.create(key, session, len(request.body))
+        except SessionGoneError:
+            raise PathBlockedError(path=key.path) from None
+        durable = self._sessions.find(key, made.life)
+        return Created(made.new, append.JSON, durable.tail, durable.closed), made.life
+
+    async def delete(
+        self, request: Request, caller: Caller, key: Key, companion: Companion | None = None
+    ) -> None:
+        """Delete a session."""
+        by = incarnations.by(request, caller)
+        by.strict = False
+        try:
+            await self._sessions.delete(key, by, companion)
+        except SessionGoneError:
+            raise StreamGoneError(path=key.path) from None
+
+
+def _require_json(content_type: str) -> None:
+    if not content.is_json(content_type):
+        raise ContentTypeMismatchError(sent=content_type, expected=append.JSON)

@@ -1,0 +1,238 @@
+"""The strict Durable Streams face: ``/v1/stream/{path}``."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.errors import (
+    DurableSessionsError,
+    MethodNotAllowedError,
+    StreamGoneError,
+    StreamNotFoundError,
+)
+from durable_sessions.http.api import cors, headers
+from durable_sessions.http.api.auth import Authenticator, Caller, Role
+from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.errors import error_response
+from durable_sessions.http.api.parse_threads import BodyParser, is_large
+from durable_sessions.http.api.paths import stream_key
+from durable_sessions.http.api.reads import Reads
+from durable_sessions.http.api.sessions import incarnations
+from durable_sessions.http.api.sessions.session_streams import SessionStreams
+from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.limits import Limits
+from durable_sessions.storage.partition import Partition
+from durable_sessions.streams import content, messages, offsets
+from durable_sessions.streams.append import Append, AppendResult
+from durable_sessions.streams.create import Created
+from durable_sessions.streams.messages import Payload
+from durable_sessions.streams.stream import Key
+from durable_sessions.times import rfc3339
+
+ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+_WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
+_CLOSED = (b"Stream-Closed", b"true")
+_PREFLIGHT = cors.offer(ALLOW.encode())
+
+
+class StreamsFace:
+    """Answers the protocol's requests; the hot ones with as little as possible in between."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        sessions: SessionStreams,
+        reads: Reads,
+        auth: Authenticator,
+        limits: Limits,
+        public_url: str,
+        audit: Audit,
+        parser: BodyParser,
+    ) -> None:
+        self._parser = parser
+        self._audit = audit
+        self._sessions = sessions
+        self._partition = partition
+        self._auth = auth
+        self._reads = reads
+        self._limits = limits
+        self._public_url = public_url
+
+    @staticmethod
+    def preflight() -> Response:
+        """Answer OPTIONS, which browsers send without a key."""
+        return Response(204, _PREFLIGHT)
+
+    def handle(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        """Answer a request below the stream root."""
+        method = request.method
+        if method == b"POST":
+            caller.require(_WRITER)
+            return self._append(request, caller)
+        if method == b"GET":
+            return self._read(request, caller)
+        if method == b"HEAD":
+            return self._head(request, caller)
+        if method == b"PUT":
+            caller.require(_WRITER)
+            return self._create(request, caller)
+        if method == b"DELETE":
+            caller.require(_WRITER)
+            return self._delete(request, caller)
+        raise MethodNotAllowedError(allow=ALLOW)
+
+    def _append(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        key = stream_key(caller.workspace, request.path)
+        if self._sessions.holds(key):
+            return self._append_to_session(request, caller, key)
+        terms = headers.parse_append(request, self._limits)
+        if is_large(request.body):
+            return self._append_large(key, terms)
+        return Later(self._partition.append(key, terms), _appended if request.body else _closed)
+
+    async def _append_large(self, key: Key, terms: Append) -> Answer:
+        try:
+            terms.parsed = await self._parsed(terms.body, terms.content_type)
+            return _acknowledgement(await self._partition.append(key, terms), with_data=True)
+        except DurableSessionsError as error:
+            return error_response(error)
+
+    async def _parsed(self, body: bytes, content_type: str | None) -> Payload | DurableSessionsError | None:
+        """Take a large body apart before anything is decided; what is wrong with it is said in its turn."""
+        if content_type is not None and not content.is_json(content_type):
+            return None
+        return await self._parser.parsed(body, messages.attempt, body, self._limits)
+
+    async def _append_to_session(self, request: Request, caller: Caller, key: Key) -> Answer:
+        try:
+            result, life = await self._sessions.append(request, caller, key)
+        except DurableSessionsError as error:
+            return error_response(error)
+        answer = _acknowledgement(result, with_data=bool(request.body))
+        answer.headers.append(incarnations.header(life))
+        return answer
+
+    def _read(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        try:
+            key = stream_key(caller.workspace, request.path)
+            life = self._sessions.life(key, request)
+            answer = self._reads.answer(key, request, caller)
+        except (StreamNotFoundError, StreamGoneError) as error:
+            return self._refuse(error)
+        if life is not None:
+            answer = incarnations.told(answer, life)
+        if isinstance(answer, StreamingResponse):
+            answer.chunks = self._auth.while_valid(caller, answer.chunks)
+        return answer if isinstance(answer, Answer) else self._guard(answer, caller)
+
+    def _head(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        try:
+            durable = self._partition.find(stream_key(caller.workspace, request.path))
+        except (StreamNotFoundError, StreamGoneError) as error:
+            return self._refuse(error)
+        stream = durable.stream
+        fields: list[Header] = [
+            (b"Content-Type", stream.content_type.encode("latin-1")),
+            (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
+            (b"Cache-Control", b"no-store"),
+        ]
+        if stream.ttl_seconds is not None:
+            fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
+        if stream.expires_at_ms is not None:
+            fields.append((b"Stream-Expires-At", rfc3339(stream.expires_at_ms).encode()))
+        if durable.closed:
+            fields.append(_CLOSED)
+        if self._sessions.holds(stream.key):
+            fields.append(incarnations.of(durable))
+        return Response(200, fields)
+
+    async def _create(self, request: Request, caller: Caller) -> Answer:
+        try:
+            key = stream_key(caller.workspace, request.path)
+            life = None
+            if self._sessions.holds(key):
+                created, life = await self._sessions.create(request, caller, key)
+            else:
+                created = await self._create_stream(request, key)
+        except DurableSessionsError as error:
+            return error_response(error)
+        fields: list[Header] = [
+            (b"Content-Type", created.content_type.encode("latin-1")),
+            (b"Stream-Next-Offset", offsets.encode(created.tail).encode()),
+        ]
+        if created.closed:
+            fields.append(_CLOSED)
+        if life is not None:
+            fields.append(incarnations.header(life))
+        if created.new:
+            base = headers.base_url(request, self._public_url).encode("latin-1")
+            fields.append((b"Location", base + request.path))
+        return Response(201 if created.new else 200, fields)
+
+    async def _create_stream(self, request: Request, key: Key) -> Created:
+        wanted = headers.parse_create(request, self._limits)
+        if is_large(request.body):
+            found = await self._parsed(wanted.body, wanted.content_type)
+            wanted = replace(wanted, parsed=found)
+        fork = wanted.fork
+        anchor_end = await self._partition.anchor_end(key, fork) if fork and fork.beyond else None
+        return await self._partition.create(key, wanted, anchor_end)
+
+    async def _delete(self, request: Request, caller: Caller) -> Answer:
+        try:
+            key = stream_key(caller.workspace, request.path)
+            act = self._audit.beside(deletion(caller, request, "stream", key.path))
+            if self._sessions.holds(key):
+                await self._sessions.delete(request, caller, key, act)
+            else:
+                await self._partition.delete(key, act)
+        except DurableSessionsError as error:
+            return error_response(error)
+        act.log()
+        return Response(204, [])
+
+    async def _refuse(self, error: DurableSessionsError) -> Answer:
+        """Answer a refused read when that which it rests on is durable."""
+        try:
+            await self._partition.settled()
+        except DurableSessionsError as failure:
+            return error_response(failure)
+        return error_response(error)
+
+    async def _guard(self, answer: Awaitable[Answer], caller: Caller) -> Answer:
+        """Answer a read that has to wait; a key may be revoked meanwhile."""
+        try:
+            answered = await self._auth.waiting(caller, answer)
+            self._auth.require_valid(caller)
+            return answered
+        except DurableSessionsError as error:
+            return error_response(error)
+
+
+def _appended(future: "asyncio.Future[AppendResult]") -> Response:
+    """Answer an append with data when it is durable, or refused."""
+    return _acknowledged(future, with_data=True)
+
+
+def _closed(future: "asyncio.Future[AppendResult]") -> Response:
+    """Answer an append without data, which closes a stream."""
+    return _acknowledged(future, with_data=False)
+
+
+def _acknowledged(future: "asyncio.Future[AppendResult]", *, with_data: bool) -> Response:
+    refused = future.exception()  # not raised: its traceback would refer to the future, which refers to it
+    if isinstance(refused, DurableSessionsError):
+        return error_response(refused)
+    return _acknowledgement(future.result(), with_data=with_data)
+
+
+def _acknowledgement(result: AppendResult, *, with_data: bool) -> Response:
+    fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
+    if result.closed:
+        fields.append(_CLOSED)
+    producer = result.producer
+    if producer is None:
+        return Response(204, fields)
+    fields += [(b"Producer-Epoch", b"%d" % producer.epoch), (b"Producer-Seq", b"%d" % producer.seq)]
+    return Response(204 if result.duplicate or not with_data else 200, fields)

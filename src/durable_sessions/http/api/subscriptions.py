@@ -1,0 +1,265 @@
+"""The subscription routes of the protocol, below ``/v1/stream/__ds/``."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.clock import Clock
+from durable_sessions.errors import (
+    InvalidRequestError,
+    MethodNotAllowedError,
+    RouteNotFoundError,
+    TokenInvalidError,
+)
+from durable_sessions.http.api import cors
+from durable_sessions.http.api import subscription_bodies as bodies
+from durable_sessions.http.api.auth import Authenticator, Caller, Role
+from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.parse_threads import BodyParser
+from durable_sessions.http.api.paths import stream_path
+from durable_sessions.http.api.signing import Keyring
+from durable_sessions.http.api.webhook_urls import Reach
+from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.limits import Limits
+from durable_sessions.shares import CURRENT_HOLDER
+from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView
+from durable_sessions.streams.subscriptions import Kind, SubscriptionKey
+from durable_sessions.streams.wakes import Hold
+from durable_sessions.threads import CPU
+from durable_sessions.times import rfc3339
+
+_JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+_JWKS: list[Header] = [
+    (b"Content-Type", b"application/jwk-set+json"),
+    (b"Cache-Control", b"public, max-age=300"),
+]
+_HELD = ("callback", "ack", "release")
+_SHOWN_AT_ONCE = 1_000
+_HOLD = "a JSON object with wake_id and generation as they were given"
+
+Act = Callable[[Request, SubscriptionKey], Awaitable[Response]]
+
+
+class SubscriptionRoutes:
+    """Answers requests about subscriptions; refusals are raised."""
+
+    def __init__(
+        self,
+        manager: SubscriptionManager,
+        auth: Authenticator,
+        keyring: Keyring,
+        clock: Clock,
+        limits: Limits,
+        reach: Callable[[], Reach],
+        audit: Audit,
+        parser: BodyParser,
+    ) -> None:
+        self._parser = parser
+        self._reach = reach
+        self._audit = audit
+        self._manager = manager
+        self._auth = auth
+        self._keyring = keyring
+        self._clock = clock
+        self._limits = limits
+        self._actions: dict[str, Act] = {
+            "streams": self._link,
+            "callback": self._callback,
+            "claim": self._claim,
+            "ack": self._ack,
+            "release": self._release,
+        }
+
+    async def handle(self, request: Request, rest: str, base_url: str) -> Response:
+        """Answer a request; ``rest`` is the percent-encoded path below the control root."""
+        if rest == "jwks.json":
+            if _method(request, "GET", "HEAD") is None:
+                return _preflight("GET, HEAD")
+            return Response(200, _JWKS, self._keyring.jwks)
+        root, _, below = rest.partition("/")
+        name, _, action = below.partition("/")
+        if request.method == b"OPTIONS":
+            caller, workspace = None, ""  # a preflight is answered below, and comes without a key
+        elif action in _HELD:
+            caller, workspace = None, self._holder_workspace(request, name)
+        else:
+            caller = self._auth.caller(request)
+            caller.require(Role.READER if request.method in (b"GET", b"HEAD") else Role.WRITER)
+            workspace = caller.workspace
+        if root != "subscriptions" or not name or (below.endswith("/") and not action):
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        key = SubscriptionKey(workspace, self._id(name))
+        if not action:
+            return await self._subscription(request, caller, key, base_url)
+        if action.startswith("streams/"):
+            if _method(request, "DELETE") is None:
+                return _preflight("DELETE")
+            await self._manager.unlink(
+                key, stream_path(action[len("streams/") :].strip("/").encode("latin-1"))
+            )
+            return Response(204, [])
+        act = self._actions.get(action)
+        if act is None:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        if _method(request, "POST") is None:
+            return _preflight("POST")
+        return await act(request, key)
+
+    def token_workspace(self, request: Request, rest: str) -> str | None:
+        """Return the workspace of a wake's token, refuse a bad one; None where the request needs a key."""
+        below = rest.partition("/")[2]
+        name, _, action = below.partition("/")
+        if action in _HELD and b"x-api-key" not in request.headers:
+            return self._holder_workspace(request, name)
+        return None
+
+    def _holder_workspace(self, request: Request, name: str) -> str:
+        """Return the workspace of who works on a wake: the token that came with the wake is enough.
+
+        Authorization holds that token, so that a key, which need not be sent, would be in ``x-api-key``.
+        """
+        if self._auth.keys_required and b"x-api-key" not in request.headers:
+            return self._keyring.workspace(_bearer(request), self._id(name), self._now_seconds())
+        caller = self._auth.caller(request)
+        caller.require(Role.WRITER)
+        return caller.workspace
+
+    async def _subscription(
+        self, request: Request, caller: Caller | None, key: SubscriptionKey, base_url: str
+    ) -> Response:
+        method = _method(request, "GET", "HEAD", "PUT", "DELETE")
+        if method is None:
+            return _preflight("GET, HEAD, PUT, DELETE")
+        if method == "PUT":
+            body, reach = request.body, self._reach()
+            asked = await self._parser.parsed(
+                body, bodies.subscribe_request, body, base_url, self._limits, reach
+            )
+            new, view = await self._manager.create(key, asked)
+            return await self._show(view, base_url, 201 if new else 200)
+        if method == "DELETE":
+            assert caller is not None
+            act = self._audit.beside(deletion(caller, request, "subscription", key.id))
+            await self._manager.delete(key, act)
+            act.log()
+            return Response(204, [])
+        return await self._show(await self._manager.get(key), base_url)
+
+    async def _link(self, request: Request, key: SubscriptionKey) -> Response:
+        paths = await self._parser.parsed(request.body, bodies.streams_request, request.body, self._limits)
+        await self._manager.link(key, paths)
+        return Response(204, [])
+
+    async def _callback(self, request: Request, key: SubscriptionKey) -> Response:
+        hold, body = await self._held(request, key, "webhook")
+        acks = bodies.acks_of(body, self._limits)
+        next_wake = await self._manager.callback(key, hold, acks, done=body.done is True)
+        return _json({"ok": True, "next_wake": next_wake})
+
+    async def _ack(self, request: Request, key: SubscriptionKey) -> Response:
+        hold, body = await self._held(request, key, "pull-wake")
+        acks = bodies.acks_of(body, self._limits)
+        next_wake = await self._manager.ack(key, hold, acks, done=body.done is True)
+        return _json({"ok": True, "next_wake": next_wake})
+
+    async def _release(self, request: Request, key: SubscriptionKey) -> Response:
+        hold, _ = await self._held(request, key, "pull-wake")
+        await self._manager.release(key, hold)
+        return Response(204, [])
+
+    async def _claim(self, request: Request, key: SubscriptionKey) -> Response:
+        body = bodies.decode(
+            request.body, bodies.ClaimBody, "a JSON object with worker, a name of your choice"
+        )
+        claim = await self._manager.claim(key, bodies.text(body.worker, "worker", self._limits))
+        expires_at_seconds = self._now_seconds() + self._limits.token_seconds_max
+        return _json(
+            {
+                "wake_id": claim.wake_id,
+                "generation": claim.generation,
+                "token": self._keyring.issue_token(key, claim.generation, expires_at_seconds),
+                "streams": claim.streams,
+                "lease_ttl_ms": claim.lease_ttl_ms,
+            }
+        )
+
+    async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, bodies.HoldBody]:
+        """Return what the client shows to work on a wake: first of all a token of ours."""
+        await self._manager.require_kind(key, kind)
+        token_generation = self._keyring.check_token(_bearer(request), key, self._now_seconds())
+        CURRENT_HOLDER.set(f"workspace {key.workspace}")
+        body = await self._parser.parsed(request.body, bodies.decode, request.body, bodies.HoldBody, _HOLD)
+        return Hold(body.wake_id, body.generation, token_generation), body
+
+    async def _show(self, view: SubscriptionView, base_url: str, status: int = 200) -> Response:
+        """Answer with a subscription, made elsewhere if it is a long one."""
+        if len(view.streams) <= _SHOWN_AT_ONCE:
+            return _json(self._shown(view, base_url), status)
+        return await CPU.run(lambda: _json(self._shown(view, base_url), status))
+
+    def _shown(self, view: SubscriptionView, base_url: str) -> dict[str, object]:
+        config = view.config
+        webhook = config.webhook_url and {
+            "url": config.webhook_url,
+            "signing": {
+                "alg": "ed25519",
+                "kid": self._keyring.kid,
+                "jwks_url": base_url + "/v1/stream/__ds/jwks.json",
+            },
+        }
+        shown: dict[str, object] = {
+            "id": view.key.id,
+            "subscription_id": view.key.id,
+            "type": config.type,
+            "pattern": config.pattern,
+            "streams": [
+                {"path": stream.path, "link_type": stream.link_type, "acked_offset": stream.acked_offset}
+                for stream in view.streams
+            ],
+            "webhook": webhook,
+            "wake_stream": config.wake_stream,
+            "lease_ttl_ms": config.lease_ttl_ms,
+            "created_at": rfc3339(view.created_at_ms),
+            "status": "failed" if view.failed else "active",
+            "description": config.description,
+        }
+        return {name: value for name, value in shown.items() if value is not None}
+
+    def _id(self, encoded: str) -> str:
+        try:
+            name = unquote_to_bytes(encoded).decode()
+        except UnicodeDecodeError:
+            raise InvalidRequestError(problem="The subscription's id is not UTF-8.") from None
+        if not name.isprintable():
+            raise InvalidRequestError(problem="The subscription's id holds a control character.")
+        return bodies.text(name, "The subscription's id", self._limits)
+
+    def _now_seconds(self) -> int:
+        return self._clock.now_ms() // 1000
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        raise TokenInvalidError
+    return token.strip()
+
+
+def _method(request: Request, *allowed: str) -> str | None:
+    """Return the method if it is allowed, None for a preflight; refuse any other."""
+    method = request.method.decode("latin-1")
+    if method == "OPTIONS":
+        return None
+    if method not in allowed:
+        raise MethodNotAllowedError(allow=", ".join([*allowed, "OPTIONS"]))
+    return method
+
+
+def _preflight(allow: str) -> Response:
+    return Response(204, cors.offer(f"{allow}, OPTIONS".encode()))
+
+
+def _json(body: object, status: int = 200) -> Response:
+    return Response(status, _JSON, msgspec.json.encode(body))

@@ -1,0 +1,1 @@
+"""The server on httptools: bytes in, requests out, answers back."""

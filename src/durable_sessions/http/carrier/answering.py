@@ -1,0 +1,258 @@
+"""The sending half of a connection: one answer, at once, later, or piece by piece."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
+from durable_sessions.http.carrier.message import Answer, Later, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.parsing import STOPPED
+from durable_sessions.http.carrier.reader import RequestReader
+from durable_sessions.http.carrier.state import ServerState
+from durable_sessions.http.carrier.wire import (
+    BODILESS_STATUSES,
+    HEAD_REQUEST,
+    HTTP_1_0,
+    LAST_CHUNK,
+    LAST_REQUEST,
+    OWN,
+    encode_parts,
+    encode_stream_head,
+    is_chunked,
+)
+
+# Why the next request is not answered now: one is being answered, the peer does not read, the end.
+RUNNING, WRITE_PAUSED, CLOSED = 1, 2, 4
+
+_log = structlog.get_logger(__name__)
+
+
+class Answerer(RequestReader):
+    """Calls the handler and sends what it answers.
+
+    A handler that answers at once costs no task and one write. The awaitable of one that does
+    not is cancelled when the peer goes away, so it must belong to this request alone.
+    """
+
+    __slots__ = (
+        "_all_heads",
+        "_answers",
+        "_blocked",
+        "_handler",
+        "_heads",
+        "_loop",
+        "_new_id",
+        "_path",
+        "_request_id",
+        "_running",
+        "_transport",
+        "_write_waiter",
+        "bytes_out",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state)
+        self.bytes_out = 0
+        self._loop = state.loop
+        self._handler = state.handler
+        self._all_heads = state.heads
+        self._heads = state.heads[OWN]  # for the request that is being answered
+        self._answers = state.answers
+        self._new_id = state.request_ids.new
+        self._request_id = b""  # of the request that is being answered
+        self._path = b""
+        self._blocked = 0
+        self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
+        self._write_waiter: asyncio.Future[None] | None = None
+
+    @abstractmethod
+    def next_turn(self) -> None:
+        """Answer what has been waiting, if anything has."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Close: the last answer has been given."""
+
+    @abstractmethod
+    def answer_waits(self, piece: bytes) -> None:
+        """Note that the peer does not take the answer, and that ``piece`` of it stays in memory."""
+
+    def answer(self, request: Request, flags: int) -> None:
+        """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
+        request.id = self._request_id = self._new_id()
+        self._path = request.path
+        try:
+            answer = self._handler(request)
+        except Exception as error:
+            answer = self._internal_error(error)
+        self._heads = self._all_heads[request.audience]
+        if type(answer) is Response:
+            self._send(answer, flags)
+        else:
+            self._start(answer, flags)
+
+    def _start(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
+        self._blocked |= RUNNING
+        if type(answer) is Later:
+            self._running = answer.future
+            answer.future.add_done_callback(partial(self._later_done, flags, answer.respond))
+        elif isinstance(answer, asyncio.Future):
+            self._running = answer
+            answer.add_done_callback(partial(self._future_done, flags))
+        else:
+            self._running = self._loop.create_task(self._run(answer, flags))
+
+    def _later_done(
+        self, flags: int, respond: Callable[[asyncio.Future[Any]], Response], future: asyncio.Future[Any]
+    ) -> None:
+        if self._blocked & CLOSED:
+            if not future.cancelled():
+                future.exception()  # nobody is left to be told
+            return
+        try:
+            response = respond(future)
+        except (Exception, asyncio.CancelledError) as error:
+            response = self._internal_error(error)
+        self._finish(response, flags)
+
+    def _future_done(self, flags: int, future: asyncio.Future[Answer]) -> None:
+        try:
+            answer = future.result()
+        except (Exception, asyncio.CancelledError) as error:
+            if self._blocked & CLOSED and future.cancelled():
+                return
+            answer = self._internal_error(error)
+        if type(answer) is Response:
+            self._finish(answer, flags)
+        else:
+            self._running = self._loop.create_task(self._run(answer, flags))
+
+    async def _run(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
+        if not isinstance(answer, Response | StreamingResponse):
+            try:
+                answer = await answer
+            except asyncio.CancelledError as error:
+                if self._blocked & CLOSED:
+                    raise
+                answer = self._internal_error(error)
+            except Exception as error:
+                answer = self._internal_error(error)
+        if isinstance(answer, StreamingResponse):
+            await self._stream(answer, flags)
+        else:
+            self._finish(answer, flags)
+
+    def _finish(self, response: Response, flags: int) -> None:
+        if self._blocked & CLOSED:
+            return
+        self._running = None
+        self._blocked &= ~RUNNING
+        self._send(response, flags | LAST_REQUEST if self.draining else flags)
+        self.next_turn()
+
+    def _send(self, response: Response, flags: int) -> None:
+        try:
+            parts = encode_parts(self._heads, response, flags, self._request_id)
+            self._answers[response.status // 100] += 1
+        except Exception as error:
+            parts = encode_parts(self._heads, self._internal_error(error), flags, self._request_id)
+            self._answers[5] += 1
+        body = parts[-1]
+        if len(body) > self._limits.write_buffer_bytes_max:
+            self.bytes_out += sum(map(len, parts))
+            self._transport.writelines(parts)
+        else:
+            self._write(b"".join(parts))
+        if self._blocked & WRITE_PAUSED:
+            self.answer_waits(body)
+        if flags & LAST_REQUEST:
+            self.end()
+
+    def _internal_error(self, error: BaseException) -> Response:
+        return internal_error(error, self._path, self._request_id)
+
+    def _write(self, data: bytes) -> None:
+        self.bytes_out += len(data)
+        self._transport.write(data)
+
+    def _write_chunk(self, chunk: bytes) -> None:
+        if len(chunk) <= self._limits.write_buffer_bytes_max:
+            self._write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
+            return
+        # As it is, since a thousand connections may be sending the same one.
+        size = b"%x\r\n" % len(chunk)
+        self.bytes_out += len(size) + len(chunk) + len(b"\r\n")
+        self._transport.writelines((size, chunk, b"\r\n"))
+
+    async def _stream(self, answer: StreamingResponse, flags: int) -> None:
+        if flags & HTTP_1_0 or self.draining:
+            flags |= LAST_REQUEST
+        try:
+            head = encode_stream_head(self._heads, answer.status, answer.headers, flags, self._request_id)
+            self._answers[answer.status // 100] += 1
+        except Exception as error:
+            await close_iterator(answer.chunks)
+            self._finish(self._internal_error(error), flags)
+            return
+        try:
+            if not self._blocked & CLOSED:
+                self._write(head)
+                if not flags & HEAD_REQUEST and answer.status not in BODILESS_STATUSES:
+                    await self._send_chunks(answer.chunks, chunked=is_chunked(answer.headers, flags))
+        except BaseException as error:
+            # Without its end the peer can tell that the body is incomplete.
+            self.abort()
+            if not isinstance(error, Exception):
+                raise
+            _log.error("stream_failed", exc_info=error)
+        finally:
+            await close_iterator(answer.chunks)
+        if self._blocked & CLOSED:
+            return
+        self._running = None
+        self._blocked &= ~RUNNING
+        if flags & LAST_REQUEST or self.draining:
+            self.end()
+        self.next_turn()
+
+    async def _send_chunks(self, chunks: AsyncIterator[bytes], *, chunked: bool) -> None:
+        async for chunk in chunks:
+            if self._blocked & CLOSED:
+                return  # the peer went away while the chunk was made
+            if not chunk:
+                continue  # on the wire it would mean the end
+            if chunked:
+                self._write_chunk(chunk)
+            else:
+                self._write(chunk)
+            if self._blocked & WRITE_PAUSED:
+                self.answer_waits(chunk)
+            while self._blocked & WRITE_PAUSED:
+                self._write_waiter = self._loop.create_future()
+                await self._write_waiter
+        if chunked and not self._blocked & CLOSED:
+            self._write(LAST_CHUNK)
+
+    def pause_writing(self) -> None:
+        """Send nothing more: the peer does not read as fast as we write."""
+        self._blocked |= WRITE_PAUSED
+
+    def resume_writing(self) -> None:
+        """Go on where :meth:`pause_writing` stopped."""
+        self._blocked &= ~WRITE_PAUSED
+        waiter, self._write_waiter = self._write_waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        self.next_turn()
+
+    def abort(self) -> None:
+        """Cut the connection without waiting for anything."""
+        self._blocked |= CLOSED
+        self.phase = STOPPED
+        self._transport.abort()

@@ -1,0 +1,28 @@
+"""What a carrier does when the application fails in a way that it promised not to."""
+
+from collections.abc import AsyncIterator
+
+import structlog
+
+from durable_sessions.errors import InternalError
+from durable_sessions.http.api.error_responses import refusal_at
+from durable_sessions.http.carrier.message import Response
+
+_log = structlog.get_logger(__name__)
+
+
+def internal_error(error: BaseException, path: bytes, request_id: bytes) -> Response:
+    """Log ``error`` with its traceback and return the answer that stands in for it."""
+    _log.error("handler_failed", exc_info=error)
+    return refusal_at(path, InternalError(), request_id)
+
+
+async def close_iterator(chunks: AsyncIterator[bytes]) -> None:
+    """Run the clean-up of a streamed body; an iterator without ``aclose`` has none."""
+    close = getattr(chunks, "aclose", None)
+    if close is None:
+        return
+    try:
+        await close()
+    except Exception as error:
+        _log.error("stream_clean_up_failed", exc_info=error)

@@ -1,0 +1,127 @@
+"""The server that carries the application: HTTP/1.1 on httptools and the event loop."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from durable_sessions.clock import Clock, SystemClock
+from durable_sessions.http.carrier.connection import Connection
+from durable_sessions.http.carrier.message import Admission, Handler
+from durable_sessions.http.carrier.state import ServerState
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
+
+SWEEP_SECONDS = 0.5
+
+# A burst of new connections waits here until they are accepted.
+_BACKLOG = 2048
+
+
+class HttpServer:
+    """Serves ``handler``, within ``limits``.
+
+    The functions in :attr:`on_shutdown` are called when a shutdown begins, so that the
+    application can end what would otherwise wait, such as long-polls.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits = DEFAULT_LIMITS,
+        clock: Clock | None = None,
+        admission: Admission | None = None,
+    ) -> None:
+        self.on_shutdown: list[Callable[[], None]] = []
+        self._state = ServerState(handler, limits, clock or SystemClock(), admission)
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self.port = 0
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """The sockets that accept connections."""
+        return self._server.sockets if self._server is not None else ()
+
+    @property
+    def draining(self) -> bool:
+        """Whether a shutdown has begun."""
+        return self._state.draining
+
+    @property
+    def open_connections(self) -> int:
+        """Connections open now."""
+        return len(self._state.peers)
+
+    @property
+    def connections_total(self) -> int:
+        """Connections accepted since the start."""
+        return self._state.peers_total
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes received since the start."""
+        return self._state.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of answers since the start."""
+        return self._state.bytes_out
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes held now of requests that are incomplete or wait for their turn."""
+        return self._state.heads_bytes + self._state.requests.held + self._state.large_bodies.held
+
+    def requests_by_class(self) -> dict[str, int]:
+        """Return the answers since the start by status class, such as ``2xx``."""
+        return {f"{digit}xx": count for digit, count in enumerate(self._state.answers) if digit}
+
+    async def start(self, host: str, port: int) -> None:
+        """Accept connections; :attr:`port` is then the real one, also for port 0."""
+        state = self._state
+        state.loop = asyncio.get_running_loop()
+        self._server = await state.loop.create_server(lambda: Connection(state), host, port, backlog=_BACKLOG)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._sweep()
+
+    async def shutdown(self, grace_seconds: float) -> None:
+        """Finish what is under way, refuse what is new, and cut what is left after the grace."""
+        state = self._state
+        state.draining = True
+        if self._server is not None:
+            self._server.close()
+        for tell in self.on_shutdown:
+            tell()
+        for peer in tuple(state.peers):
+            peer.drain()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await state.nobody_left.wait()
+        except TimeoutError:
+            await self._cut_everybody()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def settle(self, seconds_max: float) -> None:
+        """Wait until the requests that are being answered now have been, but not for longer than this."""
+        running = [task for peer in self._state.peers if (task := peer.running()) is not None]
+        if running:
+            await asyncio.wait(running, timeout=seconds_max)
+
+    async def _cut_everybody(self) -> None:
+        running = [task for peer in self._state.peers if (task := peer.running()) is not None]
+        for peer in tuple(self._state.peers):
+            peer.abort()
+        await self._state.nobody_left.wait()
+        if running:
+            await asyncio.wait(running, timeout=self._state.limits.clean_up_seconds_max)
+
+    def _sweep(self) -> None:
+        """Look at every connection about twice a second; so no request needs a timer."""
+        state = self._state
+        self._sweeper = state.loop.call_later(SWEEP_SECONDS, self._sweep)
+        state.tick()
+        now = state.loop.time()
+        for peer in tuple(state.peers):
+            peer.sweep(now)

@@ -1,0 +1,180 @@
+"""Errors in the description: from error codes to statuses and bodies, as ``http/api/errors.py`` has them."""
+
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from durable_sessions import errors
+from durable_sessions.http.api.errors import STATUS_BY_CODE, error_code_under_control
+from durable_sessions.http.api.paths import STREAM_ROOT, is_of_protocol
+from durable_sessions.http.openapi.parts import JSON, Operation
+from durable_sessions.http.openapi.schemas import Schema, constant, ref, text
+
+READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged", "object_not_found")
+"""What a read of old records can meet."""
+WRITING = ("partition_stopped", "outcome_unknown", "quota_exceeded")
+"""What a durable change can meet."""
+
+_ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")
+_ALWAYS = ("method_not_allowed", "overloaded", "shutting_down", "partition_fenced")
+CARRIER = (
+    "malformed_request",
+    "request_timeout",
+    "target_too_long",
+    "headers_too_large",
+    "body_too_large",
+    "internal",
+    *_ALWAYS,
+)
+"""Said by who carries requests: not understood, did not arrive, met a fault, or there are too many."""
+
+_HEADERS = {
+    "stream_closed": ("Stream-Closed", "Stream-Next-Offset"),
+    "stale_epoch": ("Producer-Epoch",),
+    "producer_gap": ("Producer-Expected-Seq", "Producer-Received-Seq"),
+    "precondition_failed": ("Stream-Next-Offset",),
+    "method_not_allowed": ("Allow",),
+    "authentication_error": ("WWW-Authenticate",),
+    "rate_limited": ("Retry-After",),
+    "share_exceeded": ("Retry-After",),
+    "keys_too_fast": ("Retry-After",),
+    "quota_exceeded": ("Retry-After",),
+    "too_many_scans": ("Retry-After",),
+    "range_not_satisfiable": ("Content-Range",),
+}
+
+
+def codes(operation: Operation) -> list[str]:
+    """Return every code that a request for this operation can be refused with by who answers it."""
+    found = [*operation.refusals]
+    if operation.role is not None:
+        found += ["authentication_error", "rate_limited", "share_exceeded"]
+        if operation.role != "reader":
+            found.append("permission_error")
+    if face(operation) == "sessions":
+        found.append("unknown_parameter")
+    return [*dict.fromkeys([*found, *_ENTRANCE, *_ALWAYS])]
+
+
+def face(operation: Operation) -> str:
+    """Return how its refusals look: ``sessions`` (Anthropic's shape), ``native``, or ``control``.
+
+    On the last, codes are in upper case, as the protocol spells them there.
+    """
+    path = operation.path.encode()
+    if path.startswith(STREAM_ROOT + b"__ds"):
+        return "control"
+    return "native" if is_of_protocol(path) else "sessions"
+
+
+def responses(operation: Operation) -> dict[str, Any]:
+    """Return the refusals of an operation by status; what the codes mean is said once, elsewhere."""
+    carrier, looks = _by_status(CARRIER), face(operation)
+    found: dict[str, Any] = {}
+    for status, said in sorted(_by_status([*codes(operation), *CARRIER]).items()):
+        shapes = [_shape(looks, said)]
+        if status in carrier and looks != "native":
+            shapes.append(_shape("native", carrier[status]))  # before it is known what it is about
+        headers = [name for code in said for name in _HEADERS.get(code, ())]
+        if status == 503:
+            headers.append("Retry-After")
+        if status in (409, 412) and looks == "sessions":
+            headers.append("x-should-retry")
+        found[str(status)] = {
+            "description": ", ".join(f"`{code}`" for code in said),
+            "headers": {
+                name: {"$ref": f"#/components/headers/{name}"}
+                for name in ["request-id", *dict.fromkeys(headers)]
+            },
+            "content": {JSON: {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}},
+        }
+    return found
+
+
+def explained(codes_used: Iterable[str]) -> dict[str, Any]:
+    """Return the status and the meaning of codes."""
+    return {code: {"status": STATUS_BY_CODE[code], "message": message(code)} for code in codes_used}
+
+
+def message(code: str) -> str:
+    """Return what an error says, with the names of its values in italics."""
+    found = next(kind.__doc__ or "" for kind in vars(errors).values() if getattr(kind, "code", None) == code)
+    said = inspect.cleandoc(found).replace("\n", " ")
+    return _PROBLEMS.get(code, "") if said == "{problem}" else re.sub(r"\{(\w+)(!r)?\}", r"*\1*", said)
+
+
+_PROBLEMS = {
+    "invalid_request": "Something in the request is not usable; the message says what to send instead.",
+    "invalid_event": "An event is not usable; `details.index` is its place in the request.",
+    "invalid_session": "What is said of the session, or its id, is not usable.",
+    "invalid_agent": "What is said of the agent is not usable.",
+    "invalid_environment": "What is said of the environment is not usable.",
+    "permission_error": "The role of the key does not suffice, or the key is of another workspace.",
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "SessionsError": {
+        "type": "object",
+        "description": "A refusal in Anthropic's shape: on all of `/v1` but `/v1/stream`.",
+        "required": ["type", "error", "request_id"],
+        "properties": {
+            "type": constant("error"),
+            "error": {
+                "type": "object",
+                "required": ["type", "message", "details"],
+                "properties": {
+                    "type": text("Anthropic's type, which follows from the status."),
+                    "message": text("What is wrong and what to send instead. May change."),
+                    "details": {
+                        "type": "object",
+                        "required": ["error_code"],
+                        "properties": {
+                            "error_code": text("Stable; `x-errors` of this document says what each means."),
+                            "index": {
+                                "type": "integer",
+                                "description": "Which event of the request it is about.",
+                            },
+                        },
+                    },
+                },
+            },
+            "request_id": text("The same as in the header `request-id`."),
+        },
+    },
+    "Error": {
+        "type": "object",
+        "description": "Any other refusal, and that of a request that was not understood or did not arrive.",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "message"],
+                "properties": {
+                    "code": text("Stable; `x-errors` of this document says what each means."),
+                    "message": text("What is wrong and what to send instead. May change."),
+                    "current_holder": text("With `ALREADY_CLAIMED`: who holds the lease."),
+                    "generation": {"type": "integer", "description": "With `ALREADY_CLAIMED`: the lease's."},
+                },
+            }
+        },
+    },
+}
+
+
+def _by_status(found: Iterable[str]) -> dict[int, list[str]]:
+    grouped: dict[int, list[str]] = {}
+    for code in dict.fromkeys(found):
+        grouped.setdefault(STATUS_BY_CODE[code], []).append(code)
+    return grouped
+
+
+def _shape(looks: str, found: list[str]) -> Schema:
+    """Return the schema of a body with one of these codes."""
+    if looks == "sessions":
+        details = {"properties": {"error_code": {"enum": found}}}
+        special: Schema = {"properties": {"error": {"properties": {"details": details}}}}
+        return {"allOf": [ref("SessionsError"), special]}
+    if looks == "control":
+        found = [error_code_under_control(code) for code in found]
+    return {"allOf": [ref("Error"), {"properties": {"error": {"properties": {"code": {"enum": found}}}}}]}

@@ -1,0 +1,1 @@
+"""Anthropic's dialect: agents, environments and the shapes of its events."""

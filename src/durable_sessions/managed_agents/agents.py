@@ -1,0 +1,193 @@
+"""Agents: what Anthropic's API calls so, as plain data. They execute nothing here.
+
+Short forms in requests come back long: a model's name becomes an object, toolsets get their defaults.
+"""
+
+from typing import Any
+
+import msgspec
+
+from durable_sessions.errors import InvalidAgentError
+from durable_sessions.managed_agents import callable_agents
+from durable_sessions.managed_agents.registry import Document, members
+from durable_sessions.sessions.record import NULL
+from durable_sessions.sessions.view import UNKNOWN_AGENT
+
+_LISTS = frozenset({"tools", "mcp_servers", "skills"})
+_NOT_IN_SNAPSHOT = frozenset({"metadata", "created_at", "updated_at", "archived_at"})
+_OVERRIDES = ("model", "system", "tools", "mcp_servers", "skills")
+
+
+class AgentBody(msgspec.Struct, omit_defaults=True):
+    """What may be said of an agent."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    model: str | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType | None = msgspec.UNSET
+    system: str | msgspec.UnsetType | None = msgspec.UNSET
+    tools: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
+    mcp_servers: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
+    skills: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET
+    execution_identity: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    multiagent: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    version: int | msgspec.UnsetType = msgspec.UNSET
+
+
+def new(body: AgentBody) -> Document:
+    """Return a new agent as it is registered, without id and times."""
+    if not body.name or body.model is msgspec.UNSET:
+        raise InvalidAgentError(problem='An agent needs a "name" and a "model".')
+    blank = {key: value for key, value in UNKNOWN_AGENT.items() if key not in ("id", "type", "version")}
+    return revise({**blank, "metadata": {}}, body)
+
+
+def revise(old: Document, body: AgentBody) -> Document:
+    """Return an agent with what a body says changed; metadata is a patch, all else is replaced."""
+    document = dict(old)
+    for name, value in msgspec.to_builtins(body).items():
+        if name == "version":
+            continue
+        if name == "metadata":
+            merged = {**old["metadata"], **(value or {})}
+            document["metadata"] = {key: text for key, text in merged.items() if text is not None}
+        elif value is None and name == "execution_identity":
+            document[name] = UNKNOWN_AGENT["execution_identity"]
+        elif value is not None and name == "multiagent":
+            document[name] = callable_agents.completed(value, old["multiagent"])
+        else:
+            document[name] = long_form(name, value)
+    return document
+
+
+def shown(agent: Document) -> Document:
+    """Return an agent as it is shown: one that may call itself is named in its own roster."""
+    if agent["multiagent"] is None:
+        return agent
+    itself = {"type": "agent", "id": agent["id"], "version": agent["version"]}
+    roster = callable_agents.replaced(
+        agent["multiagent"], lambda one: itself if one["type"] == "self" else one
+    )
+    return {**agent, "multiagent": roster}
+
+
+def shown_stored(stored: bytes) -> bytes:
+    """Return an agent as it is shown, of the bytes that it is stored as; most are the same."""
+    parts = members(stored)
+    if parts["multiagent"] == NULL:
+        return stored
+    agent = {name: msgspec.json.decode(parts[name]) for name in ("id", "version", "multiagent")}
+    return msgspec.json.encode({**parts, "multiagent": shown(agent)["multiagent"]})
+
+
+def called_by(agent: Document) -> list[tuple[str, int]]:
+    """Return the id and version of each agent that an agent as it is shown may call."""
+    found: list[tuple[str, int]] = []
+
+    def note(entry: Document) -> Document:
+        if entry["type"] == "agent":
+            found.append((entry["id"], entry["version"]))
+        return entry
+
+    if agent["multiagent"] is not None:
+        callable_agents.replaced(agent["multiagent"], note)
+    return found
+
+
+def with_called(agent: Document, called: dict[tuple[str, int], Document]) -> Document:
+    """Return an agent that holds those that it may call whole, as a session keeps it."""
+    if agent["multiagent"] is None:
+        return agent
+
+    def whole(entry: Document) -> Document:
+        if entry["type"] != "agent":
+            return entry
+        found = called[entry["id"], entry["version"]]
+        return {name: one for name, one in found.items() if name not in {*_NOT_IN_SNAPSHOT, "multiagent"}}
+
+    return {**agent, "multiagent": callable_agents.replaced(agent["multiagent"], whole)}
+
+
+def snapshot(agent: Document, overrides: dict[str, Any] | None = None) -> msgspec.Raw:
+    """Return what a session keeps of its agent, with some parts replaced."""
+    kept = {name: value for name, value in agent.items() if name not in _NOT_IN_SNAPSHOT}
+    for name in _OVERRIDES:
+        if overrides is not None and name in overrides:
+            kept[name] = long_form(name, overrides[name])
+    return msgspec.Raw(msgspec.json.encode(kept))
+
+
+def long_form(name: str, value: Any) -> Any:
+    """Return a part of an agent as it is shown, whichever short form it was given in."""
+    if name in _LISTS:
+        value = _objects(name, value)
+    return _LONG_FORMS.get(name, _same)(value)
+
+
+def unknown(name: str, version: int | None) -> Document:
+    """Return an agent of which nothing but the id is known: people migrate with ids we have never seen."""
+    return {**UNKNOWN_AGENT, "id": name, "name": name, "version": version or 1}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _model(value: Any) -> Any:
+    model = {"id": value} if isinstance(value, str) else value
+    if not isinstance(model, dict) or not isinstance(model.get("id"), str):
+        raise InvalidAgentError(problem='A model is a name, or an object with an "id".')
+    if isinstance(model.get("effort"), str):
+        return {**model, "effort": {"type": model["effort"]}}
+    return model
+
+
+def _tools(value: Any) -> Any:
+    return [_tool(tool) for tool in value]
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    kind = tool.get("type")
+    if kind == "custom":
+        return {"description": "", "input_schema": {"type": "object"}, **_given(tool)}
+    if not isinstance(kind, str) or not (kind.startswith("agent_toolset") or kind == "mcp_toolset"):
+        return tool
+    # What an MCP server offers can change any time, so that its tools wait for a yes unless told otherwise.
+    policy = "always_ask" if kind == "mcp_toolset" else "always_allow"
+    unless = {"enabled": True, "permission_policy": {"type": policy}}
+    default = {**unless, **_given(tool.get("default_config"))}
+    configs = tool.get("configs") or []
+    if not isinstance(configs, list):
+        raise InvalidAgentError(problem='"configs" of a toolset is a list of objects, each with a "name".')
+    complete = [_tool_config(kind, default, _given(config)) for config in configs]
+    return {**tool, "configs": complete, "default_config": default}
+
+
+def _tool_config(kind: str, default: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    if kind == "mcp_toolset":
+        return {**default, **given}
+    more = {"url_sources": None} if given.get("name") == "web_fetch" else {}
+    return {"type": given.get("name"), **default, **more, **given}
+
+
+def _objects(name: str, value: Any) -> list[dict[str, Any]]:
+    """Return a list of objects; null is an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise InvalidAgentError(problem=f'"{name}" is a list of objects.')
+    return value
+
+
+def _given(value: Any) -> dict[str, Any]:
+    """Return the members of an object that say something; null says the same as nothing."""
+    if value is not None and not isinstance(value, dict):
+        raise InvalidAgentError(problem="The configuration of a tool is an object.")
+    return {name: one for name, one in (value or {}).items() if one is not None}
+
+
+def _skills(value: Any) -> Any:
+    return [{"version": "latest", **_given(skill)} for skill in value]
+
+
+_LONG_FORMS = {"model": _model, "tools": _tools, "skills": _skills}

@@ -1,0 +1,66 @@
+"""Environments: what Anthropic's API calls so, as plain data."""
+
+from typing import Any
+
+import msgspec
+
+from durable_sessions.errors import InvalidEnvironmentError
+from durable_sessions.managed_agents.registry import Document, members
+
+_PACKAGES = ("apt", "cargo", "gem", "go", "npm", "pip")
+
+
+class EnvironmentBody(msgspec.Struct, omit_defaults=True):
+    """What may be said of an environment."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType | None = msgspec.UNSET
+    config: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET
+    scope: Any = msgspec.UNSET
+
+
+def new(body: EnvironmentBody) -> Document:
+    """Return a new environment as it is registered, without id and times."""
+    if not body.name:
+        raise InvalidEnvironmentError(problem='An environment needs a "name".')
+    return revise({"name": "", "description": None, "metadata": {}, "config": _config({})}, body)
+
+
+def revise(old: Document, body: EnvironmentBody) -> Document:
+    """Return an environment with what a body says changed; metadata is a patch, all else is replaced."""
+    document = dict(old)
+    for name, value in msgspec.to_builtins(body).items():
+        if name == "metadata":
+            merged = {**old["metadata"], **(value or {})}
+            document["metadata"] = {key: text for key, text in merged.items() if text is not None}
+        elif name == "config":
+            document["config"] = _config(value or {})
+        else:
+            document[name] = value
+    return document
+
+
+def shown_stored(stored: bytes) -> bytes:
+    """Return an environment as it is shown, of the bytes that it is stored as: versions are ours."""
+    return msgspec.json.encode({name: raw for name, raw in members(stored).items() if name != "version"})
+
+
+def _config(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with everything filled in."""
+    if given.get("type") == "self_hosted":
+        return given
+    networking = _object(given, "networking") or {"type": "unrestricted"}
+    if networking.get("type") == "limited":
+        defaults = {"allowed_hosts": [], "allow_mcp_servers": False, "allow_package_managers": False}
+        networking = {**defaults, **networking}
+    packages = {name: [] for name in _PACKAGES} | _object(given, "packages")
+    return {"type": "cloud", **given, "networking": networking, "packages": packages}
+
+
+def _object(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return what a part of a configuration says; null says the same as nothing."""
+    value = config.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidEnvironmentError(problem=f"config.{name} is an object.")
+    return {name: one for name, one in (value or {}).items() if one is not None}

@@ -1,0 +1,93 @@
+"""The thread objects that clients are shown. Each holds its agent, of which many threads have the same."""
+
+from typing import Any
+
+import msgspec
+
+from durable_sessions.managed_agents import callable_agents
+from durable_sessions.sessions import record, summary, threads
+from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.threads import Thread
+from durable_sessions.sessions.view import UNKNOWN_AGENT
+from durable_sessions.storage.durable import DurableStream
+from durable_sessions.times import rfc3339
+
+
+class ThreadObjects:
+    """The threads of a session as they are now; one is made into an object when it is asked for."""
+
+    def __init__(self, durable: DurableStream) -> None:
+        attributes = durable.attributes
+        created_ms = durable.stream.created_at_ms
+        self._session = session_of(durable.stream.key)
+        self._said = record.of(attributes)
+        self._primary = threads.primary(self._session)
+        root = Thread(
+            created_at_ms=created_ms,
+            updated_at_ms=max(durable.changed_ms, created_ms),
+            status=summary.of(attributes).status,
+            archived_at_ms=record.archived_at_ms(attributes),
+        )
+        self._threads = {self._primary: root} | {
+            name: thread for name, thread in threads.of(attributes).items() if name != self._primary
+        }
+        self._agents: dict[str | None, msgspec.Raw] = {}
+        self._known: dict[str, dict[str, Any]] | None = None
+
+    def names(self) -> list[str]:
+        """Return the ids of the threads, the primary one first."""
+        return list(self._threads)
+
+    def status(self, name: str) -> str:
+        """Return the status of a thread."""
+        return self._threads[name].status
+
+    def find(self, name: str) -> bytes | None:
+        """Return a thread as it is shown, None if there is none."""
+        return self.encoded(name) if name in self._threads else None
+
+    def encoded(self, name: str) -> bytes:
+        """Return a thread as it is shown."""
+        thread = self._threads[name]
+        parent = None if name == self._primary else thread.parent or self._primary
+        return msgspec.json.encode(
+            {
+                "id": name,
+                "type": "session_thread",
+                "session_id": self._session,
+                "agent": self._agent(thread.agent_name),
+                "status": thread.status,
+                "parent_thread_id": parent,
+                "created_at": rfc3339(thread.created_at_ms),
+                "updated_at": rfc3339(thread.updated_at_ms),
+                "archived_at": None if thread.archived_at_ms is None else rfc3339(thread.archived_at_ms),
+                "stats": None,
+                "usage": None,
+                "workflow_run_id": None,
+            }
+        )
+
+    def _agent(self, name: str | None) -> msgspec.Raw:
+        """Return an agent known by its name: the session's own, one that it may call, or neither."""
+        if name not in self._agents:
+            if self._known is None:
+                self._known = self._roster()
+            agent = self._known.get(name or "", None)
+            if agent is None:
+                agent = {**UNKNOWN_AGENT, "name": name}
+            shown = {key: value for key, value in agent.items() if key != "multiagent"}
+            self._agents[name] = msgspec.Raw(msgspec.json.encode(shown))
+        return self._agents[name]
+
+    def _roster(self) -> dict[str, dict[str, Any]]:
+        """Return the agents that threads can have by name; the session's own is that without a name, too."""
+        own = UNKNOWN_AGENT if self._said.agent == record.NULL else msgspec.json.decode(self._said.agent)
+        known: dict[str, dict[str, Any]] = {}
+
+        def note(entry: dict[str, Any]) -> dict[str, Any]:
+            known[entry.get("name", "")] = entry
+            return entry
+
+        if own.get("multiagent") is not None:
+            callable_agents.replaced(own["multiagent"], note)
+        return {**known, own["name"]: own, "": own}

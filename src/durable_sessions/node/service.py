@@ -1,0 +1,274 @@
+"""The whole server: an engine, the carrier in front of it, and what keeps both going."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable
+
+import structlog
+
+from durable_sessions.access.keys import Keys
+from durable_sessions.clock import Clock, SystemClock
+from durable_sessions.errors import (
+    BucketError,
+    KeysRequiredError,
+    LogDamagedError,
+    LogError,
+    LogLockedError,
+    LogVersionError,
+    ManifestLostError,
+    SettingsError,
+)
+from durable_sessions.http.api.app import Application
+from durable_sessions.http.api.health import Health
+from durable_sessions.http.carrier.message import Admitted, Answer, Request
+from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.ids import Ids, RandomIds
+from durable_sessions.limits import Limits
+from durable_sessions.log.disk import REAL_DISK, Disk
+from durable_sessions.node.collector import COLLECTOR
+from durable_sessions.node.disk_space import DiskSpace, Space
+from durable_sessions.node.engine import Engine
+from durable_sessions.node.exposure import cannot_listen, require_guarded
+from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.search.feed import Feed
+from durable_sessions.settings import Settings
+from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.partition import Partition
+from durable_sessions.tasks import Task
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
+
+logger = structlog.get_logger(__name__)
+
+_HEALING = (LogError, BucketError, OSError, sqlite3.Error)
+"""What opening again can fail of and yet work later."""
+_FINAL = (LogDamagedError, LogVersionError, LogLockedError)
+"""Of these, what no waiting mends."""
+_OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
+
+
+class Service:
+    """One process that serves one data directory.
+
+    When the log fails, nothing more is acknowledged until the whole engine has been opened anew from
+    what is on disk, as a restart would do it. That is done here, behind the same socket, as soon as the
+    disk takes writes again.
+    """
+
+    engine: Engine
+    server: HttpServer
+    _keeper: Task
+
+    def __init__(self, settings: Settings, limits: Limits, clock: Clock, ids: Ids, disk: Disk) -> None:
+        self._settings = settings
+        self._limits = limits
+        self._clock = clock
+        self._ids = ids
+        self._disk = disk
+        self._pause_seconds = limits.reopen_seconds
+        self._writers: set[str] = set()
+        self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self.supervisor = Supervisor(clock, limits)
+        self.health = Health()
+
+    @classmethod
+    async def open(
+        cls,
+        settings: Settings,
+        *,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        disk: Disk = REAL_DISK,
+    ) -> "Service":
+        """Return a service that has replayed its log and can answer, but does not listen yet."""
+        limits = limits or settings.limits()
+        service = cls(settings, limits, clock or SystemClock(), ids or RandomIds(), disk)
+        service.engine = await service._open_engine()
+        service.server = service.health.server = HttpServer(
+            service.handle, limits, admission=CurrentAdmission(service)
+        )
+        space = DiskSpace(settings.data, settings.low_space_bytes, limits, service._space_changed)
+        service.supervisor.start("disk space", space.run)
+        service.supervisor.start("collector", lambda: COLLECTOR.run(service._objects))
+        service._keeper = service.supervisor.start("engine", service._keep_open)
+        return service
+
+    async def _open_engine(self) -> Engine:
+        engine = Engine(
+            self._settings,
+            self._limits,
+            self._clock,
+            self._ids,
+            self._disk,
+            self.supervisor,
+            self.health,
+            self._writers,
+        )
+        return await engine.open()
+
+    @property
+    def app(self) -> Application:
+        """The application of the engine that there is now."""
+        return self.engine.app
+
+    @property
+    def archive(self) -> BucketArchive:
+        """What is in the bucket."""
+        return self.engine.archive
+
+    @property
+    def feed(self) -> Feed:
+        """What tells search of events."""
+        return self.engine.feed
+
+    @property
+    def flusher(self) -> Flusher:
+        """What moves data to the bucket."""
+        return self.engine.flusher
+
+    @property
+    def keys(self) -> Keys:
+        """Who is let in."""
+        return self.engine.keys
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """What looks after the bucket."""
+        return self.engine.maintenance
+
+    @property
+    def partition(self) -> Partition:
+        """The streams."""
+        return self.engine.partition
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request by the engine that there is now."""
+        return self.engine.app(request)
+
+    def _objects(self) -> int:
+        """Return about how many objects the collector of cycles would have to look at."""
+        streams, connections = len(self.partition.state.by_id), self.server.open_connections
+        return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * connections
+
+    async def listen(self) -> None:
+        """Accept connections on the configured address."""
+        host, port = self._settings.host, self._settings.port
+        require_guarded(host, keys=self.engine.keys.required, bootstrap=self._settings.api_key)
+        try:
+            await self.server.start(host, port)
+        except OSError as error:
+            raise SettingsError(problem=cannot_listen(host, port, error)) from error
+        self.engine.offer_first_key(self.server.port)
+        if self._settings.public_url and not self.engine.keys.required:
+            logger.warning(
+                "keys_required", public_url=self._settings.public_url, problem=str(KeysRequiredError())
+            )
+        logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
+
+    async def until_failed(self) -> Exception:
+        """Wait until the server can do nothing more for its data, and return why; the process should end."""
+        return await asyncio.shield(self._failed)
+
+    async def close(self) -> None:
+        """Refuse new work, finish what is in flight, and leave everything durable."""
+        self.engine.app.operations.draining = True
+        self.engine.drain()
+        await self.server.shutdown(self._limits.shutdown_seconds_max)
+        await self._keeper.stop()
+        await self.engine.close()
+        await self.supervisor.close()
+        logger.info("stopped")
+
+    # Going on after the log has failed --------------------------------------------------
+
+    async def _keep_open(self) -> None:
+        """Open the engine again each time that its log has failed; step down if another has the bucket."""
+        loop = asyncio.get_running_loop()
+        while True:
+            opened_at = loop.time()
+            await self.engine.partition.committer.failed.wait()
+            if loop.time() - opened_at > self._limits.reopen_seconds_max:
+                self._pause_seconds = self._limits.reopen_seconds
+            lost = await self._until_it_can_work()
+            if lost is not None:
+                return await self._step_down(lost)
+            await self.engine.abandon(self._settle)
+            if not await self._reopen():
+                return None
+            self.health.reopenings += 1
+            self.health.reopening_failure = None
+            logger.info("log_opened_again", reopenings=self.health.reopenings)
+
+    async def _until_it_can_work(self) -> ManifestLostError | None:
+        """Wait until disk and bucket work, as far as one can tell; what is durable is read meanwhile.
+
+        Returns how it is known that another server has the bucket, if one has: that never heals.
+        """
+        while self.engine.partition.lost is None:
+            await self._pause()
+            try:
+                await self.engine.probe()
+                break
+            except _HEALING as error:
+                self._note(error)
+        return self.engine.partition.lost
+
+    async def _step_down(self, lost: ManifestLostError) -> None:
+        """Let clients and health checks learn for some time that this server answers nothing more."""
+        self.engine.drain()
+        await asyncio.sleep(self._limits.step_down_seconds)
+        self._failed.set_result(lost)
+
+    async def _reopen(self) -> bool:
+        """Open a new engine, however long that takes; say no if it can never be."""
+        while True:
+            try:
+                self.engine = await self._open_engine()
+                return True
+            except Exception as error:
+                if isinstance(error, _FINAL) or not isinstance(error, _HEALING):
+                    logger.critical("log_cannot_be_opened_again", reason=str(error) or repr(error))
+                    self._failed.set_result(error)
+                    return False
+                self._note(error)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._pause_seconds)
+        self._pause_seconds = min(2 * self._pause_seconds, self._limits.reopen_seconds_max)
+
+    def _note(self, error: Exception) -> None:
+        if self.health.reopening_failure is None:
+            logger.warning("log_not_opened_again_yet", reason=str(error))
+        self.health.reopening_failure = str(error)
+
+    async def _settle(self) -> None:
+        await self.server.settle(self._limits.clean_up_seconds_max)
+
+    # Space ------------------------------------------------------------------------------
+
+    def _space_changed(self, space: Space, mark: int, is_low: bool) -> None:
+        self.health.disk_free_bytes, self.health.disk_low_bytes = space.free, mark
+        self.health.low_space = f"only {space.free} bytes are free on the disk" if is_low else None
+        self.engine.feed.pause(self.health.low_space)
+
+
+class CurrentAdmission:
+    """Admission by the keys of the engine that there is now."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether a request needs a key."""
+        return self._service.engine.app.admission.keys_required
+
+    def holder(self, request: Request) -> str | None:
+        """Return whose shares a request draws on; nothing is counted or refused."""
+        return self._service.engine.app.admission.holder(request)
+
+    def admit(self, request: Request) -> Admitted:
+        """Return who sends a request and how large its body may be, or raise the refusal."""
+        return self._service.engine.app.admission.admit(request)

@@ -1,0 +1,205 @@
+"""The catalog: every stream as of the last flush, in a local SQLite file.
+
+It is derived: the bucket's checkpoints and the log hold the truth, so it is written without
+syncs, and a file that is missing, damaged or of another flush is made anew. The event loop
+reads through one connection while a thread of the catalog's own writes through another; a write
+is one transaction, so a reader sees one flush or the next and nothing in between.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from durable_sessions.limits import Limits
+from durable_sessions.storage import private
+from durable_sessions.storage.retention import NO_RETENTION, Retention
+from durable_sessions.streams import lifetime
+from durable_sessions.streams.effects import Name
+from durable_sessions.streams.stream import Stream
+from durable_sessions.tier import stream_codec
+from durable_sessions.tier.catalog_view import About, CatalogView, Placed
+
+T = TypeVar("T")
+
+_VERSION = 4
+_SCHEMA = """
+create table about (
+  version integer not null, boot text not null, manifest integer not null, flushed_through integer not null,
+  policies text not null
+);
+create table streams (
+  id integer primary key, workspace text not null, path text not null, folder text not null,
+  soft_deleted integer not null, removal_ms integer, record_bytes integer not null, state blob not null
+);
+create unique index streams_by_path on streams (workspace, path);
+create index streams_by_folder on streams (workspace, folder, id);
+create index streams_by_removal on streams (removal_ms) where removal_ms is not null;
+create table extents (
+  stream integer not null, first integer not null, next integer not null, segment text not null,
+  primary key (stream, first)
+) without rowid;
+create index extents_by_segment on extents (segment);
+create table segments (path text primary key, record_bytes integer not null) without rowid;
+create table names (
+  stream integer not null, name text not null, first integer not null, count integer not null,
+  checked integer not null, primary key (stream, name)
+) without rowid;
+create table dirty (path text primary key, since_ms integer not null) without rowid;
+"""
+
+
+class Sized(NamedTuple):
+    """A segment, and how many bytes its records have when they are not compressed."""
+
+    path: str
+    record_bytes: int
+
+
+class Change(NamedTuple):
+    """What one flush or compaction changes; it is applied whole or not at all.
+
+    ``replaced`` are objects that no longer count. The segments that hold records of ``removed``
+    streams become dirty at ``at_ms``, and so do the objects in ``dirty``. ``names`` are those of records,
+    each with the number of its stream.
+    """
+
+    about: About
+    at_ms: int = 0
+    streams: Sequence[Stream] = ()
+    removed: Sequence[int] = ()
+    replaced: Sequence[str] = ()
+    segments: Sequence[Sized] = ()
+    placed: Sequence[Placed] = ()
+    dirty: Sequence[str] = ()
+    names: Sequence[tuple[int, Name]] = ()
+
+
+class Catalog:
+    """The file. ``reader`` is for the event loop, ``writer`` for what :meth:`run` is given."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._limits = limits
+        self._retention = NO_RETENTION
+        self._reading = _connect(path)
+        self._writing = _connect(path)
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="catalog")
+        self.reader = CatalogView(self._reading, limits)
+        self.writer = CatalogView(self._writing, limits)
+
+    @classmethod
+    def open(cls, path: Path, limits: Limits) -> "Catalog":
+        """Open the catalog, made anew and empty if it cannot be trusted."""
+        try:
+            catalog = cls(path, limits)
+            if catalog._trusted():
+                return catalog
+            catalog.close()
+        except sqlite3.DatabaseError:
+            pass  # not a database any more: it is derived
+        return cls.create(path, limits)
+
+    @classmethod
+    def create(cls, path: Path, limits: Limits) -> "Catalog":
+        """Make an empty catalog in place of whatever is there."""
+        for name in (path.name, path.name + "-wal", path.name + "-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        catalog = cls(path, limits)
+        with catalog._writing as connection:
+            connection.executescript(_SCHEMA)
+            about = (_VERSION, _boot(), NO_RETENTION.fingerprint)
+            connection.execute("insert into about values (?, ?, 0, 0, ?)", about)
+        return catalog
+
+    def _trusted(self) -> bool:
+        """Say whether the file is one of ours and was not open when the machine went down."""
+        try:
+            found = self._reading.execute("select version, boot from about").fetchone()
+        except sqlite3.OperationalError:
+            return False
+        return bool(found == (_VERSION, _boot()))
+
+    def close(self) -> None:
+        """Finish what is being written and let the file go."""
+        self._worker.shutdown()
+        self._reading.close()
+        self._writing.close()
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Return what ``work`` returns in the catalog's thread.
+
+        There is one, so that work which was given up there ends before other work begins.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work, *arguments)
+
+    async def apply(self, change: Change) -> None:
+        """Apply a change, whole or not at all."""
+        await self.run(self._apply, change)
+
+    async def govern(self, retention: Retention) -> None:
+        """Tell by these policies from now on which streams are due."""
+        await self.run(self._govern, retention)
+
+    # In the catalog's thread ------------------------------------------------------------
+
+    def _apply(self, change: Change) -> None:
+        with self._writing as connection:
+            for path in change.replaced:
+                connection.execute("delete from extents where segment = ?", (path,))
+                connection.execute("delete from segments where path = ?", (path,))
+                connection.execute("delete from dirty where path = ?", (path,))
+            for stream in change.removed:
+                connection.execute(
+                    "insert or ignore into dirty select distinct segment, ? from extents where stream = ?",
+                    (change.at_ms, stream),
+                )
+                connection.execute("delete from streams where id = ?", (stream,))
+                connection.execute("delete from extents where stream = ?", (stream,))
+                connection.execute("delete from names where stream = ?", (stream,))
+            connection.executemany(
+                "insert or replace into streams values (?, ?, ?, ?, ?, ?, ?, ?)",
+                map(self._row, change.streams),
+            )
+            names = ((stream, one.name, one.first, one.count, one.check) for stream, one in change.names)
+            connection.executemany("insert or replace into names values (?, ?, ?, ?, ?)", names)
+            connection.executemany("insert or replace into extents values (?, ?, ?, ?)", change.placed)
+            connection.executemany("insert or replace into segments values (?, ?)", change.segments)
+            dirty = ((path, change.at_ms) for path in change.dirty)
+            connection.executemany("insert or ignore into dirty values (?, ?)", dirty)
+            connection.execute("update about set manifest = ?, flushed_through = ?", change.about)
+
+    def _govern(self, retention: Retention) -> None:
+        self._retention = retention
+        with self._writing as connection:
+            if connection.execute("select policies from about").fetchone()[0] == retention.fingerprint:
+                return
+            for stream in self.writer.streams():
+                values = (self._removal_ms(stream), stream.id)
+                connection.execute("update streams set removal_ms = ? where id = ?", values)
+            connection.execute("update about set policies = ?", (retention.fingerprint,))
+
+    def _row(self, stream: Stream) -> tuple[int, str, str, str, bool, int | None, int, bytes]:
+        state = stream_codec.encode(stream)
+        removal_ms = self._removal_ms(stream_codec.decode(state))
+        key, folder = stream.key, stream.key.folder
+        return stream.id, *key, folder, stream.soft_deleted, removal_ms, stream.record_bytes, state
+
+    def _removal_ms(self, stream: Stream) -> int | None:
+        self._retention.govern(stream)
+        lifetime.grant_lag(stream, self._limits)
+        return lifetime.removal_ms(stream, self._limits)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    private.make_file(path)
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = off")
+    return connection
+
+
+def _boot() -> str:
+    """Return what changes when the machine restarts: only then can an unsynced file have lost pages."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

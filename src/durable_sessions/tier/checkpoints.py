@@ -1,0 +1,76 @@
+"""Session metadata in the bucket: what each flush changed, and now and then all of it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from durable_sessions.bucket.checkpoint import EncodedCheckpoint, SessionRow, encode_checkpoint
+from durable_sessions.streams.state import State
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.tier import stream_codec
+from durable_sessions.tier.catalog_view import CatalogView
+
+_STATE_BYTES_MAX = 16 * 1024 * 1024
+"""What the states in one part may have together, so that streams with many producers share it with fewer."""
+
+
+def encode_changes(state: State) -> EncodedCheckpoint:
+    """Return the streams that a flush has changed, and those that it has removed; takes a while."""
+    rows = [_row(stream) for stream in state.by_id.values()]
+    rows += [_tombstone(number, key) for number, key in state.removed.items()]
+    return encode_checkpoint(rows)
+
+
+def full_parts(catalog: CatalogView, rows_max: int) -> Iterator[EncodedCheckpoint]:
+    """Yield all streams in parts; each takes a while, and memory for itself only."""
+    rows = map(_row, catalog.streams())
+    while part := list(_some(rows, rows_max)):
+        yield encode_checkpoint(part)
+
+
+def _some(rows: Iterator[SessionRow], rows_max: int) -> Iterable[SessionRow]:
+    size = 0
+    for row in islice(rows, rows_max):
+        yield row
+        size += len(row.state or b"")
+        if size >= _STATE_BYTES_MAX:
+            return
+
+
+def _row(stream: Stream) -> SessionRow:
+    return SessionRow(
+        workspace=stream.key.workspace,
+        session=stream.key.path,
+        stream=stream.id,
+        content_type=stream.content_type,
+        created_at_ms=stream.created_at_ms,
+        next_position=stream.tail,
+        closed=stream.closed,
+        parent=stream.parent,
+        base=stream.base,
+        ttl_seconds=stream.ttl_seconds,
+        expires_at_ms=stream.expires_at_ms,
+        last_access_ms=stream.recorded_at_ms,
+        attributes=_attributes(stream),
+        state=stream_codec.encode(stream),
+    )
+
+
+def _attributes(stream: Stream) -> str | None:
+    """Return the attributes, which are JSON each, as one object; None if there are none."""
+    if not stream.attributes:
+        return None
+    members = [f"{json.dumps(name)}:{value.decode()}" for name, value in sorted(stream.attributes.items())]
+    return "{" + ",".join(members) + "}"
+
+
+def _tombstone(number: int, key: Key) -> SessionRow:
+    return SessionRow(
+        workspace=key.workspace,
+        session=key.path,
+        stream=number,
+        content_type="",
+        created_at_ms=0,
+        next_position=0,
+        deleted=True,
+    )

@@ -1,0 +1,187 @@
+"""Compaction: merging small segments, dropping the records of removed streams, full checkpoints.
+
+A merge changes nothing that a reader sees. It writes one segment in place of several; the next
+manifest has the one, and the others as garbage, which stay until nobody can be reading them.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from durable_sessions.bucket.layout import events_path, sessions_path
+from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, SegmentInfo
+from durable_sessions.bucket.numbered import create_beside
+from durable_sessions.bucket.records import DAY_MS, StreamRecords
+from durable_sessions.bucket.segment import EncodedSegment, encode_segment
+from durable_sessions.clock import Clock
+from durable_sessions.errors import ObjectDamagedError
+from durable_sessions.limits import Limits
+from durable_sessions.tier import segment_contents
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.catalog import Change
+from durable_sessions.tier.checkpoints import full_parts
+from durable_sessions.tier.disposal import let_go
+from durable_sessions.tier.manifest_chain import Next, about, successor
+from durable_sessions.tier.merge_policy import Candidate, choose, day_of, rewrite_at_ms
+from durable_sessions.tier.segment_unpacker import Runs, WholeSegment
+
+logger = structlog.get_logger(__name__)
+
+FULL_PARTS = "full_checkpoint_parts"
+"""The member of a manifest's ``extra`` that says how many of its first checkpoints hold all streams."""
+
+
+class _Looked(NamedTuple):
+    """Of which manifest it is known that there is nothing to merge, and until when."""
+
+    manifest: int
+    until_ms: int
+
+
+class Compactor:
+    """Finds and makes one merge at a time; between two of them a flush has its turn."""
+
+    def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
+        self._archive = archive
+        self._bucket = archive.bucket
+        self._clock = clock
+        self._limits = limits
+        self._damaged: dict[str, int] = {}
+        self._looked = _Looked(-1, 0)
+        self.merges = 0
+        self.full_checkpoints = 0
+
+    async def step(self) -> bool:
+        """Make the most urgent merge and return True, or False if there is none to make."""
+        looked = self._looked
+        if looked.manifest == self._archive.manifest.number and self._clock.now_ms() < looked.until_ms:
+            return False
+        return await self._archive.succession.change(self._prepare)
+
+    async def _prepare(self, manifest: Manifest) -> Next | None:
+        now_ms = self._clock.now_ms()
+        if len(manifest.garbage) >= self._limits.garbage_max:
+            return None  # nothing is being removed, so that merging would only add to it
+        dirty = await self._archive.catalog.run(self._archive.catalog.writer.dirty)
+        following = (
+            await self._full_checkpoint(manifest)
+            if self._full_checkpoint_due(manifest, dirty, now_ms)
+            else await self._merge(manifest, dirty, now_ms)
+        )
+        if following is None:
+            waiting = [since for path, since in dirty.items() if path not in self._damaged]
+            due = [rewrite_at_ms(since, self._limits) for since in waiting]
+            tomorrow = now_ms - now_ms % DAY_MS + DAY_MS
+            self._looked = _Looked(manifest.number, min([*due, *self._damaged.values(), tomorrow]))
+        return following
+
+    # Segments ---------------------------------------------------------------------------
+
+    async def _merge(self, manifest: Manifest, dirty: dict[str, int], now_ms: int) -> Next | None:
+        sizes = await self._archive.catalog.run(self._archive.catalog.writer.record_bytes)
+        self._damaged = {path: until for path, until in self._damaged.items() if now_ms < until}
+        while True:
+            candidates = [
+                Candidate(info, sizes[info.path], dirty.get(info.path))
+                for info in manifest.segments
+                if info.path not in self._damaged
+            ]
+            chosen = choose(candidates, now_ms, self._limits)
+            if not chosen:
+                return None
+            try:
+                runs = await self._runs(chosen)
+            except ObjectDamagedError as error:
+                # The others go on; this one is left as it is for a while, for whoever repairs it.
+                logger.error("segment_not_merged", reason=str(error))
+                self._damaged[str(error.path)] = now_ms + int(self._limits.damaged_retry_seconds * 1000)
+                continue
+            return await self._replace(manifest, chosen, runs)
+
+    async def _runs(self, chosen: list[SegmentInfo]) -> Runs:
+        """Return the appends of the streams that still exist."""
+        catalog, runs = self._archive.catalog, Runs()
+        for info in chosen:
+            segment = await WholeSegment.fetch(self._bucket, info)
+            live = await catalog.run(catalog.writer.existing, segment.streams)
+            await catalog.run(_add_appends, runs, segment, live)
+        return runs
+
+    async def _replace(self, manifest: Manifest, chosen: list[SegmentInfo], runs: Runs) -> Next:
+        catalog, replaced = self._archive.catalog, [info.path for info in chosen]
+        segments = [info for info in manifest.segments if info.path not in replaced]
+        held: list[segment_contents.Contents] = []
+        encoded = await catalog.run(self._encode, replaced, runs)
+        if encoded is not None:
+            wanted = events_path(day_of(replaced[0]), 0, manifest.number + 1)
+            path = await create_beside(self._bucket, wanted, encoded.data)
+            segments.append(encoded.info(path))
+            held.append(await catalog.run(segment_contents.contents, path, encoded.directory))
+        await let_go(runs)
+        following = successor(manifest, self._clock.now_ms(), segments=segments, replaced=replaced)
+        change = Change(
+            about(following),
+            replaced=replaced,
+            segments=[one.size for one in held],
+            placed=[place for one in held for place in one.places],
+        )
+        self.merges += 1
+        return Next(following, change)
+
+    def _encode(self, replaced: list[str], runs: Runs) -> EncodedSegment | None:
+        """Return the segment that holds what the replaced ones do of the streams that still exist."""
+        catalog, records = self._archive.catalog.writer, []
+        for number, appends in runs.items():
+            stream = catalog.load_id(number)
+            assert stream is not None
+            appends.sort(key=lambda run: run.first)
+            records.append(StreamRecords(number, *stream.key, stream.content_type, appends))
+        encoded = encode_segment(records) if records else None
+        merged = {} if encoded is None else {n: encoded.directory.runs(n) for n in encoded.directory.streams}
+        before = {number: _joined(found) for number, found in catalog.runs(replaced).items()}
+        assert merged == before, "a merge loses and adds nothing"
+        return encoded
+
+    # Checkpoints ------------------------------------------------------------------------
+
+    def _full_checkpoint_due(self, manifest: Manifest, dirty: dict[str, int], now_ms: int) -> bool:
+        full = msgspec.json.decode(manifest.extra.get(FULL_PARTS, b"0"), type=int)
+        if len(manifest.checkpoints) - max(full - 1, 0) > self._limits.checkpoints_max:
+            return True
+        since = [dirty[info.path] for info in manifest.checkpoints if info.path in dirty]
+        return bool(since) and now_ms >= rewrite_at_ms(min(since), self._limits)
+
+    async def _full_checkpoint(self, manifest: Manifest) -> Next:
+        catalog, number = self._archive.catalog, manifest.number + 1
+        parts = full_parts(catalog.writer, self._limits.checkpoint_rows_max)
+        infos: list[CheckpointInfo] = []
+        while part := await catalog.run(next, parts, None):
+            path = sessions_path(0, number)
+            if infos:
+                path = path.replace(".parquet", f"-part{len(infos)}.parquet")
+            infos.append(part.info(await create_beside(self._bucket, path, part.data)))
+        replaced = [info.path for info in manifest.checkpoints]
+        following = msgspec.structs.replace(
+            successor(manifest, self._clock.now_ms(), checkpoints=infos, replaced=replaced),
+            extra={**manifest.extra, FULL_PARTS: msgspec.Raw(b"%d" % len(infos))},
+        )
+        self.full_checkpoints += 1
+        return Next(following, Change(about(following), replaced=replaced))
+
+
+def _add_appends(runs: Runs, segment: WholeSegment, live: Collection[int]) -> None:
+    for stream, found in segment.appends(live).items():
+        runs.setdefault(stream, []).extend(found)
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return runs with those joined that follow each other without a gap."""
+    joined: list[tuple[int, int]] = []
+    for first, following in runs:
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], following)
+        else:
+            joined.append((first, following))
+    return joined

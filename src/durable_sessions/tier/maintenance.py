@@ -1,0 +1,82 @@
+"""Looking after the bucket in the background: merging, and removing what is no longer needed."""
+
+import asyncio
+import sqlite3
+
+import structlog
+
+from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError, ManifestLostError
+from durable_sessions.limits import Limits
+from durable_sessions.storage.allocator import release_memory
+from durable_sessions.storage.flush import Failure
+from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.threads import CPU
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.compaction import Compactor
+from durable_sessions.tier.sweeper import Sweeper
+
+logger = structlog.get_logger(__name__)
+
+
+class Maintenance:
+    """Does one small thing after the other, so that a flush never waits long for its turn."""
+
+    def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._task: Task | None = None
+        self._swept_at_ms: int | None = None
+        self.compactor = Compactor(archive, clock, limits)
+        self.sweeper = Sweeper(archive, clock, limits)
+        self.failure: Failure | None = None
+
+    def start(self, supervisor: Supervisor) -> None:
+        """Begin to look after the bucket."""
+        self._task = supervisor.start("maintenance", self._run)
+
+    async def close(self) -> None:
+        """Stop; what was begun is finished or removed after the next start."""
+        if self._task is not None:
+            await self._task.stop()
+
+    async def step(self) -> bool:
+        """Do the next thing and return True, or False if there is nothing to do now."""
+        if await self.sweeper.collect() or await self.compactor.step():
+            return True
+        now_ms = self._clock.now_ms()
+        # A clock that was set back does not tell how long it has been: then it is time, too.
+        if self._swept_at_ms is None or not (
+            0 <= now_ms - self._swept_at_ms < self._limits.sweep_seconds * 1000
+        ):
+            await self.sweeper.sweep()
+            self._swept_at_ms = now_ms
+        return False
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.maintenance_seconds)
+            try:
+                while await self.step():
+                    self._recovered()
+                    await CPU.run(release_memory)
+                self._recovered()
+            except ManifestLostError:
+                return  # the partition has stepped down
+            except (DurableSessionsError, sqlite3.Error) as error:
+                self._failed(error)
+            except Exception as error:
+                # A fault of ours. Nothing is lost: what was being made is not referred to.
+                self._failed(error)
+                raise
+
+    def _failed(self, error: Exception) -> None:
+        if self.failure is None:
+            logger.error("maintenance_failed", reason=str(error))
+        since_ms = self._clock.now_ms() if self.failure is None else self.failure.since_ms
+        self.failure = Failure(str(error) or repr(error), since_ms)
+
+    def _recovered(self) -> None:
+        if self.failure is not None:
+            logger.info("maintenance_works_again", failed_since_ms=self.failure.since_ms)
+            self.failure = None

@@ -1,0 +1,27 @@
+"""What the catalog says of a segment: how large its records are, and where."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from durable_sessions.bucket.directory import Directory
+from durable_sessions.tier.catalog import Sized
+from durable_sessions.tier.catalog_view import Placed
+
+
+class Contents(NamedTuple):
+    """The rows of the catalog for one segment."""
+
+    size: Sized
+    places: list[Placed]
+
+
+def contents(path: str, directory: Directory, streams: Collection[int] | None = None) -> Contents:
+    """Return what a segment holds, of all its streams or of some."""
+    size = sum(piece.size for stream in directory.streams for piece in directory.pieces(stream))
+    places = [
+        Placed(stream, first, following, path)
+        for stream in directory.streams
+        if streams is None or stream in streams
+        for first, following in directory.runs(stream)
+    ]
+    return Contents(Sized(path, size), places)

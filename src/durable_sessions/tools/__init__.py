@@ -1,0 +1,1 @@
+"""Tools for data at rest: verify, dump, repair."""

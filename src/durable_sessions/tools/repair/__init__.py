@@ -1,0 +1,106 @@
+"""Repair: a log and a bucket that a server starts with again, and nothing lost that can still be read.
+
+The rule for what cannot be read: positions never move. Where records are lost, a marker stands for
+each; all others keep their positions, so that cursors, forks, producers and subscriptions stay right.
+"""
+
+from pathlib import Path
+
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.clock import Clock
+from durable_sessions.errors import LogVersionError
+from durable_sessions.ids import Ids
+from durable_sessions.log.frame import VERSION
+from durable_sessions.log.repair import complete, interrupted
+from durable_sessions.log.scan import REPAIR_NAME, scan
+from durable_sessions.tier.ownership import match
+from durable_sessions.tools.repair.bucket import BucketRepair
+from durable_sessions.tools.repair.copies import Copies
+from durable_sessions.tools.repair.log import LogRepair
+from durable_sessions.tools.repair.plan import Action, Loss, Plan
+from durable_sessions.tools.repair.tying import Tying
+from durable_sessions.tools.verify import CATALOG_NAME, LOG_NAME
+from durable_sessions.tools.verify.catalog import SUFFIXES, check_catalog
+from durable_sessions.tools.verify.findings import Findings
+from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.scanned import ScannedLog
+
+__all__ = ["Action", "Loss", "Plan", "Repair"]
+
+
+class Repair:
+    """One repair: :meth:`plan` changes nothing, :meth:`apply` does what was planned.
+
+    The caller holds the log's lock all the while. ``folder`` is for temporary files.
+    """
+
+    def __init__(self, bucket: ObjectStore, data: Path, folder: Path) -> None:
+        self._bucket = bucket
+        self._data = data
+        self._folder = folder
+        self._ledger = Ledger(folder / "ledger.sqlite")
+        self._bucket_repair = BucketRepair(bucket, data, self._ledger, folder)
+        self._log_repair: LogRepair | None = None
+        self._tying: Tying | None = None
+        self._interrupted = interrupted(data / LOG_NAME)
+
+    def close(self) -> None:
+        """Let temporary files go."""
+        self._ledger.close()
+
+    async def plan(self, *, bucket_lost: bool = False) -> Plan:
+        """Return what will be done; without actions nothing is wrong.
+
+        A bucket that was never flushed to is refused if the log has been trimmed, unless
+        ``bucket_lost`` says that it is not just the wrong one.
+        """
+        plan = Plan()
+        log, catalog = self._data / LOG_NAME, self._data / CATALOG_NAME
+        if self._interrupted:
+            plan.act(str(log / REPAIR_NAME), "a repair was interrupted; it is completed first")
+            return plan
+        for found in scan(log).files:
+            if found.version != VERSION:
+                raise LogVersionError(file=str(found.path), found=found.version, supported=VERSION)
+        await self._bucket_repair.plan(plan)
+        examined, scanned = self._bucket_repair.examined, ScannedLog(log)
+        if examined.manifest is None and not bucket_lost:
+            await match(scanned, None)
+        self._tying = Tying(self._bucket, log, examined, self._ledger)
+        holds = examined.trusted and not self._bucket_repair.flushed_anew
+        await self._tying.plan(plan, scanned, manifest_holds=holds)
+        self._log_repair = LogRepair(log, examined, self._ledger)
+        if not self._tying.foreign:
+            self._log_repair.plan(plan)
+        findings = Findings()
+        if not plan.actions:
+            folder = self._folder / "compared"
+            check_catalog(catalog, folder, examined.manifest, self._ledger, findings)
+        if catalog.exists() and (plan.actions or findings.problems):
+            problem = f"{findings.problems[0].problem}; " if findings.problems else ""
+            plan.act(str(catalog), f"{problem}it is removed; the server makes it anew")
+        return plan
+
+    async def apply(self, clock: Clock, ids: Ids) -> Path | None:
+        """Do what was planned, and return where the copies are; None if an older repair was completed."""
+        if self._interrupted:
+            complete(self._data / LOG_NAME)
+            return None
+        assert self._log_repair is not None, "a repair is planned first"
+        assert self._tying is not None
+        copies = Copies(self._data, clock.now_ms())
+        self._remove_catalog(copies)
+        await self._bucket_repair.apply(copies, clock, ids)
+        self._log_repair.apply(copies)
+        await self._tying.apply(copies, clock, ids)
+        return copies.folder
+
+    def _remove_catalog(self, copies: Copies) -> None:
+        """Remove the catalog first: it is derived, and must not outlive what it was derived from."""
+        files = [self._data / (CATALOG_NAME + suffix) for suffix in SUFFIXES]
+        for file in files:
+            if file.exists():
+                copies.keep_file(file, "")
+        copies.sync()
+        for file in files:
+            file.unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""Records that no whole segment holds: found elsewhere and written anew, or replaced by markers."""
+
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+from durable_sessions.bucket.cache import BlockCache
+from durable_sessions.bucket.layout import events_path
+from durable_sessions.bucket.manifest import SegmentInfo
+from durable_sessions.bucket.numbered import create_beside
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.records import AppendRun, StreamRecords, split_by_date
+from durable_sessions.bucket.segment import encode_segment
+from durable_sessions.bucket.segment_reader import SegmentReader
+from durable_sessions.log.scan import scan
+from durable_sessions.tools.conflicts import markers
+from durable_sessions.tools.repair.plan import Plan
+from durable_sessions.tools.repair.ranges import Wanted
+from durable_sessions.tools.repair.sources import records_in_log
+from durable_sessions.tools.verify.coverage import gaps
+from durable_sessions.tools.verify.ledger import Extent, Ledger
+from durable_sessions.tools.verify.segments import CheckedSegment
+
+SEGMENT_BYTES = 32 * 1024 * 1024
+"""How many bytes of records are collected before segments are made of them."""
+
+
+class RecordsRepair:
+    """Keeps whole segments as they are, and makes new ones for what the others held."""
+
+    def __init__(self, bucket: ObjectStore, ledger: Ledger, log: Path) -> None:
+        self._bucket = bucket
+        self._ledger = ledger
+        self._log = log
+        self._wanted = Wanted()
+        self._sources: list[CheckedSegment] = []
+        self.kept: list[SegmentInfo] = []
+
+    def plan(self, named: Iterable[CheckedSegment], unnamed: Iterable[CheckedSegment], plan: Plan) -> None:
+        """Decide which segments stay, and say what of the others is found and what is lost.
+
+        A whole segment that nothing names is taken over if all of it is missing otherwise.
+        """
+        self._ledger.forget_places()
+        for checked in named:
+            if checked.intact and not self._overlaps(checked):
+                self._keep(checked)
+            else:
+                self._sources.append(checked)
+        for stream, extents in self._ledger.streams():
+            self._wanted.add(stream.id, gaps(stream, extents))
+        for checked in unnamed:
+            if checked.intact and self._all_wanted(checked):
+                plan.act(checked.info.path, "the manifest that named it is lost; it is named again")
+                self._keep(checked)
+            else:
+                self._sources.append(checked)
+        self._plan_losses(plan)
+
+    def _runs(self, checked: CheckedSegment) -> Iterable[tuple[int, tuple[int, int]]]:
+        """Yield the runs of records in a segment whose streams exist."""
+        for number in () if checked.directory is None else checked.directory.streams:
+            if self._ledger.load_id(number) is not None:
+                for run in checked.good_runs(number):
+                    yield number, run
+
+    def _overlaps(self, checked: CheckedSegment) -> bool:
+        return any(
+            run[0] < extent.next and extent.first < run[1]
+            for number, run in self._runs(checked)
+            for extent in self._ledger.extents(number)
+        )
+
+    def _all_wanted(self, checked: CheckedSegment) -> bool:
+        runs = list(self._runs(checked))
+        return bool(runs) and all(self._wanted.of(number, run) == [run] for number, run in runs)
+
+    def _keep(self, checked: CheckedSegment) -> None:
+        self.kept.append(checked.info)
+        for number, run in self._runs(checked):
+            self._ledger.place(number, [Extent(*run, checked.info.path)])
+            self._wanted.found(number, run)
+
+    def _plan_losses(self, plan: Plan) -> None:
+        left = self._wanted.copy()
+        for checked in self._sources:
+            found = 0
+            for number, run in self._runs(checked):
+                for part in left.of(number, run):
+                    found += part[1] - part[0]
+                    left.found(number, part)
+            if found:
+                plan.act(checked.info.path, f"{found} positions in it can still be read; they are kept")
+        found = sum(run.next - run.first for _, run in records_in_log(scan(self._log), left))
+        if found:
+            plan.act(str(self._log), f"it still holds {found} positions that are missing in the bucket")
+        for number, (first, following) in left:
+            plan.lose(number, self._ledger.load_id(number), first, following)
+
+    # Carrying out -----------------------------------------------------------------------
+
+    async def write(self, number: int) -> list[SegmentInfo]:
+        """Write what was found, and markers for what was not; return all segments that count then."""
+        segments = list(self.kept)
+        collected: dict[int, list[AppendRun]] = {}
+        size = 0
+        async for stream, run in self._found():
+            collected.setdefault(stream, []).append(run)
+            size += len(run.data)
+            if size >= SEGMENT_BYTES:
+                segments += await self._write(number, collected)
+                collected, size = {}, 0
+        return segments + await self._write(number, collected)
+
+    async def _found(self) -> AsyncIterator[tuple[int, AppendRun]]:
+        cache = BlockCache()
+        for checked in self._sources:
+            reader = SegmentReader(self._bucket, checked.info, cache)
+            for number, run in list(self._runs(checked)):
+                for part in self._wanted.of(number, run):
+                    async for append in reader.appends(number, *part):
+                        yield number, append
+                    self._wanted.found(number, part)
+        for number, append in records_in_log(scan(self._log), self._wanted):
+            yield number, append
+        for number, part in self._wanted:
+            stream = self._ledger.load_id(number)
+            assert stream is not None, "only records of streams that exist are wanted"
+            for append in markers(*part, stream.recorded_at_ms, json=stream.is_json):
+                yield number, append
+        await cache.close()
+
+    async def _write(self, number: int, collected: dict[int, list[AppendRun]]) -> list[SegmentInfo]:
+        records = []
+        for one, appends in collected.items():
+            stream = self._ledger.load_id(one)
+            assert stream is not None, "only records of streams that exist are wanted"
+            appends.sort()
+            records.append(StreamRecords(one, *stream.key, stream.content_type, appends))
+        written = []
+        for day, of_day in split_by_date(records).items():
+            segment = encode_segment(of_day)
+            path = await create_beside(self._bucket, events_path(day, 0, number), segment.data)
+            written.append(segment.info(path))
+        return written

@@ -1,0 +1,136 @@
+"""Where what is lost may still be: in objects that nothing names, and in the log."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from durable_sessions.bucket.blocks import decode_footer
+from durable_sessions.bucket.checkpoint import EncodedCheckpoint, SessionRow, read_checkpoint
+from durable_sessions.bucket.fetch import digest
+from durable_sessions.bucket.manifest import SegmentInfo
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.records import AppendRun
+from durable_sessions.errors import ObjectDamagedError, ObjectNotFoundError
+from durable_sessions.log.scan import LogScan
+from durable_sessions.streams.effects import (
+    Appended,
+    StreamCreated,
+    StreamDescribed,
+    StreamRemoved,
+    StreamTouched,
+)
+from durable_sessions.tier import stream_codec
+from durable_sessions.tools.conflicts import clipped, decode_leniently
+from durable_sessions.tools.repair.ranges import Wanted
+from durable_sessions.tools.verify.findings import Findings
+from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
+
+_NUMBER = re.compile(r".*/(?:00-)?(\d{12})(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes)")
+
+
+class Numbered(NamedTuple):
+    """An object by the number of the manifest that it was written for, of its part and of its name."""
+
+    number: int
+    part: int
+    again: int
+    path: str
+
+
+async def numbered(bucket: ObjectStore, prefix: str) -> list[Numbered]:
+    """Return the objects under a prefix that carry a number, in order."""
+    found = [(_NUMBER.fullmatch(info.path), info.path) for info in await bucket.list(prefix)]
+    return sorted(
+        Numbered(int(match[1]), int(match[2] or 0), int(match[3] or 0), path)
+        for match, path in found
+        if match
+    )
+
+
+async def unnamed_rows(bucket: ObjectStore, path: str) -> list[SessionRow]:
+    """Return the rows of a checkpoint that no manifest vouches for; ValueError if it is not a sound one."""
+    try:
+        data = await bucket.get(path)
+        info = EncodedCheckpoint(data, -1, digest(data)).info(path)
+        rows = await read_checkpoint(bucket, info)
+        for row in rows:
+            if not row.deleted:
+                stream_codec.decode(row.state or b"")
+    except (ObjectDamagedError, ObjectNotFoundError) as error:
+        raise ValueError(str(error)) from error
+    return rows
+
+
+async def unnamed_segment(bucket: ObjectStore, path: str) -> CheckedSegment:
+    """Return a segment that no manifest vouches for; ValueError if it is not sound in itself."""
+    try:
+        data = await bucket.get(path)
+        footer = decode_footer(data)
+        times = pq.read_table(pa.BufferReader(data), columns=["created_at"]).column(0).cast(pa.int64())
+    except (ObjectNotFoundError, pa.ArrowException, OSError, IndexError) as error:
+        raise ValueError(str(error)) from error
+    last = footer.groups[-1]
+    streams = list(footer.directory.streams)
+    info = SegmentInfo(
+        path=path,
+        bytes=len(data),
+        rows=sum(group.rows for group in footer.groups),
+        sha256=digest(data),
+        footer_offset=last.offset + last.bytes,
+        footer_sha256=digest(data[last.offset + last.bytes :]),
+        first_at_ms=pc.min(times).as_py(),
+        last_at_ms=pc.max(times).as_py(),
+        streams=len(streams),
+        stream_min=min(streams),
+        stream_max=max(streams),
+    )
+    return check_segment(info, data, Findings())
+
+
+def records_in_log(log: LogScan, wanted: Wanted) -> Iterator[tuple[int, AppendRun]]:
+    """Yield wanted records that a log still holds; they are no longer wanted then."""
+    for frame in log.frames():
+        if not wanted:
+            return
+        for _, effect in decode_leniently(frame.payload):
+            if isinstance(effect, Appended):
+                run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
+                for first, following in wanted.of(effect.stream, (run.first, run.next)):
+                    yield effect.stream, clipped(run, first, following)
+                    wanted.found(effect.stream, (first, following))
+
+
+def flushed_through(log: LogScan, ledger: Ledger) -> int:
+    """Return up to where the ledger's streams hold what the log says, if no manifest tells.
+
+    That is the last of the leading batches whose creations, records and removals are all there.
+    """
+    through = log.begins_after
+    for frame in log.frames():
+        known = [_contained(effect, ledger) for _, effect in decode_leniently(frame.payload)]
+        if False in known:
+            break
+        if True in known:
+            through = frame.position
+    return through
+
+
+def _contained(effect: object, ledger: Ledger) -> bool | None:
+    """Say whether the ledger has what an effect says; None if that cannot be told."""
+    if isinstance(effect, StreamCreated):
+        return effect.stream <= ledger.largest
+    if not isinstance(effect, Appended | StreamRemoved | StreamTouched | StreamDescribed):
+        return None
+    stream = ledger.load_id(effect.stream)
+    if stream is None:
+        return True
+    if isinstance(effect, Appended):
+        return effect.next <= stream.tail and (stream.closed or not effect.closed)
+    if isinstance(effect, StreamRemoved):
+        return effect.soft and stream.soft_deleted
+    return effect.at_ms <= stream.recorded_at_ms

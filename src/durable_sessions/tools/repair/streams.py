@@ -1,0 +1,130 @@
+"""Knowing all streams again when checkpoints are damaged."""
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.tier import stream_codec
+from durable_sessions.tools.repair.plan import Plan
+from durable_sessions.tools.verify.catalog import about, copied
+from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.segments import CheckedSegment
+
+
+def restore_from_catalog(ledger: Ledger, catalog: Path, folder: Path, manifest: int) -> int | None:
+    """Take over all streams from a catalog that is of this manifest and sound.
+
+    Returns up to where the log was flushed then, None if there is no such catalog.
+    """
+    if not catalog.exists():
+        return None
+    try:
+        copy = copied(catalog, folder)
+        number, flushed_through = about(copy)
+        if number != manifest:
+            return None
+        connection = sqlite3.connect(copy)
+        try:
+            if connection.execute("pragma integrity_check").fetchone() != ("ok",):
+                return None
+            states = connection.execute("select state from streams").fetchall()
+        finally:
+            connection.close()
+        streams = [stream_codec.decode(state) for (state,) in states]
+    except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError):
+        return None
+    ledger.forget_streams()
+    ledger.put(streams)
+    return flushed_through
+
+
+def restore_from_rows(ledger: Ledger, segments: list[CheckedSegment]) -> list[Stream]:
+    """Let the ledger have every stream that segments hold records of; return those that it did not know.
+
+    Only what rows say of a stream comes back: its names, its content type and where it ends.
+    """
+    restored: list[Stream] = []
+    for checked in segments:
+        for number, names in checked.names.items():
+            runs = checked.good_runs(number)
+            stream = ledger.load_id(number)
+            if not runs or (stream is None and ledger.was_removed(number)):
+                continue
+            if stream is None:
+                there = ledger.load(Key(names.workspace, names.path))
+                if there is not None and there.id > number:
+                    continue  # it was removed, and its path used again
+                ledger.remove([] if there is None else [there.id])
+                stream = _stream(number, checked)
+                restored.append(stream)
+            if stream.tail < runs[-1][1]:
+                stream.tail = runs[-1][1]
+                ledger.put([stream])
+    return restored
+
+
+def _stream(number: int, checked: CheckedSegment) -> Stream:
+    names, info = checked.names[number], checked.info
+    return Stream(
+        id=number,
+        key=Key(names.workspace, names.path),
+        content_type=names.content_type,
+        tail=0,
+        ttl_seconds=None,
+        expires_at_ms=None,
+        created_at_ms=info.first_at_ms,
+        accessed_at_ms=info.last_at_ms,
+        recorded_at_ms=info.last_at_ms,
+        changed_at_ms=info.last_at_ms,
+    )
+
+
+def settle_paths(ledger: Ledger, plan: Plan) -> bool:
+    """Let each path have one stream, the newest; say whether any had several.
+
+    A path is only used again after its stream was removed, so that removal is what was lost.
+    """
+    shared = ledger.shared_paths()
+    for *older, newest in shared:
+        for number in older:
+            plan.act(
+                f"stream {number}", f"its path was used again by stream {newest}, so it had been removed"
+            )
+        ledger.remove(older)
+    return bool(shared)
+
+
+def settle_forks(ledger: Ledger, plan: Plan) -> bool:
+    """Let forks and their sources agree with each other; say whether any did not.
+
+    A fork whose source is lost stands alone from then on, and a source reaches to where its forks begin.
+    """
+    changed: dict[int, Stream] = {}
+    forks: Counter[int] = Counter()
+    for stream, _ in ledger.streams():
+        if stream.parent is None:
+            continue
+        parent = changed.get(stream.parent) or ledger.load_id(stream.parent)
+        if parent is None:
+            plan.act(
+                f"stream {stream.id}", f"its source, stream {stream.parent}, is lost; it stands alone now"
+            )
+            alone = changed.setdefault(stream.id, stream)
+            alone.parent, alone.base, alone.fork_at_tail = None, 0, False
+            continue
+        forks[parent.id] += 1
+        if parent.tail < stream.base:
+            plan.act(
+                f"stream {parent.id}", f"it reaches to {stream.base}, where stream {stream.id} was forked"
+            )
+            parent.tail = stream.base
+            changed[parent.id] = parent
+    for stream, _ in ledger.streams():
+        if stream.forks != forks[stream.id]:
+            plan.act(f"stream {stream.id}", f"it has {forks[stream.id]} forks, not {stream.forks}")
+            changed.setdefault(stream.id, stream).forks = forks[stream.id]
+    ledger.put(changed.values())
+    return bool(changed)

@@ -1,0 +1,58 @@
+"""Comparing the local catalog with what the bucket says; a copy is looked at, so that nothing changes."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from durable_sessions.bucket.manifest import Manifest
+from durable_sessions.tools.verify.findings import Findings
+from durable_sessions.tools.verify.ledger import Ledger
+
+SUFFIXES = ("", "-wal", "-shm")
+"""Of the files that make up a catalog."""
+DIFFERENCES_MAX = 100
+"""How many differences are told; more say nothing new."""
+
+
+def copied(catalog: Path, folder: Path) -> Path:
+    """Copy a catalog that nobody has open, and return where the copy is."""
+    folder.mkdir(exist_ok=True)
+    for suffix in SUFFIXES[:2]:
+        file = catalog.with_name(catalog.name + suffix)
+        if file.exists():
+            shutil.copyfile(file, folder / file.name)
+    return folder / catalog.name
+
+
+def about(catalog: Path) -> tuple[int, int]:
+    """Return the manifest that a catalog is of, and up to where that was flushed."""
+    connection = sqlite3.connect(catalog)
+    try:
+        number, flushed_through = connection.execute("select manifest, flushed_through from about").fetchone()
+        return int(number), int(flushed_through)
+    except (TypeError, ValueError) as error:
+        raise sqlite3.DatabaseError("it does not say what it is of") from error
+    finally:
+        connection.close()
+
+
+def check_catalog(
+    catalog: Path, folder: Path, manifest: Manifest | None, ledger: Ledger, findings: Findings
+) -> None:
+    """Compare a catalog row by row, if it is of the newest manifest; others are made anew by the server."""
+    if not catalog.exists():
+        return
+    try:
+        copy = copied(catalog, folder)
+        of, flushed_through = about(copy)
+        if (of, flushed_through) != (manifest.number, manifest.flushed_through) if manifest else of != 0:
+            findings.notes.append(f"{catalog} is of manifest {of}; the server makes it anew")
+            return
+        findings.checked["catalogs"] += 1
+        for count, difference in enumerate(ledger.differences(copy)):
+            if count == DIFFERENCES_MAX:
+                findings.add(str(catalog), "there are more differences")
+                break
+            findings.add(str(catalog), difference)
+    except sqlite3.DatabaseError as error:
+        findings.add(str(catalog), f"it is not a sound database: {error}")

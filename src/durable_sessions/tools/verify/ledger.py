@@ -1,0 +1,156 @@
+"""What the bucket says of all streams, collected in a temporary SQLite file so that any number fits.
+
+It is what the catalog must agree with, and the state that a log is replayed upon.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from durable_sessions.streams.effects import Name
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.tier import stream_codec
+
+_SCHEMA = """
+create table streams (
+  id integer primary key, workspace text not null, path text not null, state blob not null
+);
+create index streams_by_path on streams (workspace, path);
+create table removed (id integer primary key);
+create table extents (
+  stream integer not null, first integer not null, next integer not null, segment text not null
+);
+create index extents_by_place on extents (stream, first);
+"""
+
+_DIFFERENT_EXTENTS = """
+select * from (select * from extents except select stream, first, next, segment from found.extents)
+union select * from (select stream, first, next, segment from found.extents except select * from extents)
+order by 1, 2
+"""
+_DIFFERENT_STREAMS = """
+select id from (select id, state from streams except select id, state from found.streams)
+union select id from (select id, state from found.streams except select id, state from streams) order by 1
+"""
+
+
+class Extent(NamedTuple):
+    """Consecutive records of a stream in one segment."""
+
+    first: int
+    next: int
+    segment: str
+
+
+class Ledger:
+    """Streams and the places of their records; ``largest`` is the highest number that any stream has had."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.largest = 0
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        # Nobody else sees the file, and it is thrown away: nothing in it has to survive anything.
+        self._connection.execute("pragma journal_mode = off")
+        self._connection.execute("pragma synchronous = off")
+        self._connection.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    def put(self, streams: Iterable[Stream]) -> None:
+        """Add streams, each in place of what was known of its number."""
+        rows = [(stream.id, *stream.key, stream_codec.encode(stream)) for stream in streams]
+        self.largest = max([self.largest, *(row[0] for row in rows)])
+        self._connection.execute("begin")
+        self._connection.executemany("delete from removed where id = ?", [row[:1] for row in rows])
+        self._connection.executemany("insert or replace into streams values (?, ?, ?, ?)", rows)
+        self._connection.execute("commit")
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Take streams away; that they existed is remembered."""
+        for number in numbers:
+            self.largest = max(self.largest, number)
+            self._connection.execute("delete from streams where id = ?", (number,))
+            self._connection.execute("insert or ignore into removed values (?)", (number,))
+
+    def forget_streams(self) -> None:
+        """Forget all streams."""
+        self._connection.execute("delete from streams")
+
+    def place(self, stream: int, extents: Iterable[Extent]) -> None:
+        """Add places of a stream's records."""
+        rows = [(stream, *extent) for extent in extents]
+        self._connection.executemany("insert into extents values (?, ?, ?, ?)", rows)
+
+    def forget_places(self) -> None:
+        """Forget where records are."""
+        self._connection.execute("delete from extents")
+
+    def removed(self) -> list[int]:
+        """Return the numbers of streams that existed and were removed."""
+        return [number for (number,) in self._connection.execute("select id from removed")]
+
+    def shared_paths(self) -> list[list[int]]:
+        """Return the numbers of the streams at each path that has several, in order."""
+        query = "select group_concat(id) from streams group by workspace, path having count(*) > 1"
+        return [sorted(map(int, numbers.split(","))) for (numbers,) in self._connection.execute(query)]
+
+    def was_removed(self, number: int) -> bool:
+        """Say whether a stream with this number existed and was removed."""
+        query = "select 1 from removed where id = ?"
+        return self._connection.execute(query, (number,)).fetchone() is not None
+
+    def load(self, key: Key) -> Stream | None:
+        """Return the stream at a path, the newest if there are several."""
+        query = "select state from streams where workspace = ? and path = ? order by id desc limit 1"
+        return self._one(query, key)
+
+    def load_id(self, stream: int) -> Stream | None:
+        """Return a stream by its number."""
+        return self._one("select state from streams where id = ?", (stream,))
+
+    def load_name(self, stream: int, name: str) -> Name | None:
+        """Return None: names are not looked up while a log is replayed."""
+
+    def _one(self, query: str, values: tuple[object, ...]) -> Stream | None:
+        found = self._connection.execute(query, values).fetchone()
+        return None if found is None else stream_codec.decode(found[0])
+
+    def workspaces(self) -> set[str]:
+        """Return the workspaces of all streams."""
+        return {name for (name,) in self._connection.execute("select distinct workspace from streams")}
+
+    def count(self) -> int:
+        """Return how many streams there are."""
+        return int(self._connection.execute("select count(*) from streams").fetchone()[0])
+
+    def streams(self) -> Iterator[tuple[Stream, list[Extent]]]:
+        """Yield every stream, in order of its number, and the places of its records in order of position."""
+        for (state,) in self._connection.execute("select state from streams order by id"):
+            stream = stream_codec.decode(state)
+            yield stream, self.extents(stream.id)
+
+    def extents(self, stream: int) -> list[Extent]:
+        """Return the places of a stream's records in order of position."""
+        query = "select first, next, segment from extents where stream = ? order by first, next"
+        return [Extent(*row) for row in self._connection.execute(query, (stream,))]
+
+    def differences(self, catalog: Path) -> Iterator[str]:
+        """Yield how a catalog differs; sqlite3.DatabaseError if it is not a sound one."""
+        connection = self._connection
+        connection.execute("attach database ? as found", (str(catalog),))
+        try:
+            for (problem,) in connection.execute("pragma found.integrity_check(20)"):
+                if problem != "ok":
+                    yield f"SQLite says: {problem}"
+            for (number,) in connection.execute(_DIFFERENT_STREAMS):
+                there = connection.execute("select 1 from found.streams where id = ?", (number,)).fetchone()
+                here = self.load_id(number)
+                what = "is missing" if there is None else "is too much" if here is None else "differs"
+                yield f"stream {number} {what}"
+            for stream, first, following, segment in connection.execute(_DIFFERENT_EXTENTS):
+                yield f"the place of stream {stream}, positions {first} to {following} in {segment}, differs"
+        finally:
+            connection.execute("detach database found")
