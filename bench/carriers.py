@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 import uvloop
 
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.asgi import asgi_app
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
@@ -38,13 +39,13 @@ def _handle(request: Request) -> Answer | Awaitable[Answer]:
     return _services[0].app(request) if _services else _EMPTY
 
 
-app = asgi_app(_handle, startup=_startup, shutdown=_shutdown)
+app = asgi_app(_handle, startup=_startup, shutdown=_shutdown, answer_format=ANSWER_FORMAT)
 
 
 async def _serve_empty(port: int) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    server = HttpServer(lambda request: _EMPTY)
+    server = HttpServer(lambda request: _EMPTY, answer_format=ANSWER_FORMAT)
     await server.start("127.0.0.1", port)
     await stop.wait()
     await server.shutdown(1)

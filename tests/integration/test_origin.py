@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from durable_sessions.http.api import cors
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.asgi import AsgiApp, asgi_app
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -272,7 +273,7 @@ async def asgi_call(app: AsgiApp, headers: dict[str, str]) -> tuple[int, dict[st
 
 
 async def test_under_another_server_the_rules_are_the_same(server: LocalServer) -> None:
-    app = asgi_app(server.service.app, body_limit=server.service.app.body_limit)
+    app = asgi_app(server.service.app, body_limit=server.service.app.body_limit, answer_format=ANSWER_FORMAT)
     here = {"Host": "localhost:8000"}
     for headers, status, shared in (
         (here, 404, False),

@@ -18,6 +18,7 @@ from durable_sessions.errors import (
     ManifestLostError,
     SettingsError,
 )
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.health import Health
 from durable_sessions.http.carrier.message import Admitted, Answer, Request
@@ -86,7 +87,7 @@ class Service:
         service = cls(settings, limits, clock or SystemClock(), ids or RandomIds(), disk)
         service.engine = await service._open_engine()
         service.server = service.health.server = HttpServer(
-            service.handle, limits, admission=CurrentAdmission(service)
+            service.handle, limits, admission=CurrentAdmission(service), answer_format=ANSWER_FORMAT
         )
         space = DiskSpace(settings.data, settings.low_space_bytes, limits, service._space_changed)
         service.supervisor.start("disk space", space.run)

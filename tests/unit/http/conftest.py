@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Handler, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -23,7 +24,7 @@ async def serve(anyio_backend: object) -> AsyncIterator[Serve]:
     servers: list[HttpServer] = []
 
     async def start(handler: Handler = echo, **limits: Any) -> HttpServer:
-        server = HttpServer(handler, replace(DEFAULT_LIMITS, **limits))
+        server = HttpServer(handler, replace(DEFAULT_LIMITS, **limits), answer_format=ANSWER_FORMAT)
         await server.start("127.0.0.1", 0)
         servers.append(server)
         return server

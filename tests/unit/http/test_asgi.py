@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.asgi import Message, asgi_app
-from durable_sessions.http.carrier.message import Answer, Handler, Request, Response, StreamingResponse
-from durable_sessions.http.carrier.wire import COMMON_HEADERS, OWN
+from durable_sessions.http.carrier.message import OWN, Answer, Handler, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -73,7 +73,7 @@ async def wait_for_ever() -> Response:
     return Response(204, [])
 
 
-app = asgi_app(handler, LIMITS)
+app = asgi_app(handler, LIMITS, answer_format=ANSWER_FORMAT)
 
 
 # Real servers ---------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_requests_and_answers(port: int) -> None:
             answer = connection.getresponse()
             raw_path, _, query = path.partition("?")
             assert answer.read() == f"POST {raw_path} ? {query}\nhello".encode()
-            for name, value in COMMON_HEADERS[OWN]:
+            for name, value in ANSWER_FORMAT.common_headers[OWN]:
                 assert answer.headers.get_all(name.decode()) == [value.decode()]
             assert len(answer.headers.get_all("Date") or []) == 1
             assert answer.headers["Content-Type"] == "text/plain"
@@ -216,7 +216,9 @@ class Driver:
 
 async def run(handler: Handler, *incoming: Message, **scope: object) -> list[Message]:
     driver = Driver(*incoming)
-    await asgi_app(handler, LIMITS)({**SCOPE, **scope}, driver.receive, driver.send)
+    await asgi_app(handler, LIMITS, answer_format=ANSWER_FORMAT)(
+        {**SCOPE, **scope}, driver.receive, driver.send
+    )
     return driver.sent
 
 
@@ -330,13 +332,13 @@ async def test_lifespan() -> None:
 
     events = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
     driver = Driver(*events)
-    await asgi_app(handler)({"type": "lifespan"}, driver.receive, driver.send)
+    await asgi_app(handler, answer_format=ANSWER_FORMAT)({"type": "lifespan"}, driver.receive, driver.send)
     assert [message["type"] for message in driver.sent] == [
         "lifespan.startup.complete",
         "lifespan.shutdown.complete",
     ]
     driver = Driver(*events)
-    served = asgi_app(handler, startup=startup, shutdown=shutdown)
+    served = asgi_app(handler, startup=startup, shutdown=shutdown, answer_format=ANSWER_FORMAT)
     with pytest.raises(ValueError, match="stuck"):
         await served({"type": "lifespan"}, driver.receive, driver.send)
     assert driver.sent[-1] == {"type": "lifespan.shutdown.failed", "message": "stuck"}
@@ -358,7 +360,7 @@ async def test_every_answer_has_a_name_and_the_application_knows_it() -> None:
         seen.append(request.id)
         return Response(204, [])
 
-    app = asgi_app(note, LIMITS)
+    app = asgi_app(note, LIMITS, answer_format=ANSWER_FORMAT)
     names = []
     for _ in range(2):
         driver = Driver(BODY)
@@ -371,7 +373,7 @@ async def test_every_answer_has_a_name_and_the_application_knows_it() -> None:
 
 @pytest.mark.anyio
 async def test_a_body_may_be_larger_where_the_application_says_so() -> None:
-    app = asgi_app(echo, LIMITS, body_limit=lambda request: 2_000)
+    app = asgi_app(echo, LIMITS, body_limit=lambda request: 2_000, answer_format=ANSWER_FORMAT)
     for size, status in ((2_000, 200), (2_001, 413)):
         for headers in ([(b"content-length", b"%d" % size)], []):
             driver = Driver({**BODY, "body": b"x" * size})

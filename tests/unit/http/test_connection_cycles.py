@@ -5,6 +5,7 @@ import gc
 
 import pytest
 
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.connection import Connection
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -21,7 +22,7 @@ def connections() -> int:
 
 
 async def test_a_connection_refers_to_itself_nowhere() -> None:
-    server = HttpServer(echo, DEFAULT_LIMITS)
+    server = HttpServer(echo, DEFAULT_LIMITS, answer_format=ANSWER_FORMAT)
     await server.start("127.0.0.1", 0)
     gc.collect()
     before = connections()

@@ -10,8 +10,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.origin import OriginRules, origin_of
-from durable_sessions.http.carrier.message import Request
-from durable_sessions.http.carrier.wire import OWN, PAGE, SHARED
+from durable_sessions.http.carrier.message import OWN, PAGE, SHARED, Request
 
 HERE = {"Host": "127.0.0.1:4437"}
 OURS = "http://127.0.0.1:4437"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from durable_sessions.errors import AuthenticationError
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Admitted, Request
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -50,7 +51,7 @@ async def asked() -> list[bytes]:
 
 @pytest.fixture
 async def server(asked: list[bytes]) -> AsyncIterator[HttpServer]:
-    running = HttpServer(echo, LIMITS, admission=Asked(asked))
+    running = HttpServer(echo, LIMITS, admission=Asked(asked), answer_format=ANSWER_FORMAT)
     await running.start("127.0.0.1", 0)
     yield running
     await running.shutdown(0)

@@ -11,6 +11,7 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import Limits
@@ -57,7 +58,7 @@ class Background:
         limits = Limits(
             append_body_bytes_max=1000, header_bytes_max=500, header_count_max=20, target_bytes_max=200
         )
-        self._server = HttpServer(answer, limits)
+        self._server = HttpServer(answer, limits, answer_format=ANSWER_FORMAT)
         await self._server.start("127.0.0.1", 0)
         self.port = self._server.port
         self._loop, self._stop = loop, asyncio.Event()

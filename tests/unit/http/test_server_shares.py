@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from durable_sessions.errors import AuthenticationError
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.http.carrier.unread_answers import UntakenAnswers
@@ -51,7 +52,7 @@ def handle(request: Request) -> Response:
 
 @pytest.fixture
 async def server() -> AsyncIterator[HttpServer]:
-    running = HttpServer(handle, LIMITS, admission=Doorman())
+    running = HttpServer(handle, LIMITS, admission=Doorman(), answer_format=ANSWER_FORMAT)
     await running.start("127.0.0.1", 0)
     yield running
     await running.shutdown(0)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Request, Response, StreamingResponse
 from durable_sessions.http.carrier.server import HttpServer
 from tests.support.waiting import PATIENCE_SECONDS
@@ -160,7 +161,7 @@ async def test_refused_peers_do_not_outlast_the_grace(serve: Serve) -> None:
 
 
 async def test_a_server_that_never_started_can_be_shut_down() -> None:
-    server = HttpServer(lambda _: Response(204, []))
+    server = HttpServer(lambda _: Response(204, []), answer_format=ANSWER_FORMAT)
     assert list(server.sockets) == []
     await server.shutdown(1)
 

@@ -3,6 +3,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from durable_sessions.clock import SystemClock
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Response
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -32,7 +33,7 @@ class Silent:
 @pytest.fixture
 def state() -> ServerState:
     limits = replace(DEFAULT_LIMITS, untaken_bytes_max=100)
-    return ServerState(lambda _: Response(204, []), limits, SystemClock())
+    return ServerState(lambda _: Response(204, []), ANSWER_FORMAT, limits, SystemClock())
 
 
 def test_who_has_waited_longest_is_cut_when_all_that_waits_is_too_much(state: ServerState) -> None:

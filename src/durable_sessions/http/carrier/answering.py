@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
-from durable_sessions.http.carrier.message import Answer, Later, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import OWN, Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.http.carrier.parsing import STOPPED
 from durable_sessions.http.carrier.reader import RequestReader
 from durable_sessions.http.carrier.state import ServerState
@@ -19,7 +19,6 @@ from durable_sessions.http.carrier.wire import (
     HTTP_1_0,
     LAST_CHUNK,
     LAST_REQUEST,
-    OWN,
     encode_parts,
     encode_stream_head,
     is_chunked,
@@ -175,7 +174,7 @@ class Answerer(RequestReader):
             self.end()
 
     def _internal_error(self, error: BaseException) -> Response:
-        return internal_error(error, self._path, self._request_id)
+        return internal_error(self._state.refuse, error, self._path, self._request_id)
 
     def _write(self, data: bytes) -> None:
         self.bytes_out += len(data)

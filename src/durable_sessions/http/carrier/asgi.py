@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import quote
 
 from durable_sessions.errors import ArtifactTooLargeError, BodyTooLargeError, DurableSessionsError
-from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
 from durable_sessions.http.carrier.message import (
     Answer,
+    AnswerFormat,
     BodyLimit,
     Handler,
     Header,
@@ -18,7 +18,7 @@ from durable_sessions.http.carrier.message import (
     StreamingResponse,
 )
 from durable_sessions.http.carrier.request_ids import RequestIds
-from durable_sessions.http.carrier.wire import BODILESS_STATUSES, COMMON_HEADERS, has_length
+from durable_sessions.http.carrier.wire import BODILESS_STATUSES, has_length
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
 Message = MutableMapping[str, Any]
@@ -36,6 +36,7 @@ def asgi_app(
     handler: Handler,
     limits: Limits = DEFAULT_LIMITS,
     *,
+    answer_format: AnswerFormat,
     body_limit: BodyLimit | None = None,
     startup: Hook | None = None,
     shutdown: Hook | None = None,
@@ -44,10 +45,12 @@ def asgi_app(
 
     The size of a body is limited here: to that of an append, unless ``body_limit`` says otherwise; it is
     asked before the body is read, and may refuse the request.
+    ``answer_format`` is the application's as well (``http/api/answer_format.py``).
     Connections, time-outs, the size of a head and ``Date`` are the server's. ``startup`` and
     ``shutdown`` run in its lifespan.
     """
-    carrier = _Carrier(handler, limits, body_limit or (lambda request: limits.append_body_bytes_max))
+    body_limit = body_limit or (lambda request: limits.append_body_bytes_max)
+    carrier = _Carrier(handler, limits, body_limit, answer_format)
 
     async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -63,10 +66,13 @@ def asgi_app(
 class _Carrier:
     """Brings requests to the handler and its answers back."""
 
-    def __init__(self, handler: Handler, limits: Limits, body_limit: BodyLimit) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits, body_limit: BodyLimit, answer_format: AnswerFormat
+    ) -> None:
         self._handler = handler
         self._append_body_bytes_max = limits.append_body_bytes_max
         self._body_limit = body_limit
+        self._format = answer_format
         self._ids = RequestIds()
 
     async def serve(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -74,18 +80,18 @@ class _Carrier:
         head_only = scope["method"] == "HEAD"
         request = _request(scope)
         request.id = self._ids.new()
-        answering = _Answering(request, head_only, send)
+        answering = _Answering(request, head_only, send, self._format)
         try:
             request.body = await self._body(request, receive)
         except _DisconnectedError:
             return
         except DurableSessionsError as error:
-            await answering.send_response(refusal_at(request.path, error, request.id))
+            await answering.send_response(self._format.refuse(request.path, error, request.id))
             return
         try:
             answer = self._handler(request)
         except Exception as error:
-            answer = internal_error(error, request.path, request.id)
+            answer = internal_error(self._format.refuse, error, request.path, request.id)
         if isinstance(answer, Response):
             await answering.send_response(answer)
         else:
@@ -154,10 +160,11 @@ async def _disconnected(receive: Receive) -> None:
 class _Answering:
     """Sends the answer to one request."""
 
-    def __init__(self, request: Request, head_only: bool, send: Send) -> None:
+    def __init__(self, request: Request, head_only: bool, send: Send, answer_format: AnswerFormat) -> None:
         self._request = request
         self._head_only = head_only
         self._send = send
+        self._format = answer_format
 
     async def respond(self, answer: Answer | Awaitable[Answer]) -> None:
         """Send an answer when it is there."""
@@ -165,7 +172,7 @@ class _Answering:
             try:
                 answer = await answer
             except Exception as error:
-                answer = internal_error(error, self._request.path, self._request.id)
+                answer = internal_error(self._format.refuse, error, self._request.path, self._request.id)
         if isinstance(answer, Response):
             await self.send_response(answer)
         else:
@@ -195,7 +202,7 @@ class _Answering:
 
     def _headers(self, headers: list[Header]) -> list[Header]:
         """Return the headers with the common ones, in lower case as ASGI wants it."""
-        common = (*COMMON_HEADERS[self._request.audience], (b"request-id", self._request.id))
+        common = (*self._format.common_headers[self._request.audience], (b"request-id", self._request.id))
         return [(name.lower(), value) for name, value in (*headers, *common)]
 
 

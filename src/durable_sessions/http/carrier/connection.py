@@ -5,13 +5,12 @@ from collections.abc import Hashable
 from typing import NamedTuple, cast
 
 from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
-from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.carrier.answering import CLOSED, RUNNING, Answerer
 from durable_sessions.http.carrier.lingering import Lingering
-from durable_sessions.http.carrier.message import STRANGERS, Request
+from durable_sessions.http.carrier.message import OWN, STRANGERS, Request
 from durable_sessions.http.carrier.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED, RefusedError
 from durable_sessions.http.carrier.state import ServerState
-from durable_sessions.http.carrier.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, OWN, encode_response
+from durable_sessions.http.carrier.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
 
 _PATH_BYTES_KEPT = 64
 
@@ -156,7 +155,7 @@ class Connection(Answerer):
 
     def _send_refusal(self, refused: Refused, flags: int) -> None:
         request_id = self._new_id()
-        response = refusal_at(refused.path, refused.error, request_id)
+        response = self._state.refuse(refused.path, refused.error, request_id)
         self._answers[response.status // 100] += 1
         self._write(encode_response(self._all_heads[refused.audience], response, flags, request_id))
         self._linger()

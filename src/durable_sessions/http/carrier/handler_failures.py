@@ -5,16 +5,15 @@ from collections.abc import AsyncIterator
 import structlog
 
 from durable_sessions.errors import InternalError
-from durable_sessions.http.api.error_responses import refusal_at
-from durable_sessions.http.carrier.message import Response
+from durable_sessions.http.carrier.message import Refuse, Response
 
 _log = structlog.get_logger(__name__)
 
 
-def internal_error(error: BaseException, path: bytes, request_id: bytes) -> Response:
+def internal_error(refuse: Refuse, error: BaseException, path: bytes, request_id: bytes) -> Response:
     """Log ``error`` with its traceback and return the answer that stands in for it."""
     _log.error("handler_failed", exc_info=error)
-    return refusal_at(path, InternalError(), request_id)
+    return refuse(path, InternalError(), request_id)
 
 
 async def close_iterator(chunks: AsyncIterator[bytes]) -> None:

@@ -1,17 +1,22 @@
 """What a request and an answer are, whichever server carries them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from durable_sessions.errors import DurableSessionsError
+
 Header = tuple[bytes, bytes]
+
+# Who may use an answer: pages of our own origin only, or pages of other origins too; or it is a page itself.
+OWN, SHARED, PAGE = range(3)
 
 
 class Request:
     """One complete request: the body has been read, header names are lower case.
 
     Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded. ``id`` is given
-    by the carrier, which also sends it with the answer. ``audience`` says who may use the answer (wire.py):
+    by the carrier, which also sends it with the answer. ``audience`` says who may use the answer:
     nobody but ourselves, until the application has looked at where the request comes from.
     """
 
@@ -26,7 +31,7 @@ class Request:
         self.headers = headers
         self.body = body
         self.id = b""
-        self.audience = 0
+        self.audience = OWN
 
     def size(self) -> int:
         """Return how many bytes the request holds on to."""
@@ -87,6 +92,20 @@ class Later(Generic[T]):
 Answer = Response | StreamingResponse
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 """Answers a request, at once where it can. It never raises: errors are answers too."""
+
+
+Refuse = Callable[[bytes, DurableSessionsError, bytes], Response]
+"""Returns the answer for an error to a request, of which its path and its id are known."""
+
+
+class AnswerFormat(NamedTuple):
+    """What only the application knows of the answers that a carrier makes itself, or completes.
+
+    ``common_headers`` are carried by every answer, by its audience. Errors of the carrier are ``OWN``.
+    """
+
+    refuse: Refuse
+    common_headers: Sequence[Sequence[Header]]
 
 
 STRANGERS = "strangers"

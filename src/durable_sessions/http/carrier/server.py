@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.http.carrier.connection import Connection
-from durable_sessions.http.carrier.message import Admission, Handler
+from durable_sessions.http.carrier.message import Admission, AnswerFormat, Handler
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
@@ -17,7 +17,7 @@ _BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves ``handler``, within ``limits``.
+    """Serves ``handler``, within ``limits``; its own errors look as ``answer_format`` says.
 
     The functions in :attr:`on_shutdown` are called when a shutdown begins, so that the
     application can end what would otherwise wait, such as long-polls.
@@ -29,9 +29,11 @@ class HttpServer:
         limits: Limits = DEFAULT_LIMITS,
         clock: Clock | None = None,
         admission: Admission | None = None,
+        *,
+        answer_format: AnswerFormat,
     ) -> None:
         self.on_shutdown: list[Callable[[], None]] = []
-        self._state = ServerState(handler, limits, clock or SystemClock(), admission)
+        self._state = ServerState(handler, answer_format, limits, clock or SystemClock(), admission)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self.port = 0

@@ -5,10 +5,10 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from durable_sessions.clock import Clock
-from durable_sessions.http.carrier.message import Admission, AdmitAll, Handler
+from durable_sessions.http.carrier.message import Admission, AdmitAll, AnswerFormat, Handler
 from durable_sessions.http.carrier.request_ids import RequestIds
 from durable_sessions.http.carrier.unread_answers import UntakenAnswers
-from durable_sessions.http.carrier.wire import COMMON_HEADERS, Heads
+from durable_sessions.http.carrier.wire import Heads
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
 
@@ -59,14 +59,20 @@ class ServerState:
     loop: asyncio.AbstractEventLoop  # set when the server starts
 
     def __init__(
-        self, handler: Handler, limits: Limits, clock: Clock, admission: Admission | None = None
+        self,
+        handler: Handler,
+        answer_format: AnswerFormat,
+        limits: Limits,
+        clock: Clock,
+        admission: Admission | None = None,
     ) -> None:
         self.handler = handler
+        self.refuse = answer_format.refuse
         self.limits = limits
         self.clock = clock
         self.admission = admission or AdmitAll(limits.append_body_bytes_max)
         self.request_ids = RequestIds()
-        self.heads = tuple(Heads(audience) for audience in range(len(COMMON_HEADERS)))
+        self.heads = tuple(map(Heads, answer_format.common_headers))
         self.tick()
         self.draining = False
         self.peers: set[Peer] = set()

@@ -4,29 +4,7 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
-from durable_sessions.http.api.cors import EXPOSED_HEADERS
 from durable_sessions.http.carrier.message import Header, Response
-
-# Who may use an answer: pages of our own origin only, or pages of other origins too; or it is a page itself.
-OWN, SHARED, PAGE = range(3)
-
-_OWN: list[Header] = [
-    (b"X-Content-Type-Options", b"nosniff"),
-    (b"Cross-Origin-Resource-Policy", b"same-origin"),
-]
-# Whatever was stored must not run as a page of this server. What a browser has cached for one page, or for
-# one key, must not be given to another.
-_DATA: list[Header] = [
-    (b"Content-Security-Policy", b"default-src 'none'; sandbox"),
-    (b"Vary", b"Origin, Authorization, X-Api-Key"),
-]
-_CORS: list[Header] = [
-    (b"Access-Control-Allow-Origin", b"*"),
-    (b"Access-Control-Expose-Headers", b", ".join(EXPOSED_HEADERS)),
-]
-
-COMMON_HEADERS: tuple[list[Header], ...] = ([*_OWN, *_DATA], [*_OWN, *_DATA, *_CORS], _OWN)
-"""Carried by every answer, by who may use it; errors of the carrier are nobody's but ours."""
 
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 
@@ -65,9 +43,9 @@ def header_lines(headers: Sequence[Header]) -> bytes:
 class Heads(dict[int, bytes]):
     """Maps a status to the part of the head that is the same for all requests of this second."""
 
-    def __init__(self, audience: int = 0) -> None:
+    def __init__(self, common: Sequence[Header]) -> None:
         super().__init__()
-        self._common = COMMON_HEADERS[audience]
+        self._common = common
         self._second = -1
         self._rest = b""
 

@@ -1,0 +1,26 @@
+"""How answers of this API look where the carrier makes or completes them: errors, and constant headers."""
+
+from durable_sessions.http.api.cors import EXPOSED_HEADERS
+from durable_sessions.http.api.error_responses import refusal_at
+from durable_sessions.http.carrier.message import AnswerFormat, Header
+
+_OWN: list[Header] = [
+    (b"X-Content-Type-Options", b"nosniff"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),
+]
+# Whatever was stored must not run as a page of this server. What a browser has cached for one page, or for
+# one key, must not be given to another.
+_DATA: list[Header] = [
+    (b"Content-Security-Policy", b"default-src 'none'; sandbox"),
+    (b"Vary", b"Origin, Authorization, X-Api-Key"),
+]
+_CORS: list[Header] = [
+    (b"Access-Control-Allow-Origin", b"*"),
+    (b"Access-Control-Expose-Headers", b", ".join(EXPOSED_HEADERS)),
+]
+
+# In the order of the audiences OWN, SHARED and PAGE (carrier/message.py).
+_COMMON_HEADERS = ([*_OWN, *_DATA], [*_OWN, *_DATA, *_CORS], _OWN)
+
+ANSWER_FORMAT = AnswerFormat(refuse=refusal_at, common_headers=_COMMON_HEADERS)
+"""What a carrier of this application has to be given."""
