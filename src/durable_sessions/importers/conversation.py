@@ -9,6 +9,7 @@ from durable_sessions.importers.events import (
     Maker,
     arguments,
     blocks,
+    failure,
     media_block,
     members,
     plain_text,
@@ -174,11 +175,7 @@ class Talk:
         self, record: str, message: str, /, *, at: str | None = None, retrying: bool = False, **more: Any
     ) -> Event:
         """Return a failed request."""
-        told = {
-            "type": "unknown_error",
-            "message": message or "The request failed.",
-            "retry_status": {"type": "retrying" if retrying else "terminal"},
-        }
+        told = failure(message, retrying=retrying)
         return self.event("session.error", record, "error", at=at, error=told, **more)
 
     def keep(

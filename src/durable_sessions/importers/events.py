@@ -193,6 +193,15 @@ class Maker:
         return event
 
 
+def failure(message: str, kind: str = "", *, retrying: bool = False) -> Event:
+    """Return the error of a request that failed, for good unless it is ``retrying``."""
+    return {
+        "type": kind or "unknown_error",
+        "message": message or "The request failed.",
+        "retry_status": {"type": "retrying" if retrying else "terminal"},
+    }
+
+
 def arguments(given: object) -> dict[str, Any]:
     """Return the arguments of a call, also if they are JSON in a text; what is no object is kept as it is."""
     if isinstance(given, dict):

@@ -61,19 +61,11 @@ class PiParser:
     def __init__(self, tool: str, source: str, file: str) -> None:
         self.about = About()
         self._make = Maker(tool, source, file)
-        self._talk = Talk(self._make, self.about, Tally())
+        self.tally = Tally()
+        self._talk = Talk(self._make, self.about, self.tally)
         self._branch_of: dict[str, int] = {}
         self._followed: set[str] = set()
         self._branches = 0
-
-    @property
-    def tally(self) -> Tally:
-        """What became of the records."""
-        return self._talk.tally
-
-    @tally.setter
-    def tally(self, tally: Tally) -> None:
-        self._talk.tally = tally
 
     def feed(self, record: Record) -> list[Event]:
         """Return the events of the next record."""

@@ -162,7 +162,7 @@ class LinesPart:
 
     def take_tally(self) -> Tally:
         """Return the counts since the last time."""
-        taken, self._parser.tally = self._parser.tally, Tally()
+        taken = self._parser.tally.take()
         if self._reader.waiting:
             taken.notes["unfinished last line, waits for its end"] += 1
         return taken
@@ -225,8 +225,7 @@ class DocumentPart:
 
     def take_tally(self) -> Tally:
         """Return the counts since the last time."""
-        taken, self._tally = self._tally, Tally()
-        return taken
+        return self._tally.take()
 
     def fingerprint(self) -> str:
         """Return identity, size and time of the files."""

@@ -1,7 +1,7 @@
 """What became of the records of a source, counted by reason."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 REASONS_MAX = 200
 REASON_CHARACTERS_MAX = 80
@@ -43,6 +43,13 @@ class Tally:
         self.artifact_bytes += other.artifact_bytes
         for name in ("events", "merged", "skipped", "kept", "notes", "redacted"):
             getattr(self, name).update(getattr(other, name))
+
+    def take(self) -> "Tally":
+        """Return the counts so far, and begin anew."""
+        taken, blank = replace(self), Tally()
+        for one in fields(self):
+            setattr(self, one.name, getattr(blank, one.name))
+        return taken
 
     def plain(self) -> dict[str, object]:
         """Return the counts for JSON."""

@@ -5,7 +5,16 @@ from typing import Any
 from durable_sessions.importers.claude_code.context import Context, Now, add_detail, flush_boundary
 from durable_sessions.importers.claude_code.thread import Call, Request
 from durable_sessions.importers.claude_code.tree import Tree
-from durable_sessions.importers.events import Event, blocks, members, plain_text, text, text_block, without
+from durable_sessions.importers.events import (
+    Event,
+    blocks,
+    failure,
+    members,
+    plain_text,
+    text,
+    text_block,
+    without,
+)
 
 SPAWNING_TOOLS = ("Task", "Agent")
 _SYNTHETIC = "<synthetic>"
@@ -117,11 +126,7 @@ def _mcp_name(name: str) -> tuple[str | None, str]:
 def _failed(context: Context, now: Now) -> list[Event]:
     """Return a request that failed for good, which the program shows as an answer."""
     start = context.event("span.model_request_start", now, "start")
-    error = {
-        "type": text(now.value.get("error")) or "unknown_error",
-        "message": plain_text(now.message.get("content")) or "The request failed.",
-        "retry_status": {"type": "terminal"},
-    }
+    error = failure(plain_text(now.message.get("content")), text(now.value.get("error")))
     return [
         start,
         context.event(

@@ -6,7 +6,16 @@ from durable_sessions.importers.claude_code import wording
 from durable_sessions.importers.claude_code.context import Context, Now, flush_boundary
 from durable_sessions.importers.claude_code.tree import Tree
 from durable_sessions.importers.claude_code.user import from_teammate, notification
-from durable_sessions.importers.events import Event, blocks, members, objects, plain_text, text, without
+from durable_sessions.importers.events import (
+    Event,
+    blocks,
+    failure,
+    members,
+    objects,
+    plain_text,
+    text,
+    without,
+)
 
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 
@@ -49,11 +58,7 @@ def _error(context: Context, now: Now, *, retrying: bool) -> Event:
         or text(now.value.get("apiRefusalExplanation"))
         or text(now.value.get("content"))
     )
-    told = {
-        "type": text(error.get("type")) or "unknown_error",
-        "message": message or "The request failed.",
-        "retry_status": {"type": "retrying" if retrying else "terminal"},
-    }
+    told = failure(message, text(error.get("type")), retrying=retrying)
     attempt = now.value.get("retryAttempt") if retrying else None
     return context.event("session.error", now, error=told, retry_attempt=attempt, source_record=now.value)
 

@@ -11,9 +11,9 @@ from durable_sessions.importers.claude_code import assistant, others, user
 from durable_sessions.importers.claude_code.context import TOOL, Context, Now, flush_boundary
 from durable_sessions.importers.claude_code.thread import Thread
 from durable_sessions.importers.claude_code.tree import Tree
-from durable_sessions.importers.events import About, Event, Maker, instant, text
+from durable_sessions.importers.events import Event, Maker, instant, text
 from durable_sessions.importers.lines import Record
-from durable_sessions.importers.tally import Tally
+from durable_sessions.importers.record_parser import RecordParser
 
 _Handler = Callable[[Context, Tree, Now], list[Event]]
 _HANDLERS: dict[str, _Handler] = {
@@ -30,7 +30,7 @@ _HANDLERS: dict[str, _Handler] = {
 }
 
 
-class ClaudeCodeParser:
+class ClaudeCodeParser(RecordParser):
     """Makes events of the records of one file: a session, or a subagent if ``agent`` names one."""
 
     def __init__(
@@ -43,45 +43,22 @@ class ClaudeCodeParser:
         agents_by_call: Mapping[str, str] | None = None,
     ) -> None:
         self._context = Context(Maker(TOOL, "", file))
+        super().__init__(self._context.make, self._context.about, self._context.tally)
         self._tree = Tree(self._context, session, agent, agent_meta or {}, agents_by_call or {})
 
-    @property
-    def about(self) -> About:
-        """What was read of the session itself."""
-        return self._context.about
-
-    @about.setter
-    def about(self, about: About) -> None:
-        self._context.about = about
-
-    @property
-    def tally(self) -> Tally:
-        """What became of the records."""
-        return self._context.tally
-
-    @tally.setter
-    def tally(self, tally: Tally) -> None:
-        self._context.tally = tally
-
-    def feed(self, record: Record) -> list[Event]:
-        """Return the events of the next record."""
-        self.tally.records += 1
-        value = record.value
-        if not isinstance(value, dict):
-            return [self._damaged(record)]
+    def _take(self, record: Record, value: dict[str, Any]) -> list[Event]:
         if isinstance(version := value.get("version"), str):
-            self._context.make.version = version
+            self._make.version = version
         key = self._tree.key(record)
         if key is None:
             self.tally.merged["repeated record"] += 1
             return []
         self._note(value)
         at = instant(value.get("timestamp"))
-        events = self._events(Now(value, key, record.line, at, self._tree.main))
-        if record.repaired is not None and events:
-            events[0]["source_text"] = record.repaired
-            self.tally.notes["lone surrogates replaced, the source text is kept"] += 1
-        return events
+        return self._events(Now(value, key, record.line, at, self._tree.main))
+
+    def _take_damaged(self, record: Record) -> list[Event]:
+        return [self._damaged(record, self._tree.place_of(record), self._tree.main.id)]
 
     def finish(self, *, settled: bool) -> list[Event]:
         """Return what was waiting for a next record that does not come for now."""
@@ -90,7 +67,7 @@ class ClaudeCodeParser:
             if settled:
                 events += flush_boundary(thread)
             if thread.request is not None and (settled or thread.request.is_complete):
-                events += thread.close_request(self._context.make)
+                events += thread.close_request(self._make)
         return events
 
     @property
@@ -113,16 +90,3 @@ class ClaudeCodeParser:
         note = self.about.note
         note(cwd=value.get("cwd"), git_branch=value.get("gitBranch"), source_version=value.get("version"))
         note(entrypoint=value.get("entrypoint"))
-
-    def _damaged(self, record: Record) -> Event:
-        reason = record.damage or "not an object"
-        self.tally.kept[reason] += 1
-        detail = record.remains() if record.damage else {"source_record": record.value}
-        return self._context.make.make(
-            "import.record",
-            self._tree.place_of(record),
-            line=record.line,
-            thread=self._tree.main.id,
-            damage=reason,
-            **detail,
-        )

@@ -1,6 +1,6 @@
 """What the parts of the parser share: the maker of events, the record at hand, where the rollout stands."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from durable_sessions.importers.events import About, Event, Maker
@@ -27,8 +27,8 @@ class Context:
 
     make: Maker
     about: About
+    tally: Tally
     thread: str | None
-    tally: Tally = field(default_factory=Tally)
     branch: int = 0
     is_paginated: bool = False
     request_since: str | None = None

@@ -14,10 +14,11 @@ from durable_sessions.importers.codex.tokens import Tokens
 from durable_sessions.importers.codex.turns import Turns
 from durable_sessions.importers.events import About, Event, Maker, first_text, instant, members, text
 from durable_sessions.importers.lines import Record
+from durable_sessions.importers.record_parser import RecordParser
 from durable_sessions.importers.tally import Tally
 
 
-class CodexParser:
+class CodexParser(RecordParser):
     """Makes events of the records of one rollout; those of a subagent belong to its thread."""
 
     def __init__(
@@ -27,10 +28,12 @@ class CodexParser:
         *,
         is_subagent: bool = False,
         parent_turns: Collection[str] = (),
-        title: str | None = None,
+        about: About | None = None,
+        tally: Tally | None = None,
     ) -> None:
-        about = About(title=title, metadata={"tool": TOOL})
-        self._context = Context(Maker(TOOL, thread, file), about, thread if is_subagent else None)
+        super().__init__(Maker(TOOL, thread, file), about or About(), tally or Tally())
+        self.about.note(tool=TOOL)
+        self._context = Context(self._make, self.about, self.tally, thread if is_subagent else None)
         self._words = Words(self._context)
         self._calls = Calls(self._context, self._words)
         self._turns = Turns(self._context, self._words)
@@ -68,42 +71,22 @@ class CodexParser:
         """The turn that was begun last."""
         return self._turns.current
 
-    @property
-    def about(self) -> About:
-        """What was read of the session itself."""
-        return self._context.about
-
-    @about.setter
-    def about(self, about: About) -> None:
-        self._context.about = about
-
-    @property
-    def tally(self) -> Tally:
-        """What became of the records."""
-        return self._context.tally
-
-    @tally.setter
-    def tally(self, tally: Tally) -> None:
-        self._context.tally = tally
-
     def feed(self, record: Record) -> list[Event]:
         """Return the events of the next record."""
-        self.tally.records += 1
         self._number += 1
-        value = record.value
-        if not isinstance(value, dict):
-            return [*self._words.flush(), self._damaged(record)]
+        return super().feed(record)
+
+    def _take_damaged(self, record: Record) -> list[Event]:
+        return [*self._words.flush(), self._damaged(record, record.place, self._context.thread)]
+
+    def _take(self, record: Record, value: dict[str, Any]) -> list[Event]:
         now = self._now(record, value)
         if self._was_copied(now):
             self._tokens.follow(now.payload)
             return self._context.merge("copied from the session that this is a fork of")
         is_first_of_subagent = self._number == 1 and self._context.thread is not None
         events = [self._turns.thread_created(now)] if is_first_of_subagent else []
-        events += self._record(now)
-        if record.repaired is not None and events:
-            events[0]["source_text"] = record.repaired
-            self.tally.notes["lone surrogates replaced, the source text is kept"] += 1
-        return events
+        return events + self._record(now)
 
     def finish(self, *, settled: bool) -> list[Event]:
         """Return what was waiting for a next record that does not come for now."""
@@ -135,15 +118,6 @@ class CodexParser:
         if starts and text(now.payload.get("turn_id")) not in self._parent_turns:
             self._is_copy = False
         return self._is_copy
-
-    def _damaged(self, record: Record) -> Event:
-        reason = record.damage or "not an object"
-        self.tally.kept[reason] += 1
-        detail = record.remains() if record.damage else {"source_record": record.value}
-        context = self._context
-        return context.make.make(
-            "import.record", record.place, line=record.line, thread=context.thread, damage=reason, **detail
-        )
 
     def _record(self, now: Now) -> list[Event]:
         kind = text(now.value.get("type"))

@@ -181,7 +181,7 @@ class _Family:
             rollout.name,
             is_subagent=bool(rollout.parent),
             parent_turns=turns,
-            title=self._titles.get(rollout.thread),
+            about=About(title=self._titles.get(rollout.thread)),
         )
 
     def _origin(self, rollout: Rollout) -> Fork | None:
@@ -239,9 +239,7 @@ def _document(rollout: Rollout) -> Callable[[About, Tally], Iterator[Event]]:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             tally.skipped["document is not JSON, or half written"] += 1
             return
-        parser = CodexParser(rollout.thread, rollout.name)
-        parser.about, parser.tally = about, tally
-        about.note(tool=TOOL)
+        parser = CodexParser(rollout.thread, rollout.name, about=about, tally=tally)
         for number, value in enumerate([members(document.get("session")), *objects(document.get("items"))]):
             yield from parser.feed(Record(number, 0, value))
         yield from parser.finish(settled=True)

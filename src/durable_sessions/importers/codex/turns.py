@@ -6,6 +6,7 @@ from durable_sessions.importers.codex.context import Context, Now
 from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.events import (
     Event,
+    failure,
     first_text,
     instant,
     members,
@@ -97,7 +98,7 @@ class Turns:
 
     def error(self, now: Now) -> list[Event]:
         """Take an error outside of any turn's end."""
-        message = text(now.payload.get("message")) or "The request failed."
+        message = text(now.payload.get("message"))
         held = self._words.flush_prompt() + self._words.flush_early()
         return [*held, self._failed(now, message, now.payload)]
 
@@ -145,5 +146,6 @@ class Turns:
         return self._context.event(self._status("idle"), now, "idle", stop_reason=stop, source_detail=detail)
 
     def _failed(self, now: Now, message: str, detail: object) -> Event:
-        error = {"type": "unknown_error", "message": message, "retry_status": {"type": "terminal"}}
-        return self._context.event("session.error", now, "error", error=error, source_detail=detail)
+        return self._context.event(
+            "session.error", now, "error", error=failure(message), source_detail=detail
+        )

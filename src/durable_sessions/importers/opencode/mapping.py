@@ -12,6 +12,7 @@ from durable_sessions.importers.events import (
     Event,
     Maker,
     count,
+    failure,
     instant,
     media_block,
     members,
@@ -31,22 +32,9 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _CHANGING = ("time", "summary", "revert", "cost", "tokens_input", "tokens_output", "tokens_reasoning")
 
 
-def session_events(
-    info: dict[str, Any],
-    messages: Iterable[Message],
-    extras: dict[str, Any],
-    make: Maker,
-    about: About,
-    tally: Tally,
-    *,
-    is_child: bool,
-    now_ms: int,
-) -> Iterator[Event]:
-    """Yield the events of a session; a message that is being written waits, and so do those behind it."""
-    return _Session(info, extras, make, about, tally, is_child, now_ms).events(messages)
+class OpenCodeMapping:
+    """Makes events of one session's messages; a child session is a thread of its parent."""
 
-
-class _Session:
     def __init__(
         self,
         info: dict[str, Any],
@@ -54,6 +42,7 @@ class _Session:
         make: Maker,
         about: About,
         tally: Tally,
+        *,
         is_child: bool,
         now_ms: int,
     ) -> None:
@@ -68,6 +57,7 @@ class _Session:
         make.version = text(info.get("version")) or None
 
     def events(self, messages: Iterable[Message]) -> Iterator[Event]:
+        """Yield the events of a session; a message that is being written waits, and so do those behind it."""
         yield from self._head()
         for message, parts in messages:
             self._tally.records += 1 + len(parts)
@@ -353,13 +343,9 @@ class _Session:
         if name == "MessageAbortedError":
             return self._event("user.interrupt", key, "interrupt", at, source_detail=error)
         words = text(members(error.get("data")).get("message")) or text(error.get("message"))
-        told = {
-            "type": name or "unknown_error",
-            "message": words or "The request failed.",
-            "retry_status": {"type": "terminal"},
-        }
+        detail = {"error": error, "message": message}
         return self._event(
-            "session.error", key, "error", at, error=told, source_detail={"error": error, "message": message}
+            "session.error", key, "error", at, error=failure(words, name), source_detail=detail
         )
 
 

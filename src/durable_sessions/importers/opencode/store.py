@@ -9,7 +9,7 @@ from typing import Any
 
 from durable_sessions.importers import folders
 from durable_sessions.importers.events import About, Event, Maker, session_id, text
-from durable_sessions.importers.opencode.mapping import TOOL, session_events
+from durable_sessions.importers.opencode.mapping import TOOL, OpenCodeMapping
 from durable_sessions.importers.opencode.stores import Database, Exported, Store, Tree
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
 from durable_sessions.importers.tally import Tally
@@ -93,9 +93,8 @@ def _produce(
 
     def produce(about: About, tally: Tally) -> Iterator[Event]:
         try:
-            yield from session_events(
+            mapping = OpenCodeMapping(
                 info,
-                store.messages(session),
                 store.extras(session),
                 Maker(TOOL, session, file),
                 about,
@@ -103,6 +102,7 @@ def _produce(
                 is_child=is_child,
                 now_ms=int(time.time() * 1000),
             )
+            yield from mapping.events(store.messages(session))
         except OSError as error:
             raise SourceError(f"{store.path} cannot be read: {error}") from error
 

@@ -1,0 +1,45 @@
+"""What every parser of JSON lines does the same: it counts records, keeps damaged ones, and notes repairs."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from durable_sessions.importers.events import About, Event, Maker
+from durable_sessions.importers.lines import Record
+from durable_sessions.importers.tally import Tally
+
+
+class RecordParser(ABC):
+    """Makes events of the records of one file, one after another; a subclass knows what the records mean."""
+
+    def __init__(self, make: Maker, about: About, tally: Tally) -> None:
+        self._make = make
+        self.about = about
+        self.tally = tally
+
+    def feed(self, record: Record) -> list[Event]:
+        """Return the events of the next record."""
+        self.tally.records += 1
+        if not isinstance(record.value, dict):
+            return self._take_damaged(record)
+        events = self._take(record, record.value)
+        if record.repaired is not None and events:
+            events[0]["source_text"] = record.repaired
+            self.tally.notes["lone surrogates replaced, the source text is kept"] += 1
+        return events
+
+    @abstractmethod
+    def _take(self, record: Record, value: dict[str, Any]) -> list[Event]:
+        """Return the events of a record that is an object."""
+
+    @abstractmethod
+    def _take_damaged(self, record: Record) -> list[Event]:
+        """Return the events of a record that is no object, or could not be read at all."""
+
+    def _damaged(self, record: Record, place: str, thread: str | None) -> Event:
+        """Return what is left of a record that is no object, as an event of its own."""
+        reason = record.damage or "not an object"
+        self.tally.kept[reason] += 1
+        detail = record.remains() if record.damage else {"source_record": record.value}
+        return self._make.make(
+            "import.record", place, line=record.line, thread=thread, damage=reason, **detail
+        )
