@@ -434,12 +434,11 @@ class Feed:
             if hot.get(number) is durable and durable.stream.key.path.startswith(_PREFIX):
                 seen.add(number)
                 self._compare_one(durable.stream, durable.tail, comparison)
-        last = -1
-        while streams := self._partition.streams_after(last, _PAGE_STREAMS):
-            last = streams[-1].id
+        last: int | None = -1
+        while last is not None:
+            last, streams = self._partition.streams_after(last, _PREFIX, _PAGE_STREAMS)
             for stream in streams:
-                is_new = stream.id not in seen and stream.id not in self._partition.state.removed
-                if is_new and stream.key.path.startswith(_PREFIX):
+                if stream.id not in seen and stream.id not in self._partition.state.removed:
                     known = hot.get(stream.id)
                     self._compare_one(stream, stream.tail if known is None else known.tail, comparison)
             await asyncio.sleep(0)

@@ -72,9 +72,9 @@ class TimesBackfill:
                 yield key
             if turn.over:
                 await turn.rest()
-        last = -1
-        while streams := self._partition.streams_after(last, _STREAMS_AT_A_TIME):
-            last = streams[-1].id
+        last: int | None = -1
+        while last is not None:
+            last, streams = self._partition.streams_after(last, _PREFIX, _STREAMS_AT_A_TIME)
             for stream in streams:
                 if _may_be_imported(stream) and stream.id not in self._partition.published.by_id:
                     yield stream.key

@@ -66,8 +66,11 @@ class Archive(Protocol):
         """Give the numbers of a folder's streams after one, in order, as of the last flush."""
         ...
 
-    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
-        """Return the next streams by number as of the last flush."""
+    def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
+        """Look at the next streams by number as of the last flush.
+
+        Return the number of the last one, None at the end, and those whose paths begin with the prefix.
+        """
         ...
 
     def stream_count(self) -> int:
@@ -130,9 +133,9 @@ class NothingArchived:
         """Give nothing."""
         return nullcontext(iter(()))
 
-    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
+    def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
         """Return nothing."""
-        return ()
+        return None, ()
 
     def stream_count(self) -> int:
         """Return 0."""

@@ -483,9 +483,12 @@ class Partition:
         """Return the next durable streams of a folder after one, in the order of their creation."""
         return self._folders.page(workspace, folder, after, limit, newest_first=newest_first)
 
-    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
-        """Return the next streams by number as of the last flush, also those kept only for their forks."""
-        return self._archive.streams_after(number, limit)
+    def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
+        """Look at the next streams by number as of the last flush, also at those kept only for their forks.
+
+        Return the number of the last one, None at the end, and those whose paths begin with the prefix.
+        """
+        return self._archive.streams_after(number, prefix, limit)
 
     # What subscriptions need ------------------------------------------------------------
 

@@ -177,9 +177,9 @@ class BucketArchive:
         """Give the numbers of a folder's streams after one, in order, as of the last flush."""
         return self.catalog.reader.numbers(workspace, folder, after, newest_first=newest_first)
 
-    def streams_after(self, number: int, limit: int) -> Sequence[Stream]:
-        """Return the next streams by number as of the last flush."""
-        return self.catalog.reader.streams_after(number, limit)
+    def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
+        """Look at the next streams by number as of the last flush."""
+        return self.catalog.reader.streams_after(number, prefix, limit)
 
     def stream_count(self) -> int:
         """Return how many streams there were at the last flush."""

@@ -22,6 +22,9 @@ _PATHS_AFTER = (
     "and not soft_deleted order by path limit ?"
 )
 _LAST_CHARACTER = "\U0010ffff"  # no path holds it
+_STREAMS_AFTER = (
+    "select id, case when path >= ? and path < ? then state end from streams where id > ? order by id limit ?"
+)
 _NEWEST_FIRST = _IN_FOLDER + "< ? order by id desc"
 _OLDEST_FIRST = _IN_FOLDER + "> ? order by id"
 
@@ -109,22 +112,29 @@ class CatalogView:
 
     def streams(self) -> Iterator[Stream]:
         """Yield every stream as it is stored, by number."""
-        last = -1
-        while streams := self.streams_after(last, _PAGE_ROWS):
+        last: int | None = -1
+        while last is not None:
+            last, streams = self.streams_after(last, "", _PAGE_ROWS)
             yield from streams
-            last = streams[-1].id
 
-    def streams_after(self, number: int, limit: int) -> list[Stream]:
-        """Return the next streams by number as of the last flush: fewer of large ones, none at the end."""
-        query = "select state from streams where id > ? order by id limit ?"
+    def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, list[Stream]]:
+        """Look at the next streams by number as of the last flush: ``limit``, or fewer if they are large.
+
+        Return the number of the last one, None at the end, and those whose paths begin with the prefix: what
+        is stored of the others is not read, since it may be large.
+        """
         found: list[Stream] = []
+        last: int | None = None
         size = 0
-        for (state,) in self._connection.execute(query, (number, limit)):
+        values = (prefix, prefix + _LAST_CHARACTER, number, limit)
+        for last, state in self._connection.execute(_STREAMS_AFTER, values):  # noqa: B007
+            if state is None:
+                continue
             found.append(stream_codec.decode(state))
             size += len(state)
             if size > _PAGE_BYTES:
                 break
-        return found
+        return last, found
 
     def existing(self, streams: Iterable[int]) -> set[int]:
         """Return those of the streams that there were at the last flush."""

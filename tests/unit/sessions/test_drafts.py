@@ -80,6 +80,8 @@ def test_nobody_can_say_what_the_server_says(pairs: list[tuple[str, str]], odd: 
     kept = [(f"original_{name}" if name in RESERVED else name, value) for name, value in given_pairs]
     assert stored[5:] == [pair for pair in kept if pair[0] != "id"]
     told = [value for name, value in given_pairs if name == "id"]
+    if told and isinstance(told[0], float):
+        told = []  # beyond all numbers, which counts as null
     assert draft.id == (told[0] if told else None)
 
 

@@ -61,10 +61,11 @@ async def test_a_page_of_large_documents_is_a_short_one(tmp_path: Path) -> None:
     assert found == [f"sessions/{number}" for number in range(5)]
     assert sizes == [2, 2, 1]
     found = []
-    last = -1
-    while streams := world.partition.streams_after(last, 100):
-        assert len(streams) == 1, "each is more than a page"
-        last = streams[-1].id
-        found.append(streams[0].key.path)
+    last: int | None = -1
+    while last is not None:
+        last, streams = world.partition.streams_after(last, "sessions/", 100)
+        assert len(streams) <= 1, "each is more than a page"
+        found += [stream.key.path for stream in streams]
     assert found == [f"sessions/{number}" for number in range(5)]
+    assert world.partition.streams_after(-1, "others/", 100) == (5, [])
     await world.close()
