@@ -93,6 +93,31 @@ def test_a_title_is_given_and_taken_away(ds: Commands, client: Client) -> None:
     assert ds.json("title", "named", "")["title"] is None
 
 
+@pytest.mark.parametrize("command", ["delete", "close", "archive"])
+@pytest.mark.parametrize("sure", [["--yes"], []])
+def test_without_a_question_only_a_whole_id_will_do(
+    ds: Commands, client: Client, command: str, sure: list[str]
+) -> None:
+    name = f"{command}-whole{len(sure)}-12"
+    client.sessions.create(f"{name}3", title="Another job")
+    client.sessions.create("whole-first")
+    said = ds.run(command, "whole-first", name, *sure, status=2).stderr
+    assert f"There is no session {name}; nothing was done." in said
+    assert f"{name}3 “Another job”" in said
+    assert f"whole id: {name}3" in said
+    assert client.sessions.get(f"{name}3").lifecycle == "open"
+    assert client.sessions.get("whole-first").lifecycle == "open"
+
+
+def test_a_person_may_give_a_prefix_and_is_asked_with_the_whole_id(
+    running: ServerProcess, client: Client
+) -> None:
+    client.sessions.create("by-prefix-1234")
+    seen = on_a_terminal(running.url, "delete", "by-prefix", typed=b"y\n")
+    assert "Delete by-prefix-1234 (" in seen
+    assert not exists(client, "by-prefix-1234")
+
+
 # Prefixes ---------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.confirmation import confirm, described, with_yes
+from durable_sessions.cli.confirmation import confirm, described, sessions_to_end, with_yes
 from durable_sessions.cli.connection import Connection, with_connection
 from durable_sessions.cli.terminal import Output
 
@@ -14,7 +14,7 @@ from durable_sessions.cli.terminal import Output
 @with_yes
 def close(connection: Connection, output: Output, session: tuple[str, ...], is_sure: bool) -> None:
     """Close each SESSION: it takes no more events, and can be read for ever. It cannot be opened again."""
-    for info in [connection.find(one) for one in session]:
+    for info in sessions_to_end(connection, session, is_sure=is_sure):
         confirm(f"Close {described(info)}? It cannot be opened again.", is_sure=is_sure)
         closed = connection.client.session(info.id).close()
         if output.json:

@@ -1,10 +1,11 @@
 """The question before something that cannot be taken back."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
+from durable_sessions.cli.connection import Connection
 from durable_sessions.cli.failures import CommandError, WrongInputError
 from durable_sessions.client import SessionInfo
 from durable_sessions.rendering.text import clean, one_line, plural, size
@@ -12,6 +13,22 @@ from durable_sessions.rendering.text import clean, one_line, plural, size
 with_yes: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
     "--yes", "-y", "is_sure", is_flag=True, help="Do not ask."
 )
+
+
+def sessions_to_end(connection: Connection, given: Sequence[str], *, is_sure: bool) -> list[SessionInfo]:
+    """Return the sessions that a command is to end; where nobody is asked, only whole ids will do.
+
+    A prefix means another session once the first one is gone, so a script that runs twice would end both.
+    """
+    found = [connection.find(one) for one in given]
+    if is_sure or not sys.stdin.isatty():
+        for text, info in zip(given, found, strict=True):
+            if text != info.id:
+                raise WrongInputError(
+                    f"There is no session {text}; nothing was done. The only one whose id begins like that "
+                    f"is {described(info)}. Without a question this needs the whole id: {info.id}"
+                )
+    return found
 
 
 def confirm(question: str, *, is_sure: bool) -> None:

@@ -3,7 +3,7 @@
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.confirmation import confirm, described, with_yes
+from durable_sessions.cli.confirmation import confirm, described, sessions_to_end, with_yes
 from durable_sessions.cli.connection import Connection, with_connection
 from durable_sessions.cli.terminal import Output
 
@@ -17,7 +17,7 @@ def delete(connection: Connection, output: Output, session: tuple[str, ...], is_
 
     Forks keep the events that they share. Artifacts stay: other sessions may refer to them.
     """
-    for info in [connection.find(one) for one in session]:
+    for info in sessions_to_end(connection, session, is_sure=is_sure):
         confirm(f"Delete {described(info)}? This cannot be undone.", is_sure=is_sure)
         connection.client.session(info.id).delete()
         if output.json:
