@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -12,8 +13,9 @@ from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, KIB, MIB
 from durable_sessions.managed_agents import agents, environments
-from durable_sessions.managed_agents.agents import AgentBody
-from durable_sessions.managed_agents.environments import EnvironmentBody
+from durable_sessions.managed_agents.agents import AGENTS, AgentBody
+from durable_sessions.managed_agents.environments import ENVIRONMENTS, EnvironmentBody
+from durable_sessions.managed_agents.kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.node.service import Service
 from durable_sessions.sessions import drafts
@@ -109,8 +111,8 @@ class Herd:
         await self._streams(made, FORKS)
 
     async def _large_documents(self) -> None:
-        registered_agents = self._registry("agent", "agent_")
-        registered_environments = self._registry("environment", "env_")
+        registered_agents = self._registry(AGENTS)
+        registered_environments = self._registry(ENVIRONMENTS)
         for number in range(SMALL_AGENTS):
             body = AgentBody(name=f"agent {number}", model="m")
             await registered_agents.create(WORKSPACE, agents.new(body))
@@ -128,11 +130,11 @@ class Herd:
                 session_key(WORKSPACE, f"large-{number:04d}"), NewSession(said, "herd", []), 0
             )
 
-    def _registry(self, kind: str, prefix: str) -> Registry:
+    def _registry(self, kind: Kind[Any]) -> Registry:
         """Return a registry that takes documents of any size, as there was a time when all did."""
         limits = replace(DEFAULT_LIMITS, registered_document_bytes_max=16 * MIB)
         turns = self._sessions.scans.turns
-        return Registry(self._partition, self._clock, self._ids, limits, turns, kind, prefix)
+        return Registry(self._partition, self._clock, self._ids, limits, turns, kind)
 
 
 def _session(stream: int, number: int, now_ms: int) -> list[Effect]:

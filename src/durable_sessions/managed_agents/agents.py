@@ -9,7 +9,8 @@ import msgspec
 
 from durable_sessions.errors import InvalidAgentError
 from durable_sessions.managed_agents import callable_agents
-from durable_sessions.managed_agents.registry import Document, members
+from durable_sessions.managed_agents.kind import Document, Kind, VersionOf, patched
+from durable_sessions.managed_agents.registry import members
 from durable_sessions.sessions.record import NULL
 from durable_sessions.sessions.view import UNKNOWN_AGENT
 
@@ -49,8 +50,7 @@ def revise(old: Document, body: AgentBody) -> Document:
         if name == "version":
             continue
         if name == "metadata":
-            merged = {**old["metadata"], **(value or {})}
-            document["metadata"] = {key: text for key, text in merged.items() if text is not None}
+            document[name] = patched(old[name], value)
         elif value is None and name == "execution_identity":
             document[name] = UNKNOWN_AGENT["execution_identity"]
         elif value is not None and name == "multiagent":
@@ -58,6 +58,13 @@ def revise(old: Document, body: AgentBody) -> Document:
         else:
             document[name] = long_form(name, value)
     return document
+
+
+def resolved(body: AgentBody, version_of: VersionOf) -> AgentBody:
+    """Return what is said of an agent with a version for each agent that it may call."""
+    if isinstance(body.multiagent, dict):
+        body.multiagent = callable_agents.named(body.multiagent, version_of)
+    return body
 
 
 def shown(agent: Document) -> Document:
@@ -191,3 +198,4 @@ def _skills(value: Any) -> Any:
 
 
 _LONG_FORMS = {"model": _model, "tools": _tools, "skills": _skills}
+AGENTS = Kind("agent", "agent_", AgentBody, new, revise, shown_stored, resolved)

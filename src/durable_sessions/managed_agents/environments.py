@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from durable_sessions.errors import InvalidEnvironmentError
-from durable_sessions.managed_agents.registry import Document, members
+from durable_sessions.managed_agents.kind import Document, Kind, patched
+from durable_sessions.managed_agents.registry import members
 
 _PACKAGES = ("apt", "cargo", "gem", "go", "npm", "pip")
 
@@ -32,8 +33,7 @@ def revise(old: Document, body: EnvironmentBody) -> Document:
     document = dict(old)
     for name, value in msgspec.to_builtins(body).items():
         if name == "metadata":
-            merged = {**old["metadata"], **(value or {})}
-            document["metadata"] = {key: text for key, text in merged.items() if text is not None}
+            document[name] = patched(old[name], value)
         elif name == "config":
             document["config"] = _config(value or {})
         else:
@@ -64,3 +64,6 @@ def _object(config: dict[str, Any], name: str) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise InvalidEnvironmentError(problem=f"config.{name} is an object.")
     return {name: one for name, one in (value or {}).items() if one is not None}
+
+
+ENVIRONMENTS = Kind("environment", "env_", EnvironmentBody, new, revise, shown_stored)

@@ -23,6 +23,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
+from durable_sessions.managed_agents.kind import Document, Kind
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.partition import Partition
@@ -33,7 +34,6 @@ from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.times import rfc3339
 
-Document = dict[str, Any]
 Revise = Callable[[Document], Document]
 _DOCUMENT = "document"
 _JSON = "application/json"
@@ -62,7 +62,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Registry:
-    """The objects of one kind, in every workspace; ``prefix`` is what their ids begin with."""
+    """The objects of one kind, in every workspace."""
 
     def __init__(
         self,
@@ -71,17 +71,16 @@ class Registry:
         ids: Ids,
         limits: Limits,
         turns: Turns,
-        kind: str,
-        prefix: str,
+        kind: Kind[Any],
     ) -> None:
         self._partition = partition
         self._clock = clock
         self._ids = ids
         self._limits = limits
         self._turns = turns
-        self._kind = kind
-        self._folder = f"__{kind}s"
-        self._prefix = prefix
+        self.kind = kind
+        self._kind = kind.name
+        self._folder = f"__{kind.name}s"
 
     def require_small(self, size: int) -> None:
         """Refuse a document, or what is said of one, that is larger than one may be."""
@@ -91,7 +90,7 @@ class Registry:
 
     def create(self, workspace: str, document: Document) -> "asyncio.Future[bytes]":
         """Register an object durably; it gets an id, version 1 and its times."""
-        key = self._key(workspace, self._ids.token(self._prefix))
+        key = self._key(workspace, self._ids.token(self.kind.prefix))
         self._partition.admit_document(self._limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
@@ -182,7 +181,6 @@ class Registry:
         after: int | None,
         limit: int,
         wanted: Callable[[Head], bool],
-        show: Callable[[bytes], bytes] = bytes,
     ) -> Registered:
         """Return the next objects that are wanted, newest first, as they are shown.
 
@@ -204,7 +202,7 @@ class Registry:
                         return Registered(found, after)
                     if turn.over:
                         await turn.rest()
-                    shown = show(document)
+                    shown = self.kind.shown(document)
                     size += len(shown) + 1
                     if found and size > self._limits.page_bytes_max:
                         return Registered(found, after)
@@ -215,14 +213,7 @@ class Registry:
             if not page.more:
                 return Registered(found, None)
 
-    async def versions(
-        self,
-        workspace: str,
-        name: str,
-        after: int | None,
-        limit: int,
-        show: Callable[[bytes], bytes] = bytes,
-    ) -> Registered:
+    async def versions(self, workspace: str, name: str, after: int | None, limit: int) -> Registered:
         """Return the next versions of an object, newest first, as they are shown."""
         durable = self._find(workspace, name)
         number = durable.tail if after is None else min(after, durable.tail)
@@ -230,7 +221,7 @@ class Registry:
         size = 0
         turn = self._turns.begin()
         while number and len(found) < limit:
-            shown = show(await self.version(workspace, name, number))
+            shown = self.kind.shown(await self.version(workspace, name, number))
             size += len(shown) + 1
             if found and size > self._limits.page_bytes_max:
                 break

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.access.keys import Keys
@@ -48,6 +49,9 @@ from durable_sessions.limits import Limits
 from durable_sessions.log.disk import Disk
 from durable_sessions.log.file import FileLog
 from durable_sessions.log.probe import probe as probe_disk
+from durable_sessions.managed_agents.agents import AGENTS
+from durable_sessions.managed_agents.environments import ENVIRONMENTS
+from durable_sessions.managed_agents.kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.service import Search
@@ -247,11 +251,11 @@ class Engine:
         return Search(self.partition, self.feed, self._clock, self._limits)
 
     def _registries(self, sessions: Sessions, audit: Audit) -> Registries:
-        def registry(kind: str, prefix: str) -> Registry:
+        def registry(kind: Kind[Any]) -> Registry:
             turns = sessions.scans.turns
-            return Registry(self.partition, self._clock, self._ids, self._limits, turns, kind, prefix)
+            return Registry(self.partition, self._clock, self._ids, self._limits, turns, kind)
 
-        return Registries(registry("agent", "agent_"), registry("environment", "env_"), sessions.scans, audit)
+        return Registries(registry(AGENTS), registry(ENVIRONMENTS), sessions.scans, audit)
 
     async def _open_bucket(self) -> None:
         settings = self._settings

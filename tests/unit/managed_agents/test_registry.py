@@ -14,11 +14,15 @@ from durable_sessions.errors import (
     VersionConflictError,
 )
 from durable_sessions.ids import RandomIds
-from durable_sessions.managed_agents.registry import Document, Head, Registry
+from durable_sessions.managed_agents.agents import AGENTS
+from durable_sessions.managed_agents.kind import Document
+from durable_sessions.managed_agents.registry import Head, Registry
 from durable_sessions.storage.turns import Turns
 from tests.unit.sessions.world import SessionWorld
 
 pytestmark = pytest.mark.anyio
+PLAIN = replace(AGENTS, shown=bytes)
+"""Agents of which nothing is known but their names, shown as they are stored."""
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 
 def registry(world: SessionWorld) -> Registry:
-    return Registry(world.partition, world.clock, RandomIds(), world.limits, Turns(), "agent", "agent_")
+    return Registry(world.partition, world.clock, RandomIds(), world.limits, Turns(), PLAIN)
 
 
 def decoded(stored: bytes) -> Document:
@@ -130,7 +134,7 @@ async def test_a_document_has_a_largest_size(world: SessionWorld) -> None:
     most = len(await registry(world).create("w", titled("")))
     limited = replace(world.limits, registered_document_bytes_max=most + 10)
     turns = Turns()
-    small = Registry(world.partition, world.clock, RandomIds(), limited, turns, "agent", "agent_")
+    small = Registry(world.partition, world.clock, RandomIds(), limited, turns, PLAIN)
     name = decoded(await small.create("w", titled("x" * 10)))["id"]
     with pytest.raises(DocumentTooLargeError):
         await small.create("w", titled("x" * 11))
@@ -142,7 +146,7 @@ async def test_a_document_has_a_largest_size(world: SessionWorld) -> None:
 async def test_one_from_before_there_was_a_largest_size(world: SessionWorld) -> None:
     name = await created(world, "x" * 1_000)
     limited = replace(world.limits, registered_document_bytes_max=500, page_bytes_max=500)
-    small = Registry(world.partition, world.clock, RandomIds(), limited, Turns(), "agent", "agent_")
+    small = Registry(world.partition, world.clock, RandomIds(), limited, Turns(), PLAIN)
     assert decoded(small.get("w", name))["title"] == "x" * 1_000
     assert len((await small.list("w", None, 10, lambda one: True)).documents) == 1
     with pytest.raises(DocumentTooLargeError):

@@ -1,12 +1,11 @@
 """``/v1/agents`` and ``/v1/environments``: plain versioned registries, as the SDKs expect them."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from durable_sessions.access.audit import Audit
-from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.caller import Caller
 from durable_sessions.errors import (
     InvalidRequestError,
     InvalidSessionError,
@@ -20,15 +19,12 @@ from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.json_problems import problem
-from durable_sessions.managed_agents import agents, callable_agents, environments
-from durable_sessions.managed_agents.agents import AgentBody
-from durable_sessions.managed_agents.environments import EnvironmentBody
-from durable_sessions.managed_agents.registry import Document, Head, Registered, Registry
+from durable_sessions.managed_agents import agents
+from durable_sessions.managed_agents.kind import Document
+from durable_sessions.managed_agents.registry import Head, Registered, Registry
 from durable_sessions.sessions.record import NULL
 from durable_sessions.storage.scans import Scans
 from durable_sessions.times import parse_rfc3339
-
-T = TypeVar("T")
 
 _PAGE_MAX = 100
 _PAGE_DEFAULT = 20
@@ -61,7 +57,7 @@ class Registries:
     def require_current(self, workspace: str, environment: str | None) -> None:
         """Refuse an environment that is archived; an unknown one is nobody's business."""
         if environment is not None:
-            _require_current(self._environments, workspace, environment, "environment")
+            _require_current(self._environments, workspace, environment)
 
     async def resolve(self, workspace: str, given: msgspec.Raw, *, strict: bool = False) -> msgspec.Raw:
         """Return the snapshot of the agent that a session is created with; an unknown id is kept as it is.
@@ -79,7 +75,7 @@ class Registries:
         if isinstance(spec, str):
             spec = AgentSpec(spec)
         if strict:
-            _require_current(self._agents, workspace, spec.id, "agent")
+            _require_current(self._agents, workspace, spec.id)
         found = agents.shown(await self._find(workspace, spec.id, spec.version))
         called = {pair: await self._find(workspace, *pair) for pair in agents.called_by(found)}
         overrides = {
@@ -97,80 +93,57 @@ class Registries:
             return agents.unknown(name, version)
         return await self._agents.document(workspace, name, version)
 
-    def _agent_body(self, request: Request, workspace: str) -> AgentBody:
-        """Return what a request says of an agent; those that it may call have versions."""
-
-        def version_of(name: str) -> int:
-            try:
-                return self._agents.head(workspace, name).version
-            except RegisteredObjectNotFoundError:
-                return 1
-
-        body = _body(request, self._agents, AgentBody)
-        if isinstance(body.multiagent, dict):
-            body.multiagent = callable_agents.named(body.multiagent, version_of)
-        return body
-
     async def handle_agents(self, request: Request, caller: Caller, rest: list[str]) -> Response:
-        """Answer a request below ``/v1/agents``."""
-        registry, workspace, show = self._agents, caller.workspace, agents.shown_stored
+        """Answer a request below ``/v1/agents``; their versions stay readable."""
+        registry, workspace = self._agents, caller.workspace
         match (request.method, rest):
-            case (b"POST", []):
-                caller.require(Role.WRITER)
-                body = self._agent_body(request, workspace)
-                return _json(show(await registry.create(workspace, agents.new(body))))
-            case (b"GET", []):
-                return _page(await self._list(registry, request, caller, show))
             case (b"GET", [name]):
                 version = Parameters(request).number("version", None, 2**31, 1)
                 if version is not None:
-                    return _json(show(await registry.version(workspace, name, version)))
-                return _json(show(registry.get(workspace, name)))
-            case (b"POST", [name]):
-                caller.require(Role.WRITER)
-                body = self._agent_body(request, workspace)
-                expected = None if body.version is msgspec.UNSET else body.version
-                revised = registry.update(
-                    workspace, name, lambda old: agents.revise(old, body), expected=expected
-                )
-                return _json(show(await revised))
-            case (b"POST", [name, "archive"]):
-                caller.require(Role.WRITER)
-                return _json(show(await registry.archive(workspace, name)))
+                    return _json(registry.kind.shown(await registry.version(workspace, name, version)))
             case (b"GET", [name, "versions"]):
                 after, limit = _paging(request)
-                return _page(await registry.versions(workspace, name, after, limit, show))
-        raise _wrong(rest, {0: "GET, POST", 1: "GET, POST"})
+                return _page(await registry.versions(workspace, name, after, limit))
+        return await self._handle(registry, request, caller, rest, "GET, POST")
 
     async def handle_environments(self, request: Request, caller: Caller, rest: list[str]) -> Response:
-        """Answer a request below ``/v1/environments``."""
-        registry, workspace, show = self._environments, caller.workspace, environments.shown_stored
-        if request.method != b"GET":
-            caller.require(Role.WRITER)
+        """Answer a request below ``/v1/environments``; one that nobody needs can be deleted."""
         match (request.method, rest):
-            case (b"POST", []):
-                body = _body(request, registry, EnvironmentBody)
-                return _json(show(await registry.create(workspace, environments.new(body))))
-            case (b"GET", []):
-                return _page(await self._list(registry, request, caller, show))
-            case (b"GET", [name]):
-                return _json(show(registry.get(workspace, name)))
-            case (b"POST", [name]):
-                body = _body(request, registry, EnvironmentBody)
-                updated = await registry.update(workspace, name, lambda old: environments.revise(old, body))
-                return _json(show(updated))
-            case (b"POST", [name, "archive"]):
-                return _json(show(await registry.archive(workspace, name)))
             case (b"DELETE", [name]):
                 act = self._audit.beside(deletion(caller, request, "environment", name))
-                await registry.delete(workspace, name, act)
+                await self._environments.delete(caller.workspace, name, act)
                 act.log()
                 return _json(msgspec.json.encode({"id": name, "type": "environment_deleted"}))
-        raise _wrong(rest, {0: "GET, POST", 1: "GET, POST, DELETE"})
+        return await self._handle(self._environments, request, caller, rest, "GET, POST, DELETE")
 
-    async def _list(
-        self, registry: Registry, request: Request, caller: Caller, show: Callable[[bytes], bytes]
-    ) -> Registered:
+    async def _handle(
+        self, registry: Registry, request: Request, caller: Caller, rest: list[str], on_one: str
+    ) -> Response:
+        """Answer what is asked of both registries; ``on_one`` are the methods that one object takes."""
+        kind, workspace = registry.kind, caller.workspace
+        match (request.method, rest):
+            case (b"POST", []):
+                body = _body(request, registry, workspace)
+                return _json(kind.shown(await registry.create(workspace, kind.new(body))))
+            case (b"GET", []):
+                return _page(await self._list(registry, request, caller))
+            case (b"GET", [name]):
+                return _json(kind.shown(registry.get(workspace, name)))
+            case (b"POST", [name]):
+                body = _body(request, registry, workspace)
+                expected = getattr(body, "version", msgspec.UNSET)
+                updated = registry.update(
+                    workspace,
+                    name,
+                    lambda old: kind.revise(old, body),
+                    expected=None if expected is msgspec.UNSET else expected,
+                )
+                return _json(kind.shown(await updated))
+            case (b"POST", [name, "archive"]):
+                return _json(kind.shown(await registry.archive(workspace, name)))
+        raise _wrong(rest, {0: "GET, POST", 1: on_one})
+
+    async def _list(self, registry: Registry, request: Request, caller: Caller) -> Registered:
         parameters = Parameters(request)
         after, limit = _paging(request)
         archived = parameters.flag("include_archived")
@@ -185,21 +158,31 @@ class Registries:
             )
 
         async with self._scans.admitted(caller.key_id):
-            return await registry.list(caller.workspace, after, limit, wanted, show)
+            return await registry.list(caller.workspace, after, limit, wanted)
 
 
-def _require_current(registry: Registry, workspace: str, name: str, kind: str) -> None:
+def _require_current(registry: Registry, workspace: str, name: str) -> None:
     try:
         found = registry.head(workspace, name)
     except RegisteredObjectNotFoundError:
         return
     if found.archived_at is not None:
-        raise InvalidSessionError(problem=f"The {kind} {name} is archived; choose one that is not.")
+        raise InvalidSessionError(
+            problem=f"The {registry.kind.name} {name} is archived; choose one that is not."
+        )
 
 
-def _body(request: Request, registry: Registry, kind: type[T]) -> T:
+def _body(request: Request, registry: Registry, workspace: str) -> Any:
+    """Return what a request says of an object; others that it refers to have versions."""
+
+    def version_of(name: str) -> int:
+        try:
+            return registry.head(workspace, name).version
+        except RegisteredObjectNotFoundError:
+            return 1
+
     registry.require_small(len(request.body))
-    return decode(request.body, kind)
+    return registry.kind.resolved(decode(request.body, registry.kind.body), version_of)
 
 
 def _json(document: bytes) -> Response:

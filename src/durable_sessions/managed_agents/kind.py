@@ -1,0 +1,35 @@
+"""What tells one kind of registered object from another: its names, and how a request becomes a document."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+Document = dict[str, Any]
+VersionOf = Callable[[str], int]
+Body = TypeVar("Body")
+
+
+def _as_given(body: Body, version_of: VersionOf) -> Body:
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[Body]):
+    """A kind of object: what may be said of one, and what is stored and shown of it."""
+
+    name: str
+    prefix: str
+    """What ids begin with."""
+    body: type[Body]
+    new: Callable[[Body], Document]
+    revise: Callable[[Document, Body], Document]
+    shown: Callable[[bytes], bytes]
+    """Returns an object as it is shown, of the bytes that it is stored as."""
+    resolved: Callable[[Body, VersionOf], Body] = _as_given
+    """Returns a body in which every other object of the kind is named with its version."""
+
+
+def patched(metadata: dict[str, str], patch: dict[str, str | None] | None) -> dict[str, str]:
+    """Return metadata with a patch applied; null deletes a key."""
+    merged = {**metadata, **(patch or {})}
+    return {key: text for key, text in merged.items() if text is not None}
