@@ -66,7 +66,7 @@ def test_import_and_import_again(ds: Any, client: Client, tmp_path: Path) -> Non
     assert events[0]["original_created_at"] == "2026-11-15T00:00:00.000Z"
     for arguments in ((), ("--again",), ("--state", tmp_path / "other.db")):
         again = json.loads(ds("claude-code", "--json", *arguments).output)
-        assert again["new_events"] == 0
+        assert (again["new_events"], again["differ"]) == (0, 0)
     assert list(session.events()) == events
 
 
@@ -115,6 +115,56 @@ def test_redacted(ds: Any, client: Client, tmp_path: Path) -> None:
     assert told["redacted"] == {"github-token": 1}
     (event,) = client.session("openai-chat:secret-talk").events()
     assert "[redacted github-token " in event.text
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_what_was_redacted_stays_so(ds: Any, client: Client, tmp_path: Path, is_marked: bool) -> None:
+    """Also for sessions that only their title shows to be redacted, and for what is added later."""
+    secret, name = "ghp_" + "a1B2" * 9, f"stays-redacted-{is_marked}"
+    path = tmp_path / f"{name}.jsonl"
+    path.write_text(json.dumps({"role": "user", "content": f"Use {secret}"}) + "\n")
+    ds("openai-chat", path, "--redact")
+    session = client.session(f"openai-chat:{name}")
+    if not is_marked:
+        session.update(metadata={"redacted": None})
+    before = session.info()
+    assert "[redacted github-token " in (before.title or "")
+    again = json.loads(ds("openai-chat", path, "--json").output)
+    after = session.info()
+    assert after.title == before.title
+    assert again["new_events"] == after.event_count - before.event_count
+    assert again["differ"] == 0
+    with path.open("a") as file:
+        file.write(json.dumps({"role": "user", "content": f"And {secret}"}) + "\n")
+    grown = ds("openai-chat", path)
+    assert "redacted: 1 secret (1 github-token)" in grown.output
+    assert secret not in str(list(session.events()))
+    assert session.info().metadata["redacted"] == "yes"
+
+
+def test_what_an_import_writes_is_counted(ds: Any, client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "counted.jsonl"
+    path.write_text(json.dumps({"role": "user", "content": "Hello"}) + "\n")
+    ds("openai-chat", path)
+    session = client.session("openai-chat:counted")
+    session.update(title="Another title")
+    before = session.info().event_count
+    told = json.loads(ds("openai-chat", path, "--again", "--json").output)
+    assert session.info().event_count == before + 1
+    assert told["new_events"] == 1
+    assert told["events"]["session.updated"] == 1
+
+
+def test_events_with_the_ids_of_others_are_told(ds: Any, client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "differing.jsonl"
+    path.write_text('{"id":"a","type":"note","n":1}\n{"id":"b","type":"note","n":1}\n')
+    assert "not imported" not in ds("jsonl", path).output
+    path.write_text('{"id":"a","type":"note","n":1}\n{"id":"b","type":"note","n":2}\n')
+    told = "not imported: 1 event with the id of another event that is there already and stays"
+    assert told in ds("jsonl", path, "--again").output
+    assert json.loads(ds("jsonl", path, "--again", "--json").output)["differ"] == 1
+    assert "another event that is there already" in ds("jsonl", path, "--again", "--verbose").output
+    assert [event["n"] for event in client.session("differing").events()] == [1, 1]
 
 
 def test_a_session_that_was_deleted_comes_back(ds: Any, client: Client, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from durable_sessions.importers.choosing import choose, parse_since
-from durable_sessions.importers.destination import MemoryDestination
+from durable_sessions.importers.destination import MemoryDestination, Stored
 from durable_sessions.importers.engine import Engine
 from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.state import Progress, State, default_path
@@ -164,6 +164,6 @@ class Counting(MemoryDestination):
     def sent(self) -> int:
         return sum(self.batches)
 
-    def append(self, session: str, events: Sequence[bytes]) -> int:
+    def append(self, session: str, events: Sequence[bytes]) -> Stored:
         self.batches.append(len(events))
         return super().append(session, events)

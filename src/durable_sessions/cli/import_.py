@@ -231,7 +231,7 @@ class Speaker:
 
 
 def _summary(report: Report, left_out: Counter[str]) -> Iterable[str]:
-    """Yield what a person wants to know first, in four lines at most."""
+    """Yield what a person wants to know first, in five lines at most."""
     tally = report.tally
     if tally.events:
         first = tally.events.most_common(KINDS_TOLD_MAX)
@@ -239,7 +239,11 @@ def _summary(report: Report, left_out: Counter[str]) -> Iterable[str]:
         more = f" and {others} more {plural(others, 'kind')}" if others else ""
         yield "events: " + ", ".join(f"{number:,} {kind}" for kind, number in first) + more
     if tally.redacted:
-        yield f"redacted: {tally.redacted.total():,} {plural(tally.redacted.total(), 'secret')}"
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in tally.redacted.most_common())
+        yield f"redacted: {tally.redacted.total():,} {plural(tally.redacted.total(), 'secret')} ({kinds})"
+    if tally.differ:
+        events = f"{tally.differ:,} {plural(tally.differ, 'event')}"
+        yield f"not imported: {events} with the id of another event that is there already and stays"
     if left_out:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in left_out.most_common(KINDS_TOLD_MAX))
         yield f"sessions left out: {reasons}"
@@ -262,6 +266,8 @@ def _rows(report: Report, left_out: Counter[str]) -> Iterable[tuple[str, str, in
     ):
         for reason, number in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
             yield what, reason, number
+    if tally.differ:
+        yield "not imported", "the id of another event that is there already and stays", tally.differ
     if tally.artifacts:
         yield "moved to artifacts", f"{tally.artifact_bytes} bytes", tally.artifacts
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from durable_sessions import lenient
 from durable_sessions.client import Client
@@ -11,7 +11,22 @@ from durable_sessions.client.errors import ApiError, NotFoundError
 from durable_sessions.client.offsets import position
 from durable_sessions.importers import exported
 from durable_sessions.importers.events import Event
+from durable_sessions.importers.redaction import is_redacted
 from durable_sessions.importers.sources import Fork
+
+
+class Described(NamedTuple):
+    """What it took to say what a session is: whether a fork's origin was there, and how many events."""
+
+    is_complete: bool = True
+    new: int = 0
+
+
+class Stored(NamedTuple):
+    """How many events of a batch are new, and how many have the id of another one, which stays."""
+
+    new: int
+    differ: int = 0
 
 
 class Destination(Protocol):
@@ -19,6 +34,10 @@ class Destination(Protocol):
 
     def sessions_of(self, tool: str) -> Collection[str]:
         """Return the sessions of a tool that are there."""
+        ...
+
+    def is_redacted(self, session: str) -> bool:
+        """Say whether the session was imported without its secrets."""
         ...
 
     def describe(
@@ -29,15 +48,15 @@ class Destination(Protocol):
         origin: Fork | None = None,
         *,
         renames: bool = True,
-    ) -> bool:
-        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing.
+    ) -> Described:
+        """Create the session, or bring what is said of it up to date.
 
         Unless it ``renames``, a title and metadata that are there stay.
         """
         ...
 
-    def append(self, session: str, events: Sequence[bytes]) -> int:
-        """Store events, each of them JSON, and return how many are new; durable when this returns."""
+    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+        """Store events, each of them JSON; durable when this returns."""
         ...
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
@@ -59,6 +78,14 @@ class ServerDestination:
         listed = self._client.sessions.list(metadata=metadata, include_archived=True)
         return {info.id for info in listed}
 
+    def is_redacted(self, session: str) -> bool:
+        """Say whether the session was imported without its secrets."""
+        try:
+            info = self._client.sessions.get(session)
+        except NotFoundError:
+            return False
+        return is_redacted(info.title, info.metadata)
+
     def describe(
         self,
         session: str,
@@ -67,13 +94,13 @@ class ServerDestination:
         origin: Fork | None = None,
         *,
         renames: bool = True,
-    ) -> bool:
-        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
+    ) -> Described:
+        """Create the session, or bring what is said of it up to date."""
         said = (title, dict(metadata))
         if self._said.get(session) == said:
-            return True
+            return Described()
         handle = self._client.session(session)
-        complete = True
+        complete, new = True, 0
         try:
             info = handle.info()
         except NotFoundError:
@@ -84,10 +111,12 @@ class ServerDestination:
             changed = {name: value for name, value in changed.items() if name not in info.metadata}
             title = title if info.title is None else info.title
         if changed or (title is not None and title != info.title):
+            before = position(info.next_offset)
             info = handle.update(title=title if title is not None else info.title, metadata=changed)
+            new = position(info.next_offset) - before
         self._ends[session] = position(info.next_offset)
         self._said[session] = said
-        return complete
+        return Described(complete, new)
 
     def _create(
         self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None
@@ -104,12 +133,12 @@ class ServerDestination:
         self._client.sessions.create(session, title=title, metadata=dict(metadata))
         return True
 
-    def append(self, session: str, events: Sequence[bytes]) -> int:
-        """Store events, each of them JSON, and return how many are new; durable when this returns."""
+    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+        """Store events, each of them JSON; durable when this returns."""
         before = self._ends.get(session, 0)
         appended = self._client.session(session).append_body(b"[" + b",".join(events) + b"]")
         after = self._ends[session] = position(appended.next_offset)
-        return max(0, after - before)
+        return Stored(max(0, after - before), len(appended.differ))
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Store bytes and return their SHA-256."""
@@ -144,6 +173,11 @@ class MemoryDestination:
             name for name, one in self.sessions.items() if one.metadata.get("tool", exported.TOOL) == tool
         }
 
+    def is_redacted(self, session: str) -> bool:
+        """Say whether the session was imported without its secrets."""
+        found = self.sessions.get(session)
+        return found is not None and is_redacted(found.title, found.metadata)
+
     def describe(
         self,
         session: str,
@@ -152,8 +186,8 @@ class MemoryDestination:
         origin: Fork | None = None,
         *,
         renames: bool = True,
-    ) -> bool:
-        """Create the session, or bring what is said of it up to date; False if a fork's origin is missing."""
+    ) -> Described:
+        """Create the session, or bring what is said of it up to date."""
         found = self.sessions.get(session)
         complete = True
         if found is None:
@@ -163,16 +197,16 @@ class MemoryDestination:
                 found.events |= _before(self.sessions.get(origin.session), origin.behind)
         found.title = title if title is not None and (renames or found.title is None) else found.title
         found.metadata = {**found.metadata, **metadata} if renames else {**metadata, **found.metadata}
-        return complete
+        return Described(complete)
 
-    def append(self, session: str, events: Sequence[bytes]) -> int:
-        """Store events, each of them JSON, and return how many are new."""
+    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+        """Store events, each of them JSON."""
         stored = self.sessions[session].events
-        before = len(stored)
+        before, differ = len(stored), 0
         for data in events:
             event: dict[str, Any] = lenient.loads(data)
-            stored.setdefault(event["id"], event)
-        return len(stored) - before
+            differ += stored.setdefault(event["id"], event) != event
+        return Stored(len(stored) - before, differ)
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Store bytes and return their SHA-256."""
@@ -197,6 +231,10 @@ class DryRun:
         """Return none."""
         return ()
 
+    def is_redacted(self, session: str) -> bool:
+        """Return False: nothing is known of what is there."""
+        return False
+
     def describe(
         self,
         session: str,
@@ -205,13 +243,13 @@ class DryRun:
         origin: Fork | None = None,
         *,
         renames: bool = True,
-    ) -> bool:
+    ) -> Described:
         """Do nothing."""
-        return True
+        return Described()
 
-    def append(self, session: str, events: Sequence[bytes]) -> int:
+    def append(self, session: str, events: Sequence[bytes]) -> Stored:
         """Return how many events there are; which of them are new is not known."""
-        return len(events)
+        return Stored(len(events))
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Return the SHA-256 of bytes."""

@@ -8,7 +8,7 @@ from durable_sessions.client.errors import ApiError
 from durable_sessions.importers.artifact_extraction import Lifter
 from durable_sessions.importers.destination import Destination
 from durable_sessions.importers.events import About, Event
-from durable_sessions.importers.redaction import Redactor
+from durable_sessions.importers.redaction import MARK, Redactor
 from durable_sessions.importers.sources import Part, SourceError, Transcript
 from durable_sessions.importers.state import Progress, State
 from durable_sessions.importers.tally import Tally
@@ -76,6 +76,7 @@ class _Reading:
 class _Batch:
     """Events on their way, and how far each source is sent when they have arrived."""
 
+    redactor: Redactor | None
     events: list[bytes] = field(default_factory=list)
     size: int = 0
     progress: dict[str, Progress] = field(default_factory=dict)
@@ -128,9 +129,10 @@ class Engine:
             return outcome
         outcome.status = "imported"
         try:
+            redactor = self._redactor_of(transcript)
             for first in range(0, len(changed), PARTS_AT_ONCE_MAX):
                 parts = changed[first : first + PARTS_AT_ONCE_MAX]
-                self._carry(transcript, parts, outcome, tally, ending=ending)
+                self._carry(transcript, parts, redactor, outcome, tally, ending=ending)
                 if ending:
                     self._settle(transcript, parts, prints)
         except (SourceError, OSError) as error:
@@ -146,6 +148,17 @@ class Engine:
             tally.add(part.take_tally())
         return outcome
 
+    def _redactor_of(self, transcript: Transcript) -> Redactor | None:
+        """Return what takes the secrets out: what was asked for, and always in a session that is redacted.
+
+        Otherwise a later import without ``--redact`` would bring back the secrets, at least in the title.
+        """
+        if self._redactor is not None:
+            return self._redactor
+        origin = transcript.origin
+        known = [transcript.session, *([origin.session] if origin else [])]
+        return Redactor() if any(map(self._destination.is_redacted, known)) else None
+
     def _has_changed(self, part: Part, prints: dict[str, str]) -> bool:
         source = _source(part)
         return source in self._readings or self._state.get(source).fingerprint != prints[source]
@@ -160,16 +173,23 @@ class Engine:
         self._state.set(transcript.tool, transcript.session, settled)
 
     def _carry(
-        self, transcript: Transcript, parts: Sequence[Part], outcome: Outcome, tally: Tally, *, ending: bool
+        self,
+        transcript: Transcript,
+        parts: Sequence[Part],
+        redactor: Redactor | None,
+        outcome: Outcome,
+        tally: Tally,
+        *,
+        ending: bool,
     ) -> None:
-        batch = _Batch()
+        batch = _Batch(redactor)
         streams = [_timed(self._unsent(self._reading(part), ending=ending)) for part in parts]
         for _, reading, event in heapq.merge(*streams, key=lambda one: one[0]):
             tally.events[event["type"]] += 1
-            data = self._prepared(event, tally)
+            data = self._prepared(event, redactor, tally)
             if batch.events and batch.is_full_for(data):
                 self._send(transcript, batch, outcome, tally)
-                batch = _Batch()
+                batch = _Batch(redactor)
             batch.events.append(data)
             batch.size += len(data)
             batch.progress[reading.source] = Progress("", reading.seen, event["id"])
@@ -204,11 +224,11 @@ class Engine:
             reading.seen += 1
             yield reading, event
 
-    def _prepared(self, event: Event, tally: Tally) -> bytes:
-        if self._redactor is not None:
-            event = self._redactor.event(event)
-            tally.redacted.update(self._redactor.found)
-            self._redactor.found.clear()
+    def _prepared(self, event: Event, redactor: Redactor | None, tally: Tally) -> bytes:
+        if redactor is not None:
+            event = redactor.event(event)
+            tally.redacted.update(redactor.found)
+            redactor.found.clear()
         before_count, before_bytes = self._lifter.count, self._lifter.bytes
         data = self._lifter.fit(event)
         tally.artifacts += self._lifter.count - before_count
@@ -217,24 +237,32 @@ class Engine:
 
     def _send(self, transcript: Transcript, batch: _Batch, outcome: Outcome, tally: Tally) -> None:
         """Append a batch; it is remembered as sent only after it was acknowledged."""
-        about = self._about(transcript)
+        about = self._about(transcript, batch.redactor)
         title, metadata, origin = about.title, about.metadata, transcript.origin
         renames = transcript.renames
-        if not self._destination.describe(transcript.session, title, metadata, origin, renames=renames):
+        described = self._destination.describe(transcript.session, title, metadata, origin, renames=renames)
+        if not described.is_complete:
             tally.notes["forks whose source is not on the server: only their own part"] += 1
+        if described.new:
+            outcome.new_events += described.new
+            tally.events["session.updated"] += described.new
         if batch.events:
-            outcome.new_events += self._destination.append(transcript.session, batch.events)
+            stored = self._destination.append(transcript.session, batch.events)
+            outcome.new_events += stored.new
+            tally.differ += stored.differ
             self._state.set(transcript.tool, transcript.session, batch.progress)
 
-    def _about(self, transcript: Transcript) -> About:
+    def _about(self, transcript: Transcript, redactor: Redactor | None) -> About:
         """Return what is known of a session; nothing if only its subagents were read."""
         main = transcript.parts[0]
         if _source(main) not in self._readings:
             return About()
         about = About(main.about.title, dict(main.about.metadata))
-        if self._redactor is not None:
-            about.title = self._redactor.text(about.title) if about.title else about.title
-            about.metadata = {name: self._redactor.text(value) for name, value in about.metadata.items()}
+        if redactor is not None:
+            about.title = redactor.text(about.title) if about.title else about.title
+            about.metadata = {name: redactor.text(value) for name, value in about.metadata.items()}
+            about.note(**{MARK: "yes"})
+            redactor.found.clear()
         if directory := about.metadata.get("cwd"):
             about.note(project=directory.replace("\\", "/").rstrip("/").rpartition("/")[2])
         return about

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -59,7 +60,15 @@ _HINT = re.compile(
     r"|AIza|ya29|sk[-_]|[rp]k_|gh[pousr]_|github_pat|gl[a-z]{2,5}-|xox|hooks\.slack|npm_|pypi-|hf_|SG\.|SK[0-9a-f]|do[por]_v1|dapi"
     r"|hv[sbr]\.|gsk_|:AA|ds_|eyJ|://"
 )
+MARK = "redacted"
+"""The member of a session's metadata that says that secrets were replaced in it, and are from now on."""
+_MARKER_START = "[redacted "
 _SPARED = ("id", "type", "created_at", "session_thread_id", "source")
+
+
+def is_redacted(title: str | None, metadata: Mapping[str, str]) -> bool:
+    """Say whether what is known of a session shows that it was imported without its secrets."""
+    return MARK in metadata or any(_MARKER_START in one for one in (title or "", *metadata.values()))
 
 
 class Redactor:
@@ -86,7 +95,7 @@ class Redactor:
         whole = match.group()
         named = "s" in match.re.groupindex
         secret = match.group("s") if named else whole
-        if secret.startswith("[redacted"):
+        if secret.startswith(_MARKER_START.rstrip()):
             return whole
         self.found[kind] += 1
         digest = sha256(secret.encode(errors="surrogatepass")).hexdigest()[:8]

@@ -33,12 +33,14 @@ class Tally:
     kept: Reasons = field(default_factory=Reasons)
     notes: Reasons = field(default_factory=Reasons)
     redacted: Reasons = field(default_factory=Reasons)
+    differ: int = 0
     artifacts: int = 0
     artifact_bytes: int = 0
 
     def add(self, other: "Tally") -> None:
         """Add the counts of another tally to this one."""
         self.records += other.records
+        self.differ += other.differ
         self.artifacts += other.artifacts
         self.artifact_bytes += other.artifact_bytes
         for name in ("events", "merged", "skipped", "kept", "notes", "redacted"):
@@ -61,6 +63,7 @@ class Tally:
             "kept": dict(self.kept),
             "notes": dict(self.notes),
             "redacted": dict(self.redacted),
+            "differ": self.differ,
             "artifacts": self.artifacts,
             "artifact_bytes": self.artifact_bytes,
         }
