@@ -10,6 +10,7 @@ import httpcore2
 import msgspec
 
 from durable_sessions.cli.failures import KEY_ADVICE, meaning
+from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
 DEFAULT_URL = "http://127.0.0.1:4437"
@@ -104,6 +105,19 @@ def with_server(command: Callable[..., None]) -> Callable[..., None]:
     return server_options(wrapped)
 
 
+def _checked(require: Callable[[str], None]) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Return a callback that refuses a value with the words of the client."""
+
+    def check(_: click.Context, __: click.Parameter, value: str) -> str:
+        try:
+            require(value)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        return value
+
+    return check
+
+
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command ``--url`` and ``--api-key``."""
     for option in (
@@ -111,6 +125,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
             "--api-key",
             envvar=ENVIRONMENT_PREFIX + "API_KEY",
             default="",
+            callback=_checked(require_key),
             metavar="KEY",
             help=f"The key to show; the variable keeps it from other eyes.  [{ENVIRONMENT_PREFIX}API_KEY]",
         ),
@@ -118,6 +133,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
             "--url",
             envvar=ENVIRONMENT_PREFIX + "URL",
             default=DEFAULT_URL,
+            callback=_checked(require_address),
             show_default=True,
             help=f"Where the server is.  [{ENVIRONMENT_PREFIX}URL]",
         ),

@@ -64,8 +64,6 @@ def with_connection(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*arguments: object, url: str, api_key: str, as_json: bool, **options: object) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise click.UsageError(f"{url!r} is not the address of a server; give one such as {DEFAULT_URL}.")
         connection = Connection(url, api_key)
         try:
             with explained(connection.url):

@@ -1,5 +1,6 @@
 """Where the server is, the key to show it, and how patient to be."""
 
+import math
 import os
 from dataclasses import dataclass
 from typing import TypedDict
@@ -10,6 +11,25 @@ DEFAULT_URL = "http://127.0.0.1:4437"
 TIMEOUT_SECONDS = 30.0
 RETRIES = 6
 KEPT_CONNECTIONS_MAX = 32
+PORT_MAX = 65_535
+
+
+def require_address(url: str) -> None:
+    """Raise ValueError if a URL cannot be that of a server."""
+    try:
+        parsed = httpx2.URL(url)
+        whole = bool(parsed.host) and (parsed.port or 0) <= PORT_MAX
+        whole = whole and not parsed.query and not parsed.fragment
+    except httpx2.InvalidURL:
+        whole = False
+    if not whole or " " in url or not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} is not the address of a server; give one such as {DEFAULT_URL}.")
+
+
+def require_key(key: str) -> None:
+    """Raise ValueError if no server can have given this key; the key itself is not shown."""
+    if not all("!" <= character <= "~" for character in key):
+        raise ValueError("The API key has a character that no key has, such as a space or a line end.")
 
 
 class HttpOptions(TypedDict):
@@ -35,11 +55,11 @@ class Options:
     def chosen(cls, url: str | None, api_key: str | None, timeout: float, retries: int) -> "Options":
         """Return the options for what was given."""
         url = url or os.environ.get("DURABLE_SESSIONS_URL") or DEFAULT_URL
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"{url!r} is not the address of a server; give one such as {DEFAULT_URL}.")
-        if retries < 0 or timeout <= 0:
-            raise ValueError("retries is at least 0, timeout is more than 0 seconds.")
+        require_address(url)
+        if retries < 0 or not 0 < timeout < math.inf:
+            raise ValueError("retries is at least 0, timeout is more than 0 seconds and finite.")
         key = api_key or os.environ.get("DURABLE_SESSIONS_API_KEY") or None
+        require_key(key or "")
         return cls(url.rstrip("/"), key, timeout, retries)
 
     def http(self) -> HttpOptions:
