@@ -4,7 +4,9 @@ from collections.abc import Awaitable
 
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError
+from durable_sessions.http.api import cors
 from durable_sessions.http.api.administration import Administration
+from durable_sessions.http.api.artifacts import ALLOW as ARTIFACT_METHODS
 from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
 from durable_sessions.http.api.artifacts import ArtifactsFace
 from durable_sessions.http.api.auth import Authenticator
@@ -12,6 +14,7 @@ from durable_sessions.http.api.documentation import Documentation
 from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.headers import base_url
+from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
 from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.known_parameters import KnownParameters
@@ -21,6 +24,7 @@ from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, control_path
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.routes import SessionsFace
+from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import Admission, Answer, Request, StreamingResponse
@@ -84,7 +88,7 @@ class Application:
                 if control is not None:
                     return self._control(request, control)
                 if request.method == b"OPTIONS":
-                    return self._streams.preflight()
+                    return cors.preflight(STREAM_METHODS)
                 return self._streams.handle(request, self._auth.caller(request))
             return self._other(request)
         except DurableSessionsError as error:
@@ -100,11 +104,11 @@ class Application:
             return self._sessions.handle(request)
         if request.path.startswith(ARTIFACT_ROOT):
             if request.method == b"OPTIONS":
-                return self._artifacts.preflight()
+                return cors.preflight(ARTIFACT_METHODS)
             return _answered(self._artifact(request, self._auth.caller(request)), request)
         if request.path.startswith(INGEST_ROOT):
             if request.method == b"OPTIONS":
-                return self._ingest.preflight()
+                return cors.preflight(INGEST_METHODS)
             return _answered(self._ingest.handle(request, self._auth.caller(request)), request)
         if self._administration.serves(request.path):
             return _answered(self._administration.handle(request, self._auth.caller(request)), request)

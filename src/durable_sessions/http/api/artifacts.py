@@ -17,7 +17,7 @@ from durable_sessions.errors import (
     RangeNotSatisfiableError,
     ShareExceededError,
 )
-from durable_sessions.http.api import cors, headers
+from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
@@ -31,7 +31,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 _DEFAULT_TYPE = "application/octet-stream"
 _PIECE_BYTES = 256 * 1024
-_PREFLIGHT = cors.offer(ALLOW.encode())
 
 
 class ArtifactsFace:
@@ -42,11 +41,6 @@ class ArtifactsFace:
         self._artifacts = artifacts
         self._limits = limits
         self._held = Shares(limits.artifact_memory_bytes_max)
-
-    @staticmethod
-    def preflight() -> Response:
-        """Answer OPTIONS, which browsers send without a key."""
-        return Response(204, _PREFLIGHT)
 
     async def handle(self, request: Request, caller: Caller) -> Answer:
         """Answer a request for one artifact of the caller's workspace."""

@@ -1,8 +1,8 @@
 """What pages of other origins may use: on which paths, and which headers they may send and see."""
 
-from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.carrier.message import Request, Response
 
-_METHODS = b"GET, HEAD, PUT, POST, DELETE, OPTIONS"
+_METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 _ROOTS = (
     b"/v1/sessions",
     b"/v1/stream",
@@ -93,17 +93,18 @@ EXPOSED_HEADERS = (
 )
 
 
-def offer(methods: bytes = _METHODS) -> list[Header]:
-    """Return the headers of the answer to a preflight, or to any OPTIONS, for a path with these methods."""
-    return [
-        (b"Allow", methods),
-        (b"Access-Control-Allow-Methods", methods),
-        (b"Access-Control-Allow-Headers", b", ".join(ALLOWED_HEADERS)),
-        (b"Access-Control-Max-Age", b"86400"),
-    ]
-
-
-PREFLIGHT = Response(204, offer())
+def preflight(methods: str = _METHODS) -> Response:
+    """Answer a preflight, or any OPTIONS, for a path with these methods; browsers send it without a key."""
+    allowed = methods.encode()
+    return Response(
+        204,
+        [
+            (b"Allow", allowed),
+            (b"Access-Control-Allow-Methods", allowed),
+            (b"Access-Control-Allow-Headers", b", ".join(ALLOWED_HEADERS)),
+            (b"Access-Control-Max-Age", b"86400"),
+        ],
+    )
 
 
 def is_preflight(request: Request) -> bool:

@@ -15,7 +15,6 @@ from durable_sessions.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
-from durable_sessions.http.api import cors
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.limits import Limits
@@ -30,11 +29,10 @@ from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key
 
 ROOT = b"/v1/ingest/"
-_ALLOW = "POST, OPTIONS"
+ALLOW = "POST, OPTIONS"
 _CLAUDE_CODE = ROOT + b"claude-code"
 _SESSION_ID = re.compile(r"[A-Za-z0-9._:@-]{1,150}", re.ASCII)
 _HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_PREFLIGHT = cors.offer(_ALLOW.encode())
 _SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
 
 
@@ -58,17 +56,12 @@ class IngestFace:
         self._artifacts = artifacts
         self._limits = limits
 
-    @staticmethod
-    def preflight() -> Response:
-        """Answer OPTIONS, which browsers send without a key."""
-        return Response(204, _PREFLIGHT)
-
     async def handle(self, request: Request, caller: Caller) -> Response:
         """Take one delivery."""
         if request.path != _CLAUDE_CODE:
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
         if request.method != b"POST":
-            raise MethodNotAllowedError(allow=_ALLOW)
+            raise MethodNotAllowedError(allow=ALLOW)
         caller.require(Role.WRITER)
         hook = await self._parser.parsed(request.body, _hook, request.body)
         key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))

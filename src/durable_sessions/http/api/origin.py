@@ -70,7 +70,7 @@ class OriginRules:
             elif not path.startswith(STREAM_ROOT):
                 raise _refused(origin, keyed=keyed)
             # On streams the protocol wants an answer; to a browser one without Allow-Origin is a refusal.
-            return cors.PREFLIGHT
+            return cors.preflight()
         foreign = origin is not None and not self._is_ours(origin, headers, keyed=keyed)
         if not foreign and headers.get(b"sec-fetch-site") not in _OURS:
             foreign = not (self._serves_page(path) and _is_navigation(request))

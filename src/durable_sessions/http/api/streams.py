@@ -11,7 +11,7 @@ from durable_sessions.errors import (
     StreamGoneError,
     StreamNotFoundError,
 )
-from durable_sessions.http.api import cors, headers
+from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.errors import error_response
@@ -33,7 +33,6 @@ from durable_sessions.times import rfc3339
 ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 _WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
 _CLOSED = (b"Stream-Closed", b"true")
-_PREFLIGHT = cors.offer(ALLOW.encode())
 
 
 class StreamsFace:
@@ -58,11 +57,6 @@ class StreamsFace:
         self._reads = reads
         self._limits = limits
         self._public_url = public_url
-
-    @staticmethod
-    def preflight() -> Response:
-        """Answer OPTIONS, which browsers send without a key."""
-        return Response(204, _PREFLIGHT)
 
     def handle(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         """Answer a request below the stream root."""

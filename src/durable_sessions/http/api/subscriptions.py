@@ -75,8 +75,9 @@ class SubscriptionRoutes:
     async def handle(self, request: Request, rest: str, base_url: str) -> Response:
         """Answer a request; ``rest`` is the percent-encoded path below the control root."""
         if rest == "jwks.json":
-            if _method(request, "GET", "HEAD") is None:
-                return _preflight("GET, HEAD")
+            method = _method(request, "GET", "HEAD")
+            if isinstance(method, Response):
+                return method
             return Response(200, _JWKS, self._keyring.jwks)
         root, _, below = rest.partition("/")
         name, _, action = below.partition("/")
@@ -94,8 +95,9 @@ class SubscriptionRoutes:
         if not action:
             return await self._subscription(request, caller, key, base_url)
         if action.startswith("streams/"):
-            if _method(request, "DELETE") is None:
-                return _preflight("DELETE")
+            method = _method(request, "DELETE")
+            if isinstance(method, Response):
+                return method
             await self._manager.unlink(
                 key, stream_path(action[len("streams/") :].strip("/").encode("latin-1"))
             )
@@ -103,8 +105,9 @@ class SubscriptionRoutes:
         act = self._actions.get(action)
         if act is None:
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
-        if _method(request, "POST") is None:
-            return _preflight("POST")
+        method = _method(request, "POST")
+        if isinstance(method, Response):
+            return method
         return await act(request, key)
 
     def token_workspace(self, request: Request, rest: str) -> str | None:
@@ -130,8 +133,8 @@ class SubscriptionRoutes:
         self, request: Request, caller: Caller | None, key: SubscriptionKey, base_url: str
     ) -> Response:
         method = _method(request, "GET", "HEAD", "PUT", "DELETE")
-        if method is None:
-            return _preflight("GET, HEAD, PUT, DELETE")
+        if isinstance(method, Response):
+            return method
         if method == "PUT":
             body, reach = request.body, self._reach()
             asked = await self._parser.parsed(
@@ -247,18 +250,15 @@ def _bearer(request: Request) -> str:
     return token.strip()
 
 
-def _method(request: Request, *allowed: str) -> str | None:
-    """Return the method if it is allowed, None for a preflight; refuse any other."""
+def _method(request: Request, *allowed: str) -> str | Response:
+    """Return the method if it is allowed, the answer to OPTIONS if it is that; refuse any other."""
     method = request.method.decode("latin-1")
+    methods = ", ".join([*allowed, "OPTIONS"])
     if method == "OPTIONS":
-        return None
+        return cors.preflight(methods)
     if method not in allowed:
-        raise MethodNotAllowedError(allow=", ".join([*allowed, "OPTIONS"]))
+        raise MethodNotAllowedError(allow=methods)
     return method
-
-
-def _preflight(allow: str) -> Response:
-    return Response(204, cors.offer(f"{allow}, OPTIONS".encode()))
 
 
 def _json(body: object, status: int = 200) -> Response:

@@ -50,7 +50,6 @@ from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
 
-_PREFLIGHT = cors.offer()
 T = TypeVar("T")
 
 _NO_STORE = (b"Cache-Control", b"no-store")
@@ -93,7 +92,7 @@ class SessionsFace:
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request; the hot ones with as little as possible in between."""
         if request.method == b"OPTIONS":
-            return Response(204, _PREFLIGHT)
+            return cors.preflight()
         caller: Caller | None = None
         try:
             caller = self._auth.caller(request)
