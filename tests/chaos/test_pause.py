@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.testing.history import Append, Unknown
+from durable_sessions.testing.history import AppendOperation, Unknown
 from tests.support.load import Load
 from tests.support.process import ServerProcess
 from tests.support.trial import TAIL_OPTIONS, Plan, refusal, trial, until
@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
 def unanswered(load: Load) -> int:
     return sum(
-        isinstance(call.request, Append) and isinstance(call.outcome, Unknown) for call in load.recorder.calls
+        isinstance(call.request, AppendOperation) and isinstance(call.outcome, Unknown)
+        for call in load.recorder.calls
     )
 
 

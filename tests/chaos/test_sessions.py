@@ -14,16 +14,16 @@ import pytest
 from durable_sessions.testing.checker import assert_correct
 from durable_sessions.testing.history import (
     Answered,
-    Append,
-    Appended,
-    Create,
-    Delete,
+    AppendAcknowledged,
+    AppendOperation,
+    CallRefused,
+    CreateOperation,
+    DeleteOperation,
     Done,
     Outcome,
-    Producer,
-    Read,
+    ProducerNumbers,
+    ReadOperation,
     Recorder,
-    Refused,
     Unknown,
 )
 from tests.support.cut_connections import CutTransport
@@ -61,9 +61,9 @@ class Face:
         headers = {}
         if source is not None:
             headers = {"Stream-Forked-From": f"/v1/sessions/{source}", "Stream-Fork-Offset": at(anchor)}
-        return await self.record(session, Create(source, anchor), Send("PUT", headers=headers))
+        return await self.record(session, CreateOperation(source, anchor), Send("PUT", headers=headers))
 
-    async def append(self, session: str, request: Append, way: str) -> Outcome:
+    async def append(self, session: str, request: AppendOperation, way: str) -> Outcome:
         """Append in a way that makes it safe to repeat; the producer in the history stands for each way."""
         events: list[dict[str, Any]] = [{"type": "note", "value": value} for value in request.values]
         headers = {"Prefer": "return=representation"}
@@ -83,10 +83,10 @@ class Face:
 
     async def read(self, session: str, offset: int, limit: int = 1000) -> Outcome:
         send = Send("GET", "/events", params={"from": str(offset), "limit": str(limit)})
-        return await self.record(session, Read(offset), send)
+        return await self.record(session, ReadOperation(offset), send)
 
     async def delete(self, session: str) -> Outcome:
-        return await self.record(session, Delete(), Send("DELETE"))
+        return await self.record(session, DeleteOperation(), Send("DELETE"))
 
     async def follow(self, session: str, first: int) -> int:
         """Follow a session until the connection breaks; return the position to go on from."""
@@ -111,7 +111,7 @@ class Face:
             assert position(event["offset"]) == following, "frames follow each other without a gap"
             return Answered((event["value"],), following + 1)
 
-        return await self._recorder.record(self.name, session, Read(following), perform)
+        return await self._recorder.record(self.name, session, ReadOperation(following), perform)
 
 
 class Send:
@@ -125,16 +125,16 @@ def outcome_of(request: Any, answer: httpx2.Response) -> Outcome:
     """Return what an answer means for the history."""
     if answer.status_code >= 500:
         code = answer.json()["error"]["details"]["error_code"]
-        return Refused(code) if code in ("overloaded", "shutting_down") else Unknown()
+        return CallRefused(code) if code in ("overloaded", "shutting_down") else Unknown()
     if answer.status_code >= 400:
         code = answer.json()["error"]["details"]["error_code"]
-        return Refused("stream_not_found" if code == "session_not_found" else code)
-    if isinstance(request, Append):
+        return CallRefused("stream_not_found" if code == "session_not_found" else code)
+    if isinstance(request, AppendOperation):
         if answer.status_code == 200:
             last = answer.json()["data"][-1]
-            return Appended(position(last["offset"]) + 1, "idempotent-replayed" in answer.headers)
-        return Appended(position(answer.headers["stream-next-offset"]), duplicate=True)
-    if isinstance(request, Read):
+            return AppendAcknowledged(position(last["offset"]) + 1, "idempotent-replayed" in answer.headers)
+        return AppendAcknowledged(position(answer.headers["stream-next-offset"]), duplicate=True)
+    if isinstance(request, ReadOperation):
         page = answer.json()
         values = tuple(event["value"] for event in page["data"])
         closed = answer.headers.get("stream-closed") == "true"
@@ -161,10 +161,14 @@ class Writer:
         name = f"{self.face.name}-{self.sent}"
         values = tuple(f"{name}.{step}" for step in range(self.chance.randint(1, 4)))
         # What is repeated under a key or by its ids is a producer of its own that appends once.
-        producer = Producer(self.face.name, 0, self.sent) if self.way == "producer" else Producer(name, 0, 0)
-        request = Append(values, producer, close)
+        producer = (
+            ProducerNumbers(self.face.name, 0, self.sent)
+            if self.way == "producer"
+            else ProducerNumbers(name, 0, 0)
+        )
+        request = AppendOperation(values, producer, close)
         self.sent += 1
-        while isinstance(await self.face.append(self.session, request, self.way), Unknown | Refused):
+        while isinstance(await self.face.append(self.session, request, self.way), Unknown | CallRefused):
             await asyncio.sleep(RETRY_SECONDS)
         self.known += 1
 
@@ -226,7 +230,7 @@ class Forker:
         self.made += 1
         while isinstance(await self.face.create(name, source, anchor), Unknown):
             await asyncio.sleep(RETRY_SECONDS)
-        request = Append((f"{name}-own",), Producer(name, 0, 0))
+        request = AppendOperation((f"{name}-own",), ProducerNumbers(name, 0, 0))
         while isinstance(await self.face.append(name, request, "ids"), Unknown):
             await asyncio.sleep(RETRY_SECONDS)
         if self.made % 2:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from durable_sessions.importers.destination import MemoryDestination
-from durable_sessions.importers.engine import Engine, Report
-from durable_sessions.importers.state import State
+from durable_sessions.importers.engine import ImportEngine, Report
+from durable_sessions.importers.state import ImportState
 from durable_sessions.importers.tools import TOOLS
 from tests.support.samples import FOLDER, missing
 
@@ -26,13 +26,15 @@ def entries(folder: str, samples: Path = SAMPLES) -> list[Any]:
     return [pytest.param(entry, id=entry["path"]) for entry in json.loads(index.read_text())]
 
 
-def run(tool: str, paths: list[Path], destination: MemoryDestination, state: State | None = None) -> Report:
-    return Engine(destination, state or State(None, "memory")).run(TOOLS[tool].discover(paths))
+def run(
+    tool: str, paths: list[Path], destination: MemoryDestination, state: ImportState | None = None
+) -> Report:
+    return ImportEngine(destination, state or ImportState(None, "memory")).run(TOOLS[tool].discover(paths))
 
 
 def imported(tool: str, path: Path) -> MemoryDestination:
     """A sample, imported twice; the second time must add nothing, with and without what was remembered."""
-    destination, state = MemoryDestination(), State(None, "memory")
+    destination, state = MemoryDestination(), ImportState(None, "memory")
     first = run(tool, [path], destination, state)
     assert not [outcome.problem for outcome in first.outcomes if outcome.problem]
     for again in (run(tool, [path], destination, state), run(tool, [path], destination)):

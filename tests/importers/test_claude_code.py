@@ -6,7 +6,7 @@ from typing import Any
 
 from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.engine import Report
-from durable_sessions.importers.state import State
+from durable_sessions.importers.state import ImportState
 from tests.importers.counting import count
 from tests.importers.samples import run
 from tests.importers.talks import age, claude_code_talk, lines
@@ -130,7 +130,7 @@ def test_what_the_next_record_could_change_waits(tmp_path: Path) -> None:
         record("system", "c", None, subtype="compact_boundary", logicalParentUuid="b", compactMetadata=meta),
         user("d", "c", "In short.", isCompactSummary=True),
     ]
-    path, destination, state = tmp_path / f"{NAME}.jsonl", MemoryDestination(), State(None, "")
+    path, destination, state = tmp_path / f"{NAME}.jsonl", MemoryDestination(), ImportState(None, "")
     for end in (2, 2, 4, 4, 5):
         path.write_bytes(lines(talk[:end]))
         run("claude-code", [tmp_path], destination, state)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from durable_sessions.importers.choosing import choose, parse_since
-from durable_sessions.importers.destination import MemoryDestination, Stored
-from durable_sessions.importers.engine import Engine
+from durable_sessions.importers.destination import BatchCounts, MemoryDestination
+from durable_sessions.importers.engine import ImportEngine
 from durable_sessions.importers.redaction import Redactor
-from durable_sessions.importers.state import Progress, State, default_path
+from durable_sessions.importers.state import ImportState, Progress, default_path
 from durable_sessions.importers.tally import OTHERS, REASONS_MAX, Reasons
 from durable_sessions.importers.tools import TOOLS
 from tests.importers.talks import claude_code_talk, lines
@@ -25,27 +25,27 @@ def written(folder: Path, turns: int = 3) -> Path:
 
 def test_unchanged_files_are_not_read(tmp_path: Path) -> None:
     path = written(tmp_path)
-    destination, state = MemoryDestination(), State(tmp_path / "state.db", "memory")
-    first = Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    destination, state = MemoryDestination(), ImportState(tmp_path / "state.db", "memory")
+    first = ImportEngine(destination, state).run(TOOLS["claude-code"].discover([path]))
     assert first.new_events == len(destination.sessions[SESSION].events) > 0
-    again = Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    again = ImportEngine(destination, state).run(TOOLS["claude-code"].discover([path]))
     assert (again.tally.records, [one.status for one in again.outcomes]) == (0, ["unchanged"])
 
 
 def test_grown_files_send_their_tail(tmp_path: Path) -> None:
     path = written(tmp_path)
-    destination, state = Counting(), State(tmp_path / "state.db", "memory")
-    Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    destination, state = Counting(), ImportState(tmp_path / "state.db", "memory")
+    ImportEngine(destination, state).run(TOOLS["claude-code"].discover([path]))
     sent = destination.sent
     path.write_bytes(lines(claude_code_talk(4)))
-    report = Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    report = ImportEngine(destination, state).run(TOOLS["claude-code"].discover([path]))
     assert destination.sent - sent == report.new_events > 0
 
 
 def test_rewritten_files_are_sent_again(tmp_path: Path) -> None:
     path = written(tmp_path, 4)
-    destination, state = MemoryDestination(), State(tmp_path / "state.db", "memory")
-    engine = Engine(destination, state)
+    destination, state = MemoryDestination(), ImportState(tmp_path / "state.db", "memory")
+    engine = ImportEngine(destination, state)
     transcripts = TOOLS["claude-code"].discover([path])
     engine.run(transcripts)
     before = len(destination.sessions[SESSION].events)
@@ -55,9 +55,9 @@ def test_rewritten_files_are_sent_again(tmp_path: Path) -> None:
     engine.run(transcripts)
     assert len(destination.sessions[SESSION].events) == before + 1
     path.write_bytes(lines(claude_code_talk(5)))
-    Engine(destination, state).run(TOOLS["claude-code"].discover([path]))
+    ImportEngine(destination, state).run(TOOLS["claude-code"].discover([path]))
     whole = MemoryDestination()
-    Engine(whole, State(None, "")).run(TOOLS["claude-code"].discover([path]))
+    ImportEngine(whole, ImportState(None, "")).run(TOOLS["claude-code"].discover([path]))
     assert whole.sessions[SESSION].events.keys() <= destination.sessions[SESSION].events.keys()
 
 
@@ -67,12 +67,14 @@ def test_lost_and_damaged_state_cost_only_time(tmp_path: Path) -> None:
     for damage in (None, b"", b"not a database at all, but long enough to be taken for one" * 20):
         if damage is not None:
             place.write_bytes(damage)
-        report = Engine(destination, State(place, "memory")).run(TOOLS["claude-code"].discover([path]))
+        report = ImportEngine(destination, ImportState(place, "memory")).run(
+            TOOLS["claude-code"].discover([path])
+        )
         assert report.new_events == (len(destination.sessions[SESSION].events) if damage is None else 0)
 
 
 def test_state_of_sessions_that_are_gone_is_forgotten(tmp_path: Path) -> None:
-    state = State(tmp_path / "state.db", "memory")
+    state = ImportState(tmp_path / "state.db", "memory")
     state.set("codex", "codex:a", {"one": Progress("f", 3, "x")})
     state.set("codex", "codex:b", {"two": Progress("f", 3, "x")})
     state.keep_sessions("codex", {"codex:b"})
@@ -82,15 +84,15 @@ def test_state_of_sessions_that_are_gone_is_forgotten(tmp_path: Path) -> None:
 
 def test_dry_runs_leave_no_trace(tmp_path: Path) -> None:
     path = written(tmp_path)
-    state = State(tmp_path / "state.db", "memory", read_only=True)
-    Engine(MemoryDestination(), state).run(TOOLS["claude-code"].discover([path]))
+    state = ImportState(tmp_path / "state.db", "memory", read_only=True)
+    ImportEngine(MemoryDestination(), state).run(TOOLS["claude-code"].discover([path]))
     assert state.get(f"{path} {path.name}") == Progress()
 
 
 def test_batches_are_bounded(tmp_path: Path) -> None:
     path = written(tmp_path, 400)
     destination = Counting()
-    Engine(destination, State(None, "")).run(TOOLS["claude-code"].discover([path]))
+    ImportEngine(destination, ImportState(None, "")).run(TOOLS["claude-code"].discover([path]))
     assert max(destination.batches) <= 500
     assert len(destination.batches) > 4
 
@@ -98,7 +100,9 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
 def test_a_source_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
     (tmp_path / "good.traj").write_text(json.dumps({"trajectory": [], "history": [], "info": {}}))
     (tmp_path / "half.traj").write_text('{"trajectory": [')
-    report = Engine(MemoryDestination(), State(None, "")).run(TOOLS["swe-agent"].discover([tmp_path]))
+    report = ImportEngine(MemoryDestination(), ImportState(None, "")).run(
+        TOOLS["swe-agent"].discover([tmp_path])
+    )
     by_session = {outcome.session: outcome for outcome in report.outcomes}
     assert by_session["swe-agent:good"].status == "imported"
     assert "half.traj is not JSON" in (by_session["swe-agent:half"].problem or "")
@@ -110,7 +114,7 @@ def test_redacted_before_it_is_sent(tmp_path: Path) -> None:
     talk[0]["message"]["content"] = f"Use {secret}"
     (tmp_path / f"{NAME}.jsonl").write_bytes(lines(talk))
     destination = MemoryDestination()
-    engine = Engine(destination, State(None, ""), redactor=Redactor())
+    engine = ImportEngine(destination, ImportState(None, ""), redactor=Redactor())
     report = engine.run(TOOLS["claude-code"].discover([tmp_path]))
     session = destination.sessions[SESSION]
     assert secret not in json.dumps(session.events)
@@ -164,6 +168,6 @@ class Counting(MemoryDestination):
     def sent(self) -> int:
         return sum(self.batches)
 
-    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
         self.batches.append(len(events))
         return super().append(session, events)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durable_sessions.importers.lines import NESTING_MAX, LineReader, Record
+from durable_sessions.importers.lines import NESTING_MAX, LineReader, SourceRecord
 
 
-def read(data: bytes, *, ending: bool = False, line_bytes_max: int = 1 << 20) -> list[Record]:
+def read(data: bytes, *, ending: bool = False, line_bytes_max: int = 1 << 20) -> list[SourceRecord]:
     return list(LineReader(line_bytes_max).read(io.BytesIO(data), ending=ending))
 
 
-def values(records: list[Record]) -> list[Any]:
+def values(records: list[SourceRecord]) -> list[Any]:
     return [record.value for record in records]
 
 

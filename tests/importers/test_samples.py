@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from durable_sessions.importers.destination import MemoryDestination
-from durable_sessions.importers.engine import Engine
-from durable_sessions.importers.state import State
+from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.state import ImportState
 from durable_sessions.importers.tools import TOOLS
 from tests.importers.counting import count, differences
 from tests.importers.samples import SAMPLES, UNSEEN, entries, imported, run
@@ -274,15 +274,15 @@ def test_growing(tool: str, entry: Any, tmp_path: Path) -> None:
         (tmp_path / source.stem).chmod(0o700)
     path = tmp_path / source.name
     data = source.read_bytes()
-    destination, state = MemoryDestination(), State(None, "memory")
-    following = Engine(destination, state)
+    destination, state = MemoryDestination(), ImportState(None, "memory")
+    following = ImportEngine(destination, state)
     path.write_bytes(b"")
     transcripts = TOOLS[tool].discover([path])
     for end in cuts(len(data)):
         path.write_bytes(data[:end])
         transcripts = transcripts or TOOLS[tool].discover([path])
         following.run(transcripts, ending=False)
-    Engine(destination, state).run(TOOLS[tool].discover([path]))
+    ImportEngine(destination, state).run(TOOLS[tool].discover([path]))
     whole = MemoryDestination()
     run(tool, [path], whole)
     (grown,), (expected,) = destination.sessions.values(), whole.sessions.values()

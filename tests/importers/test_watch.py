@@ -19,8 +19,8 @@ from durable_sessions.client import Client
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.importers.claude_code.store import discover
 from durable_sessions.importers.destination import ServerDestination
-from durable_sessions.importers.engine import Engine
-from durable_sessions.importers.state import State
+from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.state import ImportState
 from durable_sessions.importers.tools import TOOLS
 from durable_sessions.importers.watching import Watcher
 from tests.importers.talks import claude_code_talk, lines
@@ -116,7 +116,7 @@ def test_killed_at_random_moments(tmp_path: Path, server: testing.BackgroundServ
                 heights.append(height())
                 if chance.random() < 0.1:
                     state.unlink(missing_ok=True)
-        engine = Engine(ServerDestination(client), State(state, server.url))
+        engine = ImportEngine(ServerDestination(client), ImportState(state, server.url))
         engine.run(discover([folder]))
         found = stored(client)
     expected = [event["id"] for part in discover([folder])[0].parts for event in part.read(ending=True)]
@@ -180,7 +180,7 @@ class Watching:
     def _run(self) -> None:
         tool, folder, url, more = self._made
         with Client(url, retries=0) as client:
-            engine = Engine(ServerDestination(client), State(None, ""))
+            engine = ImportEngine(ServerDestination(client), ImportState(None, ""))
             Watcher(
                 engine,
                 lambda: TOOLS[tool].discover([folder]),

@@ -6,16 +6,16 @@ from pathlib import Path
 from durable_sessions.client import Client
 from durable_sessions.importers.claude_code.store import discover
 from durable_sessions.importers.destination import ServerDestination
-from durable_sessions.importers.engine import Engine
-from durable_sessions.importers.state import State
+from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.state import ImportState
 from durable_sessions.importers.watching import Watcher
 
 
 def main() -> None:
     path, url, state_path = sys.argv[1:]
-    state = State(Path(state_path), url)
+    state = ImportState(Path(state_path), url)
     with Client(url) as client:
-        engine = Engine(ServerDestination(client), state)
+        engine = ImportEngine(ServerDestination(client), state)
         roots = [Path(path)]
         sys.stdout.write("ready\n")
         sys.stdout.flush()

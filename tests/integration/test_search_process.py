@@ -18,12 +18,12 @@ import pytest
 from durable_sessions.errors import SearchUnavailableError
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.search import link as link_module
-from durable_sessions.search.link import Link
+from durable_sessions.search.link import WorkerLink
 from durable_sessions.search.messages import LENGTH, REPLY_BYTES_MAX, Add, Ask, Cancel
 from durable_sessions.search.priority import NICENESS
 from durable_sessions.search.query import parse
 from durable_sessions.search.scope import Scope
-from durable_sessions.search.worker import Worker
+from durable_sessions.search.worker import IndexWorker
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
@@ -56,7 +56,7 @@ async def until(condition: Callable[[], object], seconds_max: float = 120.0) -> 
             await asyncio.sleep(0.02)
 
 
-def linked(server: LocalServer) -> Link:
+def linked(server: LocalServer) -> WorkerLink:
     link = server.service.feed._link
     assert link is not None
     return link
@@ -98,7 +98,7 @@ async def test_a_process_that_stands_still_is_told_of_and_replaced(tmp_path: Pat
 
 async def test_a_process_that_does_not_get_on_is_replaced(tmp_path: Path) -> None:
     hasty = replace(WATCHFUL, search_step_seconds_max=0.0)
-    link = await Link.open(tmp_path / "search", "lineage", PATIENT)
+    link = await WorkerLink.open(tmp_path / "search", "lineage", PATIENT)
     try:
         link._limits = hasty
         with suppress(SearchUnavailableError):
@@ -123,7 +123,7 @@ async def test_one_that_is_stopped_while_it_starts_is_noticed_too(
     monkeypatch.setattr(link_module, "_start", stopped)
     hasty = replace(WATCHFUL, search_silence_seconds_max=0.5)
     with pytest.raises(SearchUnavailableError, match="has not answered"):
-        await Link.open(tmp_path / "search", "lineage", hasty)
+        await WorkerLink.open(tmp_path / "search", "lineage", hasty)
 
 
 async def test_the_server_ends_at_once_although_the_process_stands_still(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_the_server_ends_at_once_although_the_process_stands_still(tmp_pat
 
 async def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     limits = replace(PATIENT, search_heartbeat_seconds=FOR_EVER, search_stop_seconds_max=0.5)
-    link = await Link.open(tmp_path / "search", "lineage", limits)
+    link = await WorkerLink.open(tmp_path / "search", "lineage", limits)
     os.kill(link.pid, signal.SIGSTOP)
     await link.close()
     assert link._process.returncode == -signal.SIGKILL
@@ -158,7 +158,7 @@ async def test_one_that_says_too_much_at_a_time_is_ended(
 
     monkeypatch.setattr(subprocess, "Popen", other)
     with pytest.raises(SearchUnavailableError, match="nonsense"):
-        await Link.open(tmp_path / "search", "lineage", PATIENT)
+        await WorkerLink.open(tmp_path / "search", "lineage", PATIENT)
 
 
 # Searches that nobody waits for ---------------------------------------------------------
@@ -166,7 +166,7 @@ async def test_one_that_says_too_much_at_a_time_is_ended(
 
 async def test_searches_that_nobody_waits_for_are_not_carried_out(tmp_path: Path) -> None:
     limits = replace(PATIENT, search_heartbeat_seconds=0.1)
-    link = await Link.open(tmp_path / "search", "lineage", limits)
+    link = await WorkerLink.open(tmp_path / "search", "lineage", limits)
     try:
         await link.send(Add("w", 1, 0, b'{"type":"note","text":"needle"},'))
         ask = Ask(0, "w", parse("needle"), Scope(), 10)
@@ -185,7 +185,7 @@ async def test_searches_that_nobody_waits_for_are_not_carried_out(tmp_path: Path
 def test_a_search_is_dropped_after_its_deadline_and_when_it_is_cancelled(tmp_path: Path) -> None:
     ours, its = socket.socketpair()
     with ours, its:
-        worker = Worker(tmp_path, its)
+        worker = IndexWorker(tmp_path, its)
         deadlines = (1.0, FOR_EVER * FOR_EVER, 0.0, 0.0)
         asks = [
             Ask(number, "w", parse("x"), Scope(), 1, deadline=deadline)

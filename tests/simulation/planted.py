@@ -33,7 +33,7 @@ from durable_sessions.storage.reading import Reader
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
-from durable_sessions.testing.simulation.plan import Plan, rival_plan
+from durable_sessions.testing.simulation.plan import RunPlan, rival_plan
 from durable_sessions.tier import bucket_archive, ownership, stream_codec, sweeper
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.manifest_chain import Next, Succession
@@ -399,7 +399,7 @@ PLANTED: dict[Plant, int] = {
 """Each fault, and a seed from which on it is soon found; from another one it only takes longer."""
 
 
-PLANS: dict[Plant, Callable[[int], Plan]] = {
+PLANS: dict[Plant, Callable[[int], RunPlan]] = {
     take_a_rivals_manifest_for_ours: rival_plan,
     no_manifest_at_open: rival_plan,
     no_lineage_check: rival_plan,

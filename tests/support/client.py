@@ -8,17 +8,17 @@ from typing import Any
 
 from durable_sessions.testing.history import (
     Answered,
-    Append,
-    Appended,
-    Call,
-    Create,
-    Delete,
+    AppendAcknowledged,
+    AppendOperation,
+    CallRefused,
+    CreateOperation,
+    DeleteOperation,
     Done,
     Outcome,
-    Producer,
-    Read,
+    ProducerNumbers,
+    ReadOperation,
+    RecordedCall,
     Recorder,
-    Refused,
     Unknown,
 )
 from tests.support.wire import Answer, Connection, UnansweredError, UnsentError
@@ -65,10 +65,15 @@ class Client:
             answer = await self._send("PUT", path, headers)
             return _failure(answer) or Done()
 
-        return await self._recorder.record(self.name, path, Create(source, anchor), perform)
+        return await self._recorder.record(self.name, path, CreateOperation(source, anchor), perform)
 
     async def append(
-        self, path: str, values: tuple[str, ...], producer: Producer | None = None, *, close: bool = False
+        self,
+        path: str,
+        values: tuple[str, ...],
+        producer: ProducerNumbers | None = None,
+        *,
+        close: bool = False,
     ) -> Outcome:
         """Append messages, close the stream, or both."""
         headers = dict(JSON)
@@ -84,9 +89,9 @@ class Client:
             if (failure := _failure(answer)) is not None:
                 return failure
             assert answer is not None
-            return Appended(_next(answer), duplicate=producer is not None and answer.status == 204)
+            return AppendAcknowledged(_next(answer), duplicate=producer is not None and answer.status == 204)
 
-        return await self._recorder.record(self.name, path, Append(values, producer, close), perform)
+        return await self._recorder.record(self.name, path, AppendOperation(values, producer, close), perform)
 
     async def read(self, path: str, offset: int, *, live: bool = False) -> Outcome:
         """Read from a position on; a live read waits if there is nothing yet."""
@@ -104,7 +109,7 @@ class Client:
                 "stream-closed" in answer.headers,
             )
 
-        return await self._recorder.record(self.name, path, Read(offset), perform)
+        return await self._recorder.record(self.name, path, ReadOperation(offset), perform)
 
     async def delete(self, path: str) -> Outcome:
         """Delete a stream."""
@@ -112,7 +117,7 @@ class Client:
         async def perform() -> Outcome:
             return _failure(await self._send("DELETE", path)) or Done()
 
-        return await self._recorder.record(self.name, path, Delete(), perform)
+        return await self._recorder.record(self.name, path, DeleteOperation(), perform)
 
     async def follow(self, path: str, offset: int) -> AsyncIterator[Answered]:
         """Follow a stream by server-sent events until the connection ends; each event is written down."""
@@ -136,7 +141,7 @@ class Client:
                 data.get("upToDate", False),
                 data.get("streamClosed", False),
             )
-            call = Call(self.name, path, Read(offset), opened, time.monotonic(), said)
+            call = RecordedCall(self.name, path, ReadOperation(offset), opened, time.monotonic(), said)
             self._recorder.calls.append(call)
             offset, values = said.next, ()
             yield said
@@ -154,7 +159,7 @@ class Client:
                 return None
 
 
-def _failure(answer: Answer | None) -> Refused | Unknown | None:
+def _failure(answer: Answer | None) -> CallRefused | Unknown | None:
     """Return what an answer means if it is not a success."""
     if answer is None:
         return Unknown()
@@ -163,7 +168,7 @@ def _failure(answer: Answer | None) -> Refused | Unknown | None:
     assert answer.status != 503 or answer.headers.get("retry-after"), answer
     code = answer.json()["error"]["code"]
     if answer.status < 500 or code in NOTHING_DONE:
-        return Refused(code)
+        return CallRefused(code)
     assert code == "outcome_unknown", f"the server met a fault of its own: {answer}"
     return Unknown()
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from durable_sessions.testing.history import Answered, Outcome, Recorder, Refused
+from durable_sessions.testing.history import Answered, CallRefused, Outcome, Recorder
 from tests.support.client import RETRY_SECONDS, Client
 from tests.support.roles import CAST, MISSING, Known, Role, may_be_retried
 
@@ -68,7 +68,7 @@ class Load:
 
     def refusals(self, code: str) -> int:
         """Return how many calls were refused with this code."""
-        return sum(call.outcome == Refused(code) for call in self.recorder.calls)
+        return sum(call.outcome == CallRefused(code) for call in self.recorder.calls)
 
     async def advance(self, appends: int = 30) -> None:
         """Wait until so many more appends have been acknowledged."""
@@ -98,7 +98,7 @@ class Load:
                 position = outcome.next
                 if outcome.up_to_date:
                     return
-            elif isinstance(outcome, Refused) and outcome.code in MISSING:
+            elif isinstance(outcome, CallRefused) and outcome.code in MISSING:
                 return
             else:
                 assert may_be_retried(outcome), f"{path}: {outcome}"

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from durable_sessions.testing.history import Answered, Appended, Done, Outcome, Producer, Refused, Unknown
+from durable_sessions.testing.history import (
+    Answered,
+    AppendAcknowledged,
+    CallRefused,
+    Done,
+    Outcome,
+    ProducerNumbers,
+    Unknown,
+)
 from tests.support.client import NOTHING_DONE, RETRY_SECONDS, Client
 
 MISSING = frozenset({"stream_not_found", "stream_gone"})
@@ -24,13 +32,13 @@ class Known:
 
     def note(self, path: str, outcome: Outcome) -> None:
         """Take in how far a stream goes."""
-        tail = outcome.next if isinstance(outcome, Appended | Answered) else 0
+        tail = outcome.next if isinstance(outcome, AppendAcknowledged | Answered) else 0
         self.tails[path] = max(self.tails.get(path, 0), tail)
 
 
 def may_be_retried(outcome: Outcome) -> bool:
     """Say whether to try again: nothing was done, or nobody knows."""
-    return isinstance(outcome, Unknown) or (isinstance(outcome, Refused) and outcome.code in NOTHING_DONE)
+    return isinstance(outcome, Unknown) or (isinstance(outcome, CallRefused) and outcome.code in NOTHING_DONE)
 
 
 class Role(ABC):
@@ -66,13 +74,18 @@ class Role(ABC):
         )
 
     async def append(
-        self, path: str, values: tuple[str, ...], producer: Producer | None = None, *, close: bool = False
+        self,
+        path: str,
+        values: tuple[str, ...],
+        producer: ProducerNumbers | None = None,
+        *,
+        close: bool = False,
     ) -> Outcome:
         """Append once; nothing but a passing trouble may come between."""
         outcome = await self.client.append(path, values, producer, close=close)
-        assert isinstance(outcome, Appended) or may_be_retried(outcome), f"{path}: {outcome}"
+        assert isinstance(outcome, AppendAcknowledged) or may_be_retried(outcome), f"{path}: {outcome}"
         self.known.note(path, outcome)
-        if isinstance(outcome, Appended):
+        if isinstance(outcome, AppendAcknowledged):
             self.known.done["appended"] += 1
             self.known.done[type(self).__name__] += 1
         return outcome
@@ -81,7 +94,7 @@ class Role(ABC):
         """Do something until its outcome is known; only for what can be repeated."""
         while may_be_retried(outcome := await perform()):
             await asyncio.sleep(RETRY_SECONDS)
-        assert not isinstance(outcome, Refused), outcome
+        assert not isinstance(outcome, CallRefused), outcome
         return outcome
 
     async def create(self, path: str, source: str | None = None, anchor: int = 0) -> None:
@@ -102,7 +115,7 @@ class ProducerRole(Role):
 
     async def turn(self) -> None:
         """Append, and now and then begin a new epoch."""
-        values, producer = self.values(), Producer(self.client.name, self._epoch, self._seq)
+        values, producer = self.values(), ProducerNumbers(self.client.name, self._epoch, self._seq)
         await self.insist(lambda: self.append(self._path, values, producer))
         self._seq += 1
         if self.chance.random() < 0.05:
@@ -129,15 +142,15 @@ class CloserRole(Role):
         self._streams += 1
         await self.create(path)
         for seq in range(2):
-            values, producer = self.values(), Producer("filler", 0, seq)
+            values, producer = self.values(), ProducerNumbers("filler", 0, seq)
             await self.insist(lambda v=values, p=producer: self.append(path, v, p))  # type: ignore[misc]
         if self.chance.random() < 0.5:
             await self.insist(lambda: self.append(path, (), close=True))
         else:
-            last, producer = self.values(), Producer("filler", 0, 2)
+            last, producer = self.values(), ProducerNumbers("filler", 0, 2)
             await self.insist(lambda: self.append(path, last, producer, close=True))
         refused = await self.client.append(path, self.values())
-        assert not isinstance(refused, Appended), "the stream is closed"
+        assert not isinstance(refused, AppendAcknowledged), "the stream is closed"
 
 
 class CyclerRole(Role):
@@ -192,7 +205,7 @@ class ForkerRole(Role):
         path = f"{self.client.name}-{self._forks}"
         self._forks += 1
         await self.create(path, source, anchor)
-        values, producer = self.values(), Producer("own", 0, 0)
+        values, producer = self.values(), ProducerNumbers("own", 0, 0)
         await self.insist(lambda: self.append(path, values, producer))
         self.known.note(path, await self.client.read(path, self.chance.randint(0, anchor)))
 

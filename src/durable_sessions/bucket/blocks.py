@@ -49,7 +49,7 @@ def decode_footer(region: bytes) -> Footer:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DecodedRowGroup:
     """A decoded row group.
 
     ``wire`` has every row's JSON with a comma behind it (for other rows only the comma), so that
@@ -123,7 +123,7 @@ class Block:
         return found
 
 
-def decode_block(footer: Footer, group: int, data: bytes) -> Block:
+def decode_block(footer: Footer, group: int, data: bytes) -> DecodedRowGroup:
     """Return the row group in ``data``, whose digest has been checked; ValueError if it is malformed."""
     try:
         file = pq.ParquetFile(
@@ -137,7 +137,7 @@ def decode_block(footer: Footer, group: int, data: bytes) -> Block:
         raise ValueError(str(error)) from error
     body_ends, _ = _binary_parts(body)
     data_ends, raw_bytes = _binary_parts(raw)
-    return Block(
+    return DecodedRowGroup(
         wire=_joined(body),
         body_ends=body_ends,
         data=raw_bytes,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import NamedTuple, TypeVar
 
-from durable_sessions.bucket.blocks import Block, Footer, decode_block, decode_footer
+from durable_sessions.bucket.blocks import DecodedRowGroup, Footer, decode_block, decode_footer
 from durable_sessions.bucket.cache import BlockCache, BlockKey
 from durable_sessions.bucket.directory import Directory, Piece
 from durable_sessions.bucket.fetch import fetch_range
@@ -137,11 +137,11 @@ class SegmentReader:
         region = await fetch_range(self._bucket, info.path, info.footer_offset, length, info.footer_sha256)
         return await self._decoded(lambda: decode_footer(region))
 
-    async def _block(self, footer: Footer, group: int) -> Block:
+    async def _block(self, footer: Footer, group: int) -> DecodedRowGroup:
         return await self._cache.get(self._key(group), self._loader(footer, group))
 
-    def _loader(self, footer: Footer, group: int) -> Callable[[], Coroutine[None, None, Block]]:
-        async def load() -> Block:
+    def _loader(self, footer: Footer, group: int) -> Callable[[], Coroutine[None, None, DecodedRowGroup]]:
+        async def load() -> DecodedRowGroup:
             place = footer.groups[group]
             data = await fetch_range(self._bucket, self.info.path, place.offset, place.bytes, place.sha256)
             return await self._decoded(lambda: decode_block(footer, group, data))

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.failures import WrongInputError
 from durable_sessions.cli.parameters import Pair
 from durable_sessions.cli.terminal import Output
@@ -35,7 +35,7 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 @click.option("--if-match", metavar="OFFSET", help="Only if the session still ends at this offset.")
 @click.option("--close", "closes", is_flag=True, help="Close the session behind it: it takes no more events.")
 def append(
-    connection: Connection,
+    connection: ServerConnection,
     output: Output,
     session: str,
     event: tuple[str, ...],

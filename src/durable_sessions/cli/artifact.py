@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from durable_sessions.cli.confirmation import confirm, with_yes
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.failures import MissingError, WrongInputError
 from durable_sessions.cli.replacing import replacing, with_output_file
 from durable_sessions.cli.terminal import Output
@@ -27,7 +27,7 @@ def artifact() -> None:
 @click.option(
     "--media-type", metavar="TYPE", help="What it is, such as image/png; guessed from the name if not given."
 )
-def put(connection: Connection, output: Output, file: Path, media_type: str | None) -> None:
+def put(connection: ServerConnection, output: Output, file: Path, media_type: str | None) -> None:
     """Store FILE, or standard input for -, and print its SHA-256.
 
     Events refer to it as /v1/artifacts/SHA256. What is stored already is not stored again.
@@ -47,7 +47,7 @@ def put(connection: Connection, output: Output, file: Path, media_type: str | No
 @click.argument("sha256")
 @with_connection
 @with_output_file
-def get(connection: Connection, output: Output, sha256: str, path: Path | None) -> None:
+def get(connection: ServerConnection, output: Output, sha256: str, path: Path | None) -> None:
     """Fetch the artifact SHA256, checked against its digest.
 
     A file takes its place only when all of it has come and the digest is right.
@@ -78,7 +78,7 @@ def get(connection: Connection, output: Output, sha256: str, path: Path | None) 
 @click.argument("sha256")
 @with_connection
 @with_yes
-def delete(connection: Connection, output: Output, sha256: str, is_sure: bool) -> None:
+def delete(connection: ServerConnection, output: Output, sha256: str, is_sure: bool) -> None:
     """Delete the artifact SHA256, whatever refers to it. This cannot be undone, and needs an admin's key."""
     digest = sha256.removeprefix("/v1/artifacts/")
     try:

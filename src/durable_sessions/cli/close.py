@@ -4,7 +4,7 @@ import click
 
 from durable_sessions.cli.completing import SESSION
 from durable_sessions.cli.confirmation import confirm, described, sessions_to_end, with_yes
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.terminal import Output
 
 
@@ -12,7 +12,7 @@ from durable_sessions.cli.terminal import Output
 @click.argument("session", type=SESSION, nargs=-1, required=True)
 @with_connection
 @with_yes
-def close(connection: Connection, output: Output, session: tuple[str, ...], is_sure: bool) -> None:
+def close(connection: ServerConnection, output: Output, session: tuple[str, ...], is_sure: bool) -> None:
     """Close each SESSION: it takes no more events, and can be read for ever. It cannot be opened again."""
     for info in sessions_to_end(connection, session, is_sure=is_sure):
         confirm(f"Close {described(info)}? It cannot be opened again.", is_sure=is_sure)

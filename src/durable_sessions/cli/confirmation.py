@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from durable_sessions.cli.connection import Connection
+from durable_sessions.cli.connection import ServerConnection
 from durable_sessions.cli.failures import CommandError, WrongInputError
 from durable_sessions.client import SessionInfo
 from durable_sessions.rendering.text import clean, one_line, plural, size
@@ -15,7 +15,9 @@ with_yes: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
 )
 
 
-def sessions_to_end(connection: Connection, given: Sequence[str], *, is_sure: bool) -> list[SessionInfo]:
+def sessions_to_end(
+    connection: ServerConnection, given: Sequence[str], *, is_sure: bool
+) -> list[SessionInfo]:
     """Return the sessions that a command is to end; where nobody is asked, only whole ids will do.
 
     A prefix means another session once the first one is gone, so a script that runs twice would end both.

@@ -9,7 +9,7 @@ import click
 
 from durable_sessions.cli.client import DEFAULT_URL, server_options
 from durable_sessions.cli.failures import INTERRUPTED, explained
-from durable_sessions.cli.lines import Lines
+from durable_sessions.cli.lines import EventLines
 from durable_sessions.cli.session_lookup import find_session
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, SessionInfo
@@ -23,7 +23,7 @@ FOLLOWING_RETRIES = 200
 """Many: who follows a session wants to see how it goes on after a restart of the server."""
 
 
-class Connection:
+class ServerConnection:
     """A server to be asked, for as long as a command runs."""
 
     def __init__(self, url: str, api_key: str) -> None:
@@ -48,9 +48,9 @@ class Connection:
         """Return a session by its id, or by a beginning of its id that no other session has."""
         return find_session(self.client, session)
 
-    def lines(self, session: str, *parameters: tuple[str, str], limit: int | None = None) -> Lines:
+    def lines(self, session: str, *parameters: tuple[str, str], limit: int | None = None) -> EventLines:
         """Return the stored events of a session as lines."""
-        return Lines(self._transport, session, parameters, limit)
+        return EventLines(self._transport, session, parameters, limit)
 
     def close(self) -> None:
         """Close all connections."""
@@ -64,7 +64,7 @@ def with_connection(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*arguments: object, url: str, api_key: str, as_json: bool, **options: object) -> None:
-        connection = Connection(url, api_key)
+        connection = ServerConnection(url, api_key)
         try:
             with explained(connection.url):
                 command(*arguments, connection=connection, output=Output(json=as_json), **options)

@@ -3,8 +3,8 @@
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
-from durable_sessions.cli.selecting import Selection, with_selection
+from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.selecting import EventSelection, with_selection
 from durable_sessions.cli.terminal import Output
 
 
@@ -12,7 +12,7 @@ from durable_sessions.cli.terminal import Output
 @click.argument("session", type=SESSION)
 @with_selection
 @with_connection
-def events(connection: Connection, output: Output, session: str, selection: Selection) -> None:
+def events(connection: ServerConnection, output: Output, session: str, selection: EventSelection) -> None:
     """Print the events of SESSION as they are stored, one JSON object per line.
 
     On a terminal, characters that it would take for commands are escaped; everywhere else every byte is as

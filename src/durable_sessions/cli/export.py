@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.replacing import replacing, with_output_file
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ClientError
-from durable_sessions.exporters import FORMATS, Options
+from durable_sessions.exporters import FORMATS, ExportOptions
 from durable_sessions.rendering.text import plural, size
 
 ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
@@ -24,7 +24,7 @@ ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
 @with_output_file
 @click.option("--full", is_flag=True, help="Leave nothing out that the format would shorten.")
 def export(
-    connection: Connection, output: Output, session: str, name: str, path: Path | None, full: bool
+    connection: ServerConnection, output: Output, session: str, name: str, path: Path | None, full: bool
 ) -> None:
     """Write all events of SESSION to a file, or to standard output.
 
@@ -36,7 +36,7 @@ def export(
     html            one page to read, which needs nothing else
     """
     info = connection.find(session)
-    options = Options(full=full, artifact=_Artifacts(connection.client).get, server_url=connection.url)
+    options = ExportOptions(full=full, artifact=_Artifacts(connection.client).get, server_url=connection.url)
     beside = path is not None or not output.is_terminal
     with output.progress("exporting", info.event_count, shown=beside) as ticks:
         pieces = FORMATS[name].export(info.raw, ticks.of(connection.lines(info.id)), options)

@@ -54,7 +54,7 @@ class DeniedError(CommandError):
     kind = "denied"
 
 
-class ConflictError(CommandError):
+class SessionConflictError(CommandError):
     """The session is closed, archived, longer than expected, or there is another one already."""
 
     exit_code = 6
@@ -65,8 +65,8 @@ _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
     (errors.BadRequestError, WrongInputError),
     (errors.NotFoundError, MissingError),
     (errors.PermissionDeniedError, DeniedError),
-    (errors.ConflictError, ConflictError),
-    (errors.PreconditionFailedError, ConflictError),
+    (errors.ConflictError, SessionConflictError),
+    (errors.PreconditionFailedError, SessionConflictError),
 )
 
 
@@ -75,9 +75,9 @@ _BY_STATUS = {
     401: DeniedError,
     403: DeniedError,
     404: MissingError,
-    409: ConflictError,
+    409: SessionConflictError,
     410: MissingError,
-    412: ConflictError,
+    412: SessionConflictError,
     413: WrongInputError,
 }
 

@@ -26,7 +26,7 @@ ROUTE = "/v1/admin/flush"
 FLUSH_SECONDS_MAX = 600.0
 
 
-class Flushed(msgspec.Struct):
+class FlushAnswer(msgspec.Struct):
     """Which manifest holds now, and up to where the log is in the bucket."""
 
     manifest: int
@@ -42,7 +42,7 @@ def flush(where: Target, server: Server) -> None:
     The running server is asked to. If none listens, the data directory is opened and flushed.
     """
     try:
-        answer = server.ask("POST", ROUTE, Flushed, seconds_max=FLUSH_SECONDS_MAX)
+        answer = server.ask("POST", ROUTE, FlushAnswer, seconds_max=FLUSH_SECONDS_MAX)
         by = server.url
     except httpcore2.ConnectError as error:
         try:
@@ -55,7 +55,7 @@ def flush(where: Target, server: Server) -> None:
     where.tell(answer)
 
 
-async def _flush(where: Target) -> Flushed:
+async def _flush(where: Target) -> FlushAnswer:
     """Open the data directory as a server does, up to the partition, and flush it."""
     settings, clock, ids = where.settings, SystemClock(), RandomIds()
     limits = settings.limits()
@@ -75,4 +75,4 @@ async def _flush(where: Target) -> Flushed:
     finally:
         await log.close()
     manifest: Manifest = archive.manifest
-    return Flushed(manifest.number, manifest.flushed_through)
+    return FlushAnswer(manifest.number, manifest.flushed_through)

@@ -5,7 +5,7 @@ import re
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.terminal import Output
 
 _OFFSET = re.compile(r"[0-9]{16}_[0-9]{16}", re.ASCII)
@@ -23,7 +23,12 @@ _POSITION = re.compile(r"[0-9]{1,15}", re.ASCII)
 )
 @click.option("--title", help="The title of the new session; that of SESSION if not given.")
 def fork(
-    connection: Connection, output: Output, session: str, new: str | None, at: str | None, title: str | None
+    connection: ServerConnection,
+    output: Output,
+    session: str,
+    new: str | None,
+    at: str | None,
+    title: str | None,
 ) -> None:
     """Make a session NEW that shares the events of SESSION up to a point, and goes its own way from there.
 

@@ -24,10 +24,10 @@ from durable_sessions.client import Client
 from durable_sessions.client.errors import ConnectionFailedError
 from durable_sessions.importers import choosing, folders
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
-from durable_sessions.importers.engine import Engine, Outcome, Report
+from durable_sessions.importers.engine import ImportEngine, ImportOutcome, Report
 from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.sources import SourceError, Transcript
-from durable_sessions.importers.state import State, default_path
+from durable_sessions.importers.state import ImportState, default_path
 from durable_sessions.importers.tools import TOOLS, Tool
 from durable_sessions.importers.watching import QUIET_SECONDS, Watcher
 from durable_sessions.rendering.text import plural
@@ -85,8 +85,8 @@ def import_(
     if not roots:
         raise click.UsageError(f"{chosen.what} have no place of their own: name the files or folders.")
     speaker = Speaker(as_json=as_json, verbose=verbose, watches=watch)
-    selection = Selection(chosen, roots, _since(since), _project(project), speaker.tell_trouble)
-    state = State(
+    selection = TranscriptSelection(chosen, roots, _since(since), _project(project), speaker.tell_trouble)
+    state = ImportState(
         None if dry_run and again else state_path or default_path(os.environ, Path.home()),
         f"{server.url} {_key_mark(server.api_key)}{' redacted' if redact else ''}",
         read_only=dry_run,
@@ -98,7 +98,7 @@ def import_(
             if not dry_run:
                 _forget_what_is_gone(server, chosen, state, speaker, patient=watch)
             destination: Destination = DryRun() if dry_run else ServerDestination(client)
-            engine = Engine(destination, state, redactor=redactor, told=speaker.tell_outcome)
+            engine = ImportEngine(destination, state, redactor=redactor, told=speaker.tell_outcome)
             if watch:
                 _watch(engine, selection, roots, speaker, quiet_seconds)
             else:
@@ -110,7 +110,7 @@ def import_(
 
 
 def _forget_what_is_gone(
-    server: Server, tool: Tool, state: State, speaker: "Speaker", *, patient: bool
+    server: Server, tool: Tool, state: ImportState, speaker: "Speaker", *, patient: bool
 ) -> None:
     """Forget what was sent to sessions that are not there any more; watching, wait for the server."""
     while True:
@@ -130,7 +130,7 @@ KINDS_TOLD_MAX = 4
 LINK_REASON = "a link that leads out of the folder"
 
 
-class Selection:
+class TranscriptSelection:
     """The transcripts that are wanted, and how many are not, and why."""
 
     def __init__(
@@ -182,7 +182,7 @@ class Speaker:
         self._console = Console(stderr=True)
         self._advance: Callable[[], None] = lambda: None
 
-    def tell_outcome(self, outcome: Outcome) -> None:
+    def tell_outcome(self, outcome: ImportOutcome) -> None:
         """Tell what became of one session, if anything did."""
         self._advance()
         if self._json or (self._console.is_terminal and not outcome.problem):
@@ -272,7 +272,7 @@ def _rows(report: Report, left_out: Counter[str]) -> Iterable[tuple[str, str, in
         yield "moved to artifacts", f"{tally.artifact_bytes} bytes", tally.artifacts
 
 
-def _once(engine: Engine, selection: Selection, speaker: Speaker) -> None:
+def _once(engine: ImportEngine, selection: TranscriptSelection, speaker: Speaker) -> None:
     transcripts = selection.find()
     report = speaker.with_bar(len(transcripts), lambda: engine.run(transcripts))
     speaker.tell_report(report, selection.left_out)
@@ -281,7 +281,11 @@ def _once(engine: Engine, selection: Selection, speaker: Speaker) -> None:
 
 
 def _watch(
-    engine: Engine, selection: Selection, roots: list[Path], speaker: Speaker, quiet_seconds: float
+    engine: ImportEngine,
+    selection: TranscriptSelection,
+    roots: list[Path],
+    speaker: Speaker,
+    quiet_seconds: float,
 ) -> None:
     stop = Signal()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import httpx2
 import msgspec
 
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import session_path
 from durable_sessions.client.errors import UnexpectedAnswerError
-from durable_sessions.client.life import Life
+from durable_sessions.client.life import PinnedIncarnation
 from durable_sessions.client.transport import Transport
 
 EVENTS_PER_PAGE = 1_000
@@ -23,7 +23,7 @@ class _Page(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class EventLines:
     """The events of a session that some parameters ask for."""
 
     transport: Transport
@@ -39,12 +39,12 @@ class Lines:
     def __iter__(self) -> Iterator[bytes]:
         """Yield one event at a time; one page is in memory."""
         left, page = self.limit, None
-        life = Life()  # all pages are of one session, also if another one gets its id meanwhile
+        life = PinnedIncarnation()  # all pages are of one session, also if another one gets its id meanwhile
         while left is None or left > 0:
             size = EVENTS_PER_PAGE if left is None else min(EVENTS_PER_PAGE, left)
             parameters = [*self.parameters, ("limit", str(size)), *([("page", page)] if page else [])]
             path = session_path(self.session, "events")
-            events, page = self.transport.send(life.meant(Call("GET", path, _read, tuple(parameters))))
+            events, page = self.transport.send(life.meant(ApiCall("GET", path, _read, tuple(parameters))))
             for event in events if left is None or self._whole_pages else events[:left]:
                 yield event.replace(b"\n", b" ").replace(b"\r", b" ")
             if page is None:

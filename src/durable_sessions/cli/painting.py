@@ -9,8 +9,8 @@ from rich.text import Text
 
 from durable_sessions.cli.terminal import Output
 from durable_sessions.rendering import moments
-from durable_sessions.rendering.content import Block, Diff, Fields, Part, Picture, Prose
-from durable_sessions.rendering.entries import Entry, Role
+from durable_sessions.rendering.content import Diff, Fields, Part, Picture, Preformatted, Prose
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 from durable_sessions.rendering.text import lines_of, shortened
 
 RESULT_LINES_MAX = 6
@@ -22,15 +22,15 @@ MARKDOWN_CHARACTERS_MAX = 20_000
 """Longer texts are not drawn as Markdown."""
 
 _COLOURS = {
-    Role.USER: "bold blue",
-    Role.AGENT: "bold magenta",
-    Role.THINKING: "dim italic",
-    Role.TOOL: "bold",
-    Role.RESULT: "bold",
-    Role.SYSTEM: "bold dim",
-    Role.ERROR: "bold red",
-    Role.STATUS: "dim",
-    Role.OTHER: "bold cyan",
+    EntryRole.USER: "bold blue",
+    EntryRole.AGENT: "bold magenta",
+    EntryRole.THINKING: "dim italic",
+    EntryRole.TOOL: "bold",
+    EntryRole.RESULT: "bold",
+    EntryRole.SYSTEM: "bold dim",
+    EntryRole.ERROR: "bold red",
+    EntryRole.STATUS: "dim",
+    EntryRole.OTHER: "bold cyan",
 }
 _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -44,42 +44,42 @@ class Painter:
         self._day = ""
         self._compact = True
 
-    def paint(self, entry: Entry) -> None:
+    def paint(self, entry: TranscriptEntry) -> None:
         """Print an entry, unless it is bookkeeping."""
         if entry.quiet and not self._full:
             return
         self._new_day(entry)
-        short = entry.role in (Role.TOOL, Role.RESULT, Role.STATUS, Role.THINKING)
+        short = entry.role in (EntryRole.TOOL, EntryRole.RESULT, EntryRole.STATUS, EntryRole.THINKING)
         if not (short and self._compact):
             self._output.show()
         self._compact = short
         for line in self._painted(entry):
             self._output.show(line)
 
-    def _new_day(self, entry: Entry) -> None:
+    def _new_day(self, entry: TranscriptEntry) -> None:
         day = "" if entry.at_ms is None else moments.day(entry.at_ms)
         if day and day != self._day:
             self._output.show(Text(f"\n{day}", style="dim"))
             self._day = day
             self._compact = False
 
-    def _painted(self, entry: Entry) -> Iterator[RenderableType]:
-        if entry.role in (Role.TOOL, Role.RESULT):
+    def _painted(self, entry: TranscriptEntry) -> Iterator[RenderableType]:
+        if entry.role in (EntryRole.TOOL, EntryRole.RESULT):
             yield from self._call(entry)
             return
         head = self._head(entry, _COLOURS[entry.role])
-        brief = entry.role is Role.STATUS or (entry.role is Role.THINKING and not self._full)
+        brief = entry.role is EntryRole.STATUS or (entry.role is EntryRole.THINKING and not self._full)
         if brief:
             head.append(f"  {entry.line}", style="red" if entry.failed else _COLOURS[entry.role])
         yield head
         if brief and not self._full:
             return
-        if not brief and (not entry.parts or entry.role is Role.ERROR):
+        if not brief and (not entry.parts or entry.role is EntryRole.ERROR):
             yield self._indented(Text(entry.line), 2)
         for part in entry.parts:
-            yield from self._part(part, 2, RESULT_LINES_MAX * 3, typed=entry.role is Role.USER)
+            yield from self._part(part, 2, RESULT_LINES_MAX * 3, typed=entry.role is EntryRole.USER)
 
-    def _head(self, entry: Entry, style: str, mark: Text | None = None) -> Text:
+    def _head(self, entry: TranscriptEntry, style: str, mark: Text | None = None) -> Text:
         head = Text("" if entry.at_ms is None else moments.clock(entry.at_ms), style="dim")
         if entry.position is not None:
             head.append(f" #{entry.position}")
@@ -88,8 +88,8 @@ class Painter:
             head.append(f"  {entry.thread}", style="dim")
         return head
 
-    def _call(self, entry: Entry) -> Iterator[RenderableType]:
-        is_result = entry.role is Role.RESULT
+    def _call(self, entry: TranscriptEntry) -> Iterator[RenderableType]:
+        is_result = entry.role is EntryRole.RESULT
         result = entry if is_result else entry.result
         mark, colour = ("✗", "red") if entry.failed else ("✓", "green") if result else ("▸", "yellow")
         line = self._head(entry, "bold", Text(f"{mark} ", style=colour))
@@ -114,7 +114,7 @@ class Painter:
         match part:
             case Prose(text):
                 yield from self._prose(text, indent, typed=typed)
-            case Block(text, label):
+            case Preformatted(text, label):
                 if label:
                     yield self._indented(Text(f"{label}:", style="dim"), indent)
                 yield self._indented(Text(self._narrow(self._cut(text, lines_max)), style=style), indent)

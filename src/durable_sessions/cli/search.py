@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.parameters import Pair, Time
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
@@ -43,7 +43,7 @@ _HIGHLIGHT = "bold yellow"
 )
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many hits.")
 def search(
-    connection: Connection,
+    connection: ServerConnection,
     output: Output,
     query: tuple[str, ...],
     session: str | None,

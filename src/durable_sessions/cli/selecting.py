@@ -13,7 +13,7 @@ Command = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EventSelection:
     """Which events are asked for."""
 
     parameters: tuple[tuple[str, str], ...]
@@ -57,7 +57,7 @@ def with_selection(command: Command) -> Command:
         parameters += type_parameters(types) + time_parameters(after, before)
         if tail is not None and not pairs:
             limit = tail if limit is None else min(limit, tail)
-        command(*arguments, selection=Selection(tuple(parameters), limit), **options)
+        command(*arguments, selection=EventSelection(tuple(parameters), limit), **options)
 
     answered: Command = wrapped
     for option in reversed(_OPTIONS):

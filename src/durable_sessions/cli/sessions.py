@@ -10,7 +10,7 @@ from typing import Literal
 import click
 from rich.text import Text
 
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.parameters import Pair, Time
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client.errors import BadRequestError
@@ -72,7 +72,7 @@ def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list.")
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
 def sessions(
-    connection: Connection,
+    connection: ServerConnection,
     output: Output,
     query: str | None,
     statuses: tuple[str, ...],
@@ -150,7 +150,7 @@ def _sorted(found: Iterable[SessionInfo], sort: Sort, order: str) -> Iterable[Se
     return sorted(found, key=at, reverse=order == "desc")
 
 
-def _has_any(connection: Connection) -> bool:
+def _has_any(connection: ServerConnection) -> bool:
     """Say whether there are sessions at all, archived ones included."""
     return next(connection.client.sessions.list(limit=1, include_archived=True), None) is not None
 

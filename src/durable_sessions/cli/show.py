@@ -7,11 +7,11 @@ import click
 from rich.text import Text
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.painting import Painter
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import SessionInfo
-from durable_sessions.exporters.summary import Summary, facts
+from durable_sessions.exporters.summary import ExportSummary, facts
 
 
 @click.command()
@@ -23,7 +23,7 @@ from durable_sessions.exporters.summary import Summary, facts
 @click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
 @click.option("--pager", is_flag=True, help="Show it in a pager.")
 def show(
-    connection: Connection, output: Output, session: str, last: int | None, full: bool, pager: bool
+    connection: ServerConnection, output: Output, session: str, last: int | None, full: bool, pager: bool
 ) -> None:
     """Show SESSION as a transcript: who said what, tool calls with their results, errors, and the sums."""
     info = connection.find(session)
@@ -45,13 +45,13 @@ def _show(output: Output, info: SessionInfo, lines: Iterable[bytes], *, full: bo
     title, rows = facts(info.raw)
     output.show(Text(title, style="bold"))
     output.show(Text("  ".join(f"{name.lower()}: {value}" for name, value in rows), style="dim"))
-    painter, summary = Painter(output, full=full), Summary()
+    painter, summary = Painter(output, full=full), ExportSummary()
     for entry in summary.entries(lines):
         painter.paint(entry)
     output.show()
     output.show(Text("  ".join(_sums(summary)), style="dim"))
 
 
-def _sums(summary: Summary) -> Iterator[str]:
+def _sums(summary: ExportSummary) -> Iterator[str]:
     for name, value in summary.rows():
         yield f"{name.lower()}: {value}"

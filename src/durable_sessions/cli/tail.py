@@ -5,11 +5,11 @@ import sys
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.painting import Painter
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import offsets
-from durable_sessions.rendering.entries import Role, entry_of
+from durable_sessions.rendering.entries import EntryRole, entry_of
 from durable_sessions.rendering.pairing import OpenCalls
 from durable_sessions.rendering.threads import Threads
 
@@ -27,7 +27,7 @@ from durable_sessions.rendering.threads import Threads
 @click.option("--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable.")
 @click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
 def tail(
-    connection: Connection,
+    connection: ServerConnection,
     output: Output,
     session: str,
     last: int,
@@ -77,6 +77,6 @@ class _Follower:
         entry = entry_of(event)
         self._threads.name(event, entry)
         self._calls.name(entry)
-        if entry.role is Role.TOOL:
+        if entry.role is EntryRole.TOOL:
             self._calls.remember(entry)
         self._painter.paint(entry)

@@ -3,7 +3,7 @@
 import click
 
 from durable_sessions.cli.completing import SESSION
-from durable_sessions.cli.connection import Connection, with_connection
+from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.terminal import Output
 
 
@@ -11,7 +11,7 @@ from durable_sessions.cli.terminal import Output
 @click.argument("session", type=SESSION)
 @click.argument("title")
 @with_connection
-def title(connection: Connection, output: Output, session: str, title: str) -> None:
+def title(connection: ServerConnection, output: Output, session: str, title: str) -> None:
     """Give SESSION the title TITLE; "" takes its title away."""
     info = connection.find(session)
     named = connection.client.session(info.id).update(title=title or None)

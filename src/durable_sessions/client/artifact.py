@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx2
 
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import json_of, nothing
 from durable_sessions.client.errors import DigestMismatchError
 from durable_sessions.client.retry import Attempts
@@ -38,7 +38,7 @@ def artifact_path(sha256: str) -> str:
     return f"/v1/artifacts/{sha256}"
 
 
-def put(data: bytes | Path, media_type: str) -> Call[Artifact]:
+def put(data: bytes | Path, media_type: str) -> ApiCall[Artifact]:
     """Store bytes, or those of a file, which must not change while it is read."""
     if isinstance(data, str):  # type: ignore[unreachable]  # not every caller is type-checked
         raise TypeError("Give bytes, or the Path of a file; a str could be either.")
@@ -46,19 +46,19 @@ def put(data: bytes | Path, media_type: str) -> Call[Artifact]:
     if isinstance(data, Path):
         digest, size = _file_digest(data)
         headers["Content-Length"] = str(size)
-        return Call("PUT", artifact_path(digest), _stored, headers=headers, file=data)
+        return ApiCall("PUT", artifact_path(digest), _stored, headers=headers, file=data)
     digest = hashlib.sha256(data).hexdigest()
-    return Call("PUT", artifact_path(digest), _stored, headers=headers, content=data)
+    return ApiCall("PUT", artifact_path(digest), _stored, headers=headers, content=data)
 
 
-def exists(sha256: str) -> Call[None]:
+def exists(sha256: str) -> ApiCall[None]:
     """Ask whether there is an artifact; 404 if there is none."""
-    return Call("HEAD", artifact_path(sha256), nothing)
+    return ApiCall("HEAD", artifact_path(sha256), nothing)
 
 
-def delete(sha256: str) -> Call[None]:
+def delete(sha256: str) -> ApiCall[None]:
     """Remove an artifact; nothing happens if it is not there."""
-    return Call("DELETE", artifact_path(sha256), nothing)
+    return ApiCall("DELETE", artifact_path(sha256), nothing)
 
 
 class Download:
@@ -71,12 +71,12 @@ class Download:
         self._digest = hashlib.sha256()
         self.complete = False
 
-    def call(self) -> Call[None]:
+    def call(self) -> ApiCall[None]:
         """Return the request for what is missing."""
         headers = {"Accept-Encoding": "identity"}
         if self._received:
             headers["Range"] = f"bytes={self._received}-"
-        return Call("GET", artifact_path(self._sha256), nothing, headers=headers)
+        return ApiCall("GET", artifact_path(self._sha256), nothing, headers=headers)
 
     def take(self, piece: bytes) -> bytes:
         """Take note of a piece and return it."""

@@ -21,7 +21,7 @@ from durable_sessions.client.retry import FAILURES
 from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
 
 
-class AsyncSessions:
+class AsyncSessionCollection:
     """The sessions of the workspace."""
 
     def __init__(self, transport: AsyncTransport, lines: Lines[asyncio.Lock]) -> None:
@@ -94,7 +94,7 @@ class AsyncSessions:
         return self._transport.walk(walk)
 
 
-class AsyncArtifacts:
+class AsyncArtifactCollection:
     """Payloads too large for events, named by their SHA-256."""
 
     def __init__(self, transport: AsyncTransport) -> None:
@@ -158,8 +158,8 @@ class AsyncClient:
         self.url = options.url
         self._transport = AsyncTransport(options, transport)
         self._lines = Lines(asyncio.Lock)
-        self.sessions = AsyncSessions(self._transport, self._lines)
-        self.artifacts = AsyncArtifacts(self._transport)
+        self.sessions = AsyncSessionCollection(self._transport, self._lines)
+        self.artifacts = AsyncArtifactCollection(self._transport)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

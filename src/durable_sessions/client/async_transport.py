@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx2
 
 from durable_sessions.client.artifact import PIECE_BYTES
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.options import Options
 from durable_sessions.client.pages import Walk
 from durable_sessions.client.retry import FAILURES, Attempts
@@ -32,7 +32,7 @@ class AsyncTransport:
         """Return what counts the attempts of one call."""
         return Attempts(self.options.url, self.options.retries)
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: ApiCall[T]) -> T:
         """Return the result of a call, or raise why there is none."""
         attempts = self.attempts()
         while True:
@@ -53,7 +53,7 @@ class AsyncTransport:
             await asyncio.sleep(pause)
 
     @asynccontextmanager
-    async def open(self, call: Call[T], silence_seconds_max: float) -> AsyncIterator[httpx2.Response]:
+    async def open(self, call: ApiCall[T], silence_seconds_max: float) -> AsyncIterator[httpx2.Response]:
         """Send a call once and give its answer while it arrives; a refusal has arrived already."""
         timeout = httpx2.Timeout(self.options.timeout, read=silence_seconds_max)
         async with self._http.stream(

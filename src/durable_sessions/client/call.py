@@ -16,7 +16,7 @@ Parameters = Iterable[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class ApiCall(Generic[T]):
     """One request; every one may be sent again without doing twice what it asks for.
 
     The body is ``content``, or the bytes of ``file``. ``read`` makes the result of the answer. With

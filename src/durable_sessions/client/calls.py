@@ -11,7 +11,7 @@ import httpx2
 import msgspec
 
 from durable_sessions.client import encoding, offsets
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.event import Event
 from durable_sessions.client.info import SessionInfo, session_info
 from durable_sessions.client.life import HEADER
@@ -83,7 +83,7 @@ def create(
     fork_offset: str | int | None = None,
     initial_events: Iterable[EventLike] | None = None,
     **said: object,
-) -> Call[SessionInfo]:
+) -> ApiCall[SessionInfo]:
     """Create a session under an id that is known before, so that it can be sent again."""
     headers = dict(_JSON)
     if ttl_seconds is not None:
@@ -100,33 +100,33 @@ def create(
     if initial_events is not None:
         body["initial_events"] = list(initial_events)
     name = id or "sesn_" + secrets.token_hex(16)
-    return Call("PUT", session_path(name), info_of, headers=headers, content=encoding.encode(body))
+    return ApiCall("PUT", session_path(name), info_of, headers=headers, content=encoding.encode(body))
 
 
-def info(session: str) -> Call[SessionInfo]:
+def info(session: str) -> ApiCall[SessionInfo]:
     """Ask for a session."""
-    return Call("GET", session_path(session), info_of)
+    return ApiCall("GET", session_path(session), info_of)
 
 
-def update(session: str, **changes: object) -> Call[SessionInfo]:
+def update(session: str, **changes: object) -> ApiCall[SessionInfo]:
     """Change what is said of a session; what is unset stays as it is."""
     said = {name: value for name, value in changes.items() if value is not UNSET}
-    return Call("POST", session_path(session), info_of, headers=_JSON, content=encoding.encode(said))
+    return ApiCall("POST", session_path(session), info_of, headers=_JSON, content=encoding.encode(said))
 
 
-def archive(session: str) -> Call[SessionInfo]:
+def archive(session: str) -> ApiCall[SessionInfo]:
     """End a session for good."""
-    return Call("POST", session_path(session, "archive"), info_of)
+    return ApiCall("POST", session_path(session, "archive"), info_of)
 
 
-def close(session: str) -> Call[SessionInfo]:
+def close(session: str) -> ApiCall[SessionInfo]:
     """Let a session take no more events."""
-    return Call("POST", session_path(session, "close"), info_of)
+    return ApiCall("POST", session_path(session, "close"), info_of)
 
 
-def delete(session: str) -> Call[None]:
+def delete(session: str) -> ApiCall[None]:
     """Remove a session."""
-    return Call("DELETE", session_path(session), nothing, gone_is_done=True)
+    return ApiCall("DELETE", session_path(session), nothing, gone_is_done=True)
 
 
 # Events ---------------------------------------------------------------------------------
@@ -149,12 +149,12 @@ def encode_event(event: EventLike) -> bytes:
 
 def append(
     session: str, body: bytes, producer: Mapping[str, str], if_match: str | None = None
-) -> Call[Appended]:
+) -> ApiCall[Appended]:
     """Append events, under the numbers of a producer."""
     headers = {**_JSON, **producer}
     if if_match is not None:
         headers["If-Match"] = f'"{if_match}"'
-    return Call("POST", session_path(session, "events"), _appended, headers=headers, content=body)
+    return ApiCall("POST", session_path(session, "events"), _appended, headers=headers, content=body)
 
 
 def _appended(answer: httpx2.Response) -> Appended:
@@ -178,9 +178,9 @@ def _indexes(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def event(session: str, event_id: str) -> Call[Event]:
+def event(session: str, event_id: str) -> ApiCall[Event]:
     """Ask for one event."""
-    return Call("GET", session_path(session, "events", event_id), lambda answer: Event(json_of(answer)))
+    return ApiCall("GET", session_path(session, "events", event_id), lambda answer: Event(json_of(answer)))
 
 
 # Values ---------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from durable_sessions.client.session import Session
 from durable_sessions.client.transport import Transport
 
 
-class Sessions:
+class SessionCollection:
     """The sessions of the workspace."""
 
     def __init__(self, transport: Transport, lines: Lines[Lock]) -> None:
@@ -95,7 +95,7 @@ class Sessions:
         return self._transport.walk(walk)
 
 
-class Artifacts:
+class ArtifactCollection:
     """Payloads too large for events, named by their SHA-256."""
 
     def __init__(self, transport: Transport) -> None:
@@ -159,8 +159,8 @@ class Client:
         self.url = options.url
         self._transport = Transport(options, transport)
         self._lines = Lines(Lock)
-        self.sessions = Sessions(self._transport, self._lines)
-        self.artifacts = Artifacts(self._transport)
+        self.sessions = SessionCollection(self._transport, self._lines)
+        self.artifacts = ArtifactCollection(self._transport)
 
     def __enter__(self) -> "Client":
         return self

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import httpx2
 
 from durable_sessions.client import encoding, pages
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import nothing, offset_text, session_path
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.event import Event
-from durable_sessions.client.life import Life
-from durable_sessions.client.pages import Page
+from durable_sessions.client.life import PinnedIncarnation
+from durable_sessions.client.pages import ItemPage
 from durable_sessions.client.retry import Attempts, pause_seconds
 from durable_sessions.client.sse import Frames
 
@@ -32,10 +32,10 @@ class Following:
         offset: str | int | None,
         types: str | Iterable[str] | None,
         attempts: Attempts,
-        life: Life | None = None,
+        life: PinnedIncarnation | None = None,
     ) -> None:
         self._session = session
-        self._life = life or Life()
+        self._life = life or PinnedIncarnation()
         self._offset = "-1" if offset is None else offset_text(offset)
         self._types = pages.type_parameters(types)
         self._attempts = attempts
@@ -53,12 +53,12 @@ class Following:
         """Say whether a page must be read before the next connection."""
         return self._needs_page
 
-    def page(self) -> Call[Page[Event]]:
+    def page(self) -> ApiCall[ItemPage[Event]]:
         """Return the request that tells how things stand."""
         types = [value for _, value in self._types]
         return pages.events(self._session, offset=self._offset, types=types, life=self._life).call()
 
-    def take_page(self, page: Page[Event]) -> list[Event]:
+    def take_page(self, page: ItemPage[Event]) -> list[Event]:
         """Return the events of a page."""
         assert page.next_offset is not None
         self._offset = page.next_offset
@@ -66,12 +66,12 @@ class Following:
         self._over = page.up_to_date and page.closed
         return page.items
 
-    def connect(self) -> Call[None]:
+    def connect(self) -> ApiCall[None]:
         """Return the request for what comes from here on."""
         self._frames = Frames()
         self._pieces = 0
         path = session_path(self._session, "events", "stream")
-        return self._life.meant(Call("GET", path, nothing, (("offset", self._offset), *self._types)))
+        return self._life.meant(ApiCall("GET", path, nothing, (("offset", self._offset), *self._types)))
 
     def connected(self, answer: httpx2.Response) -> None:
         """Take note that a connection stands: it and all later ones are of one life of the session."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 
-class Usage(msgspec.Struct, frozen=True):
+class TokenUsage(msgspec.Struct, frozen=True):
     """The tokens of all model requests of a session."""
 
     input_tokens: int = 0
@@ -39,7 +39,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     event_count: int = 0
     bytes: int = 0
     next_offset: str = ""
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     stats: Stats = Stats()
     agent: dict[str, Any] | None = None
     environment_id: str | None = None

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import httpx2
 
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 
 HEADER = "Session-Incarnation"
 _READS = ("GET", "HEAD")
@@ -15,7 +15,7 @@ _INCARNATION = re.compile(r'"([0-9a-f]{12})"', re.ASCII)
 T = TypeVar("T")
 
 
-class Life:
+class PinnedIncarnation:
     """The life of a session that a handle means: the first one that has answered it, and no other."""
 
     def __init__(self, incarnation: str | None = None) -> None:
@@ -26,7 +26,7 @@ class Life:
         if self.incarnation is None:
             self.incarnation = answer.headers.get(HEADER)
 
-    def meant(self, call: Call[T]) -> Call[T]:
+    def meant(self, call: ApiCall[T]) -> ApiCall[T]:
         """Return a call that is carried out only if the session is the one that is meant."""
         asked = only(call, self.incarnation)
 
@@ -37,7 +37,7 @@ class Life:
         return replace(asked, read=read)
 
 
-def only(call: Call[T], incarnation: str | None) -> Call[T]:
+def only(call: ApiCall[T], incarnation: str | None) -> ApiCall[T]:
     """Return a call that is carried out only for one life of a session, for any if it is None."""
     if incarnation is None:
         return call

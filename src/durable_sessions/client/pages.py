@@ -6,11 +6,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 import httpx2
 
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import Time, json_of, offset_text, session_path, time_text
 from durable_sessions.client.event import Event
 from durable_sessions.client.info import SessionInfo, session_info
-from durable_sessions.client.life import Life
+from durable_sessions.client.life import PinnedIncarnation
 
 EVENTS_PER_PAGE = 1_000
 SESSIONS_PER_PAGE = 100
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Page(Generic[T]):
+class ItemPage(Generic[T]):
     """Some items, where to go on for more of them, and what else the answer said."""
 
     items: list[T]
@@ -49,7 +49,7 @@ class Walk(Generic[T]):
         limit: int | None = None,
         *,
         whole_pages: bool = False,
-        life: Life | None = None,
+        life: PinnedIncarnation | None = None,
     ) -> None:
         if limit is not None and limit < 0:
             raise ValueError("limit is the most items to return, or None for all of them.")
@@ -63,16 +63,16 @@ class Walk(Generic[T]):
         self._page: str | None = None
         self.done = limit == 0
 
-    def call(self) -> Call[Page[T]]:
+    def call(self) -> ApiCall[ItemPage[T]]:
         """Return the request for the next page."""
         size = self._page_size if self._left is None else min(self._page_size, self._left)
         parameters = [*self._parameters, ("limit", str(size))]
         if self._page is not None:
             parameters.append(("page", self._page))
-        call = Call("GET", self._path, self._read, tuple(parameters))
+        call = ApiCall("GET", self._path, self._read, tuple(parameters))
         return call if self._life is None else self._life.meant(call)
 
-    def take(self, page: Page[T]) -> list[T]:
+    def take(self, page: ItemPage[T]) -> list[T]:
         """Take note of a page and return what of it is wanted."""
         items = page.items
         if self._left is not None:
@@ -83,9 +83,9 @@ class Walk(Generic[T]):
         self.done = page.next_page is None or self._left == 0
         return items
 
-    def _read(self, answer: httpx2.Response) -> Page[T]:
+    def _read(self, answer: httpx2.Response) -> ItemPage[T]:
         said = json_of(answer)
-        return Page(
+        return ItemPage(
             [self._item(one) for one in said["data"]],
             said.get("next_page"),
             said.get("next_offset"),
@@ -108,7 +108,7 @@ def events(
     order: Order = "asc",
     pairs: Literal["keep"] | None = None,
     limit: int | None = None,
-    life: Life | None = None,
+    life: PinnedIncarnation | None = None,
 ) -> Walk[Event]:
     """Walk through the events of a session."""
     parameters = given(

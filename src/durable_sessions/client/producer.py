@@ -37,7 +37,7 @@ class _Number(NamedTuple):
     unresolved: bytes | None = None
 
 
-class Producer:
+class SessionProducer:
     """The numbers of one writer of one session; its appends must not overlap.
 
     ``life`` is the life of the session that has taken them, None before one has.
@@ -109,19 +109,19 @@ def _replaced(gap: ApiError) -> SessionReplacedError:
 class Line(Generic[L]):
     """A producer, and the lock that keeps its appends in line."""
 
-    producer: Producer
+    producer: SessionProducer
     lock: L
-    other: Producer | None = None
+    other: SessionProducer | None = None
 
-    def of(self, life: str | None) -> Producer:
+    def of(self, life: str | None) -> SessionProducer:
         """Return the producer for a life of the session; one of another life has numbers of its own."""
         if life is None or self.producer.life in (None, life):
             return self.producer
         if self.other is None or self.other.life != life:
-            self.other = Producer(life)
+            self.other = SessionProducer(life)
         return self.other
 
-    def accepted(self, producer: Producer, life: str | None) -> None:
+    def accepted(self, producer: SessionProducer, life: str | None) -> None:
         """Take note that an append of a producer is stored, so that its life is the one that goes on."""
         producer.accepted(life)
         if producer is not self.producer:
@@ -146,7 +146,7 @@ class Lines(Generic[L]):
         with self._guard:
             line = self._lines.get(session)
             if line is None:
-                line = self._lines[session] = Line(Producer(), self._make_lock())
+                line = self._lines[session] = Line(SessionProducer(), self._make_lock())
                 if len(self._lines) > PRODUCERS_MAX:
                     self._lines.popitem(last=False)
             self._lines.move_to_end(session)

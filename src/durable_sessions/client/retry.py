@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import httpx2
 
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.error_answers import error_of, retry_after
 from durable_sessions.client.errors import ConnectionFailedError
 
@@ -47,7 +47,7 @@ class Attempts:
     failures: int = 0
     outcome_unknown: bool = False
 
-    def is_done(self, call: Call[T], answer: httpx2.Response) -> bool:
+    def is_done(self, call: ApiCall[T], answer: httpx2.Response) -> bool:
         """Say whether an answer tells that a call was carried out, by this attempt or an earlier one."""
         gone = call.gone_is_done and self.outcome_unknown and answer.status_code in _GONE
         return answer.is_success or gone

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import Time, json_of, session_path, time_text
 from durable_sessions.client.event import Event
 from durable_sessions.client.info import SessionInfo, session_info
@@ -84,7 +84,7 @@ def everywhere(
     before: Time | None = None,
     order: Order | None = None,
     page: str | None = None,
-) -> Call[SearchResults]:
+) -> ApiCall[SearchResults]:
     """Search all sessions of the workspace."""
     parameters = given(
         ("q", q),
@@ -99,7 +99,7 @@ def everywhere(
         ("page", page),
     )
     parameters += metadata_parameters(metadata) + type_parameters(types)
-    return Call("GET", "/v1/search", _results, tuple(parameters))
+    return ApiCall("GET", "/v1/search", _results, tuple(parameters))
 
 
 def within(
@@ -113,11 +113,11 @@ def within(
     before: Time | None = None,
     order: Order | None = None,
     page: str | None = None,
-) -> Call[SearchPage]:
+) -> ApiCall[SearchPage]:
     """Search one session."""
     parameters = given(("q", q), ("limit", limit), ("role", role), ("order", order), ("page", page))
     parameters += type_parameters(types) + time_parameters(after, before)
-    return Call("GET", session_path(session, "events"), _page, tuple(parameters))
+    return ApiCall("GET", session_path(session, "events"), _page, tuple(parameters))
 
 
 def _results(answer: httpx2.Response) -> SearchResults:

@@ -11,7 +11,7 @@ from durable_sessions.client.errors import ClientError
 from durable_sessions.client.event import Event
 from durable_sessions.client.following import SILENCE_SECONDS_MAX, Following
 from durable_sessions.client.info import SessionInfo
-from durable_sessions.client.life import Life, only
+from durable_sessions.client.life import PinnedIncarnation, only
 from durable_sessions.client.outbox import Bounds
 from durable_sessions.client.pages import Order
 from durable_sessions.client.producer import Lines
@@ -37,7 +37,7 @@ class Session:
         incarnation: str | None = None,
     ) -> None:
         self.id = id
-        self._life = Life(incarnation)
+        self._life = PinnedIncarnation(incarnation)
         self._transport = transport
         self._lines = lines
         self._line = lines.of(id)

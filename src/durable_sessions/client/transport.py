@@ -8,7 +8,7 @@ from typing import TypeVar
 import httpx2
 
 from durable_sessions.client.artifact import file_pieces
-from durable_sessions.client.call import Call
+from durable_sessions.client.call import ApiCall
 from durable_sessions.client.options import Options
 from durable_sessions.client.pages import Walk
 from durable_sessions.client.retry import FAILURES, Attempts
@@ -31,7 +31,7 @@ class Transport:
         """Return what counts the attempts of one call."""
         return Attempts(self.options.url, self.options.retries)
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: ApiCall[T]) -> T:
         """Return the result of a call, or raise why there is none."""
         attempts = self.attempts()
         while True:
@@ -52,7 +52,7 @@ class Transport:
             time.sleep(pause)
 
     @contextmanager
-    def open(self, call: Call[T], silence_seconds_max: float) -> Iterator[httpx2.Response]:
+    def open(self, call: ApiCall[T], silence_seconds_max: float) -> Iterator[httpx2.Response]:
         """Send a call once and give its answer while it arrives; a refusal has arrived already."""
         timeout = httpx2.Timeout(self.options.timeout, read=silence_seconds_max)
         with self._http.stream(

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from durable_sessions.exporters import atif, html, jsonl, managed_agents, markdown
-from durable_sessions.exporters.options import Options, Session
+from durable_sessions.exporters.options import ExportOptions, Session
 
-Exporter = Callable[[Session, Iterable[bytes], Options], Iterator[bytes]]
+Exporter = Callable[[Session, Iterable[bytes], ExportOptions], Iterator[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +34,4 @@ FORMATS = {
     )
 }
 
-__all__ = ["FORMATS", "Exporter", "Format", "Options", "Session"]
+__all__ = ["FORMATS", "ExportOptions", "Exporter", "Format", "Session"]

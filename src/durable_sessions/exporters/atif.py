@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from durable_sessions.exporters.options import Options, Session
+from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.rendering.content import Picture, parts_of, text_of
 from durable_sessions.rendering.entries import entry_of
 from durable_sessions.rendering.events import (
@@ -25,7 +25,7 @@ from durable_sessions.rendering.events import (
     text_member,
 )
 from durable_sessions.rendering.text import clean, one_line, whole
-from durable_sessions.rendering.usage import Usage
+from durable_sessions.rendering.usage import UsageTotals
 from durable_sessions.times import rfc3339
 
 VERSION = "ATIF-v1.7"
@@ -47,7 +47,7 @@ class _Step:
     reasoning: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    usage: UsageTotals = field(default_factory=UsageTotals)
     model: str = ""
     ended: bool = False
     open_calls: set[str] = field(default_factory=set)
@@ -74,12 +74,12 @@ class _Step:
 class _Trajectory:
     """The steps of one thread, given out as soon as they cannot change any more."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ExportOptions) -> None:
         self._options = options
         self._held: deque[_Step] = deque()
         self._by_call: dict[str, _Step] = {}
         self.count = 0
-        self.usage = Usage()
+        self.usage = UsageTotals()
 
     def take(self, event: Event) -> bool:
         """Take an event; false if the format has no place for it."""
@@ -215,7 +215,7 @@ class _Trajectory:
         return f"[{picture.label}]"
 
 
-def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterator[bytes]:
+def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> Iterator[bytes]:
     """Return a trajectory."""
     primary = _Trajectory(options)
     threads: dict[str, tuple[_Trajectory, list[bytes]]] = {}
@@ -303,7 +303,7 @@ def _joined(message: list[str | dict[str, Any]]) -> str | list[dict[str, Any]]:
     return [{"type": "text", "text": one} if isinstance(one, str) else one for one in message]
 
 
-def _metrics(usage: Usage) -> dict[str, Any]:
+def _metrics(usage: UsageTotals) -> dict[str, Any]:
     told: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,

@@ -11,11 +11,11 @@ from html import escape
 from importlib.resources import files
 
 from durable_sessions.exporters import prose
-from durable_sessions.exporters.options import Options, Session
-from durable_sessions.exporters.summary import Rows, Summary, facts
+from durable_sessions.exporters.options import ExportOptions, Session
+from durable_sessions.exporters.summary import ExportSummary, Rows, facts
 from durable_sessions.rendering import moments
-from durable_sessions.rendering.content import Block, Diff, Fields, Part, Picture, Prose
-from durable_sessions.rendering.entries import Entry, Role
+from durable_sessions.rendering.content import Diff, Fields, Part, Picture, Preformatted, Prose
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 from durable_sessions.rendering.text import lines_of, one_line, plural
 from durable_sessions.times import rfc3339
 
@@ -38,7 +38,7 @@ def _asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterator[bytes]:
+def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> Iterator[bytes]:
     """Return an HTML page."""
     for piece in _Page(options).pieces(session, lines):
         yield piece.encode()
@@ -47,9 +47,9 @@ def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterat
 class _Page:
     """The page while it is being written."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ExportOptions) -> None:
         self._options = options
-        self._summary = Summary()
+        self._summary = ExportSummary()
         self._jumps: list[str] = []
         self._left_out = 0
         self._pictures_bytes = 0
@@ -85,49 +85,49 @@ class _Page:
             f'<h2 class="jump">Show</h2><div class="switches">{_SWITCHES}</div>{_BUTTONS}{jumps}</nav>\n'
         )
 
-    def _jump(self, name: str, entry: Entry) -> None:
+    def _jump(self, name: str, entry: TranscriptEntry) -> None:
         if len(self._jumps) >= JUMPS_MAX:
             self._left_out += 1
             return
-        kind = ' class="bad"' if entry.role is Role.ERROR else ""
+        kind = ' class="bad"' if entry.role is EntryRole.ERROR else ""
         text = escape(one_line(entry.line, 100) or entry.title)
         self._jumps.append(f'<li{kind}><a href="#{name}">{text}</a></li>')
 
     # Entries ----------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry, name: str) -> str:
-        if entry.role in (Role.USER, Role.ERROR):
+    def _entry(self, entry: TranscriptEntry, name: str) -> str:
+        if entry.role in (EntryRole.USER, EntryRole.ERROR):
             self._jump(name, entry)
         classes = [entry.role.value]
-        if entry.failed and entry.role is not Role.ERROR:
+        if entry.failed and entry.role is not EntryRole.ERROR:
             classes.append("failed")
-        if entry.role is Role.TOOL and entry.result is None:
+        if entry.role is EntryRole.TOOL and entry.result is None:
             classes.append("open")
         if entry.nested:
             classes.append("nested")
         if entry.quiet:
             classes.append("quiet")
-        if entry.role is Role.TOOL:
+        if entry.role is EntryRole.TOOL:
             inner = self._call(entry, name)
-        elif entry.role is Role.THINKING:
+        elif entry.role is EntryRole.THINKING:
             inner = self._thinking(entry, name)
-        elif entry.role is Role.STATUS and not entry.parts:
+        elif entry.role is EntryRole.STATUS and not entry.parts:
             line = f'<span class="line">{escape(entry.line)}</span>'
             inner = f'<div class="who">{escape(entry.title)} {line}{_when(entry, name)}</div>'
         else:
             inner = self._said(entry, name)
         return f'<article class="entry {" ".join(classes)}" id="{name}">{inner}</article>\n'
 
-    def _said(self, entry: Entry, name: str) -> str:
+    def _said(self, entry: TranscriptEntry, name: str) -> str:
         head = f'<div class="who">{escape(entry.title)}{_thread(entry)}{_when(entry, name)}</div>'
-        typed = entry.role is Role.USER
-        most = FOLDED_PROSE_CHARACTERS if typed or entry.role is Role.AGENT else FOLDED_ASIDE_CHARACTERS
+        typed = entry.role is EntryRole.USER
+        most = FOLDED_PROSE_CHARACTERS if typed or entry.role is EntryRole.AGENT else FOLDED_ASIDE_CHARACTERS
         told = "".join(self._part(part, bad=entry.failed, typed=typed, most=most) for part in entry.parts)
-        if not entry.parts or entry.role in (Role.ERROR, Role.STATUS):
+        if not entry.parts or entry.role in (EntryRole.ERROR, EntryRole.STATUS):
             told = f'<div class="plain">{escape(entry.line)}</div>{told}'
         return f'<div class="say">{head}{told}</div>'
 
-    def _thinking(self, entry: Entry, name: str) -> str:
+    def _thinking(self, entry: TranscriptEntry, name: str) -> str:
         line = f'<span class="line">{escape(entry.line)}</span>'
         told = "".join(map(self._part, entry.parts)) or '<p class="empty">Not recorded.</p>'
         return (
@@ -135,7 +135,7 @@ class _Page:
             f'<div class="inside">{told}</div></details>'
         )
 
-    def _call(self, entry: Entry, name: str) -> str:
+    def _call(self, entry: TranscriptEntry, name: str) -> str:
         took = entry.took_ms
         aside = "" if took is None else f'<span class="took">{moments.duration(took)}</span>'
         head = (
@@ -164,7 +164,7 @@ class _Page:
         match part:
             case Prose(text):
                 return _prose(text, typed=typed, most=most)
-            case Block(text, label):
+            case Preformatted(text, label):
                 caption = f'<p class="caption">{escape(label)}</p>' if label else ""
                 return caption + _folded(text, "bad-output" if bad else "")
             case Diff(lines):
@@ -188,7 +188,7 @@ class _Page:
         return f"<figure>{image}<figcaption>{label}</figcaption></figure>"
 
 
-def _first_line(entry: Entry) -> str:
+def _first_line(entry: TranscriptEntry) -> str:
     return next((one_line(line, 200) for line in lines_of(entry.text) if line.strip()), "failed")
 
 
@@ -204,7 +204,7 @@ def _head(title: str) -> str:
     )
 
 
-def _when(entry: Entry, name: str) -> str:
+def _when(entry: TranscriptEntry, name: str) -> str:
     if entry.at_ms is None:
         return f'<a class="when" href="#{name}">#</a>'
     at = rfc3339(entry.at_ms)
@@ -215,7 +215,7 @@ def _when(entry: Entry, name: str) -> str:
     )
 
 
-def _thread(entry: Entry) -> str:
+def _thread(entry: TranscriptEntry) -> str:
     return f'<span class="thread">{escape(entry.thread)}</span>' if entry.thread else ""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from durable_sessions.exporters.managed_shapes import SHAPES, fitted
-from durable_sessions.exporters.options import Options, Session
+from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.rendering.events import Event, decode, encode, encode_whole, text_member
 from durable_sessions.rendering.moments import moment
 from durable_sessions.rendering.text import one_line
@@ -22,7 +22,7 @@ _OWN = frozenset({"offset", "created_at", "actor", "request_key"})
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 
-def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterator[bytes]:
+def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> Iterator[bytes]:
     """Return a page with all events that Managed Agents knows."""
     omitted: Counter[str] = Counter()
     separator = b"\n"

@@ -236,7 +236,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberShape:
     """A member: the shapes that it may have, one of which it must fit, and what it is otherwise."""
 
     shapes: tuple[Any, ...]
@@ -280,7 +280,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorShape:
     """An error; one of a kind that is not known is an unknown error with the same message."""
 
     shapes: tuple[Any, ...]
@@ -298,7 +298,7 @@ class Failure:
         return {**self.unknown, **known}
 
 
-Shape = dict[str, Member | Content | Metadata | Failure]
+Shape = dict[str, MemberShape | Content | Metadata | ErrorShape]
 
 
 def _fits(value: object, shape: Any) -> bool:
@@ -329,39 +329,39 @@ _NO_TOKENS = {
     "cache_read_input_tokens": 0,
     "cache_creation_input_tokens": 0,
 }
-_TEXT = Member((str,), "")
-_NULL_OR_TEXT = Member((str,), None)
-_MAYBE_TEXT = Member((str | None,))
-_MAYBE_FLAG = Member((bool | None,))
-_NULL_OR_FLAG = Member((bool,), None)
-_NUMBER = Member((int,), 0)
-_TOKENS = Member((_Tokens,), _NO_TOKENS)
+_TEXT = MemberShape((str,), "")
+_NULL_OR_TEXT = MemberShape((str,), None)
+_MAYBE_TEXT = MemberShape((str | None,))
+_MAYBE_FLAG = MemberShape((bool | None,))
+_NULL_OR_FLAG = MemberShape((bool,), None)
+_NUMBER = MemberShape((int,), 0)
+_TOKENS = MemberShape((_Tokens,), _NO_TOKENS)
 _SAID = Content(_Text | _Image | _Document | _Redacted, required=True)
 _FOUND = Content(_Text | _Image | _Document | _SearchResult)
 _STOPPED: Shape = {
-    "stop_reason": Member((_Ended, _ActionRequired), {"type": "end_turn"}),
-    "stop_details": Member((_StopDetails,), None),
+    "stop_reason": MemberShape((_Ended, _ActionRequired), {"type": "end_turn"}),
+    "stop_details": MemberShape((_StopDetails,), None),
 }
 _THREAD: Shape = {"session_thread_id": _MAYBE_TEXT}
 _OF_THREAD: Shape = {"session_thread_id": _TEXT, "agent_name": _TEXT}
 _RUN: Shape = {"workflow_run_id": _TEXT}
 _PHASE: Shape = {**_RUN, "workflow_run_phase_id": _TEXT}
-_CALL: Shape = {"name": _TEXT, "input": Member((dict[str, Any],), {}), **_THREAD}
+_CALL: Shape = {"name": _TEXT, "input": MemberShape((dict[str, Any],), {}), **_THREAD}
 _JUDGED: Shape = {
     **_CALL,
-    "evaluated_permission": Member((Literal["allow", "ask", "deny"] | None,)),
-    "evaluation": Member((_AlwaysEvaluated, _AutoEvaluated)),
+    "evaluated_permission": MemberShape((Literal["allow", "ask", "deny"] | None,)),
+    "evaluation": MemberShape((_AlwaysEvaluated, _AutoEvaluated)),
 }
 _RESULT: Shape = {"content": _FOUND, "is_error": _MAYBE_FLAG}
 _OUTCOME: Shape = {"outcome_id": _TEXT, "iteration": _NUMBER}
-_BUDGET = Member((_Budget,))
+_BUDGET = MemberShape((_Budget,))
 
 SHAPES: dict[str, Shape] = {
     "user.message": {"content": _SAID},
     "user.interrupt": _THREAD,
     "user.tool_confirmation": {
         "tool_use_id": _TEXT,
-        "result": Member((Literal["allow", "deny"],), "allow"),
+        "result": MemberShape((Literal["allow", "deny"],), "allow"),
         "deny_message": _MAYBE_TEXT,
         **_THREAD,
     },
@@ -370,8 +370,8 @@ SHAPES: dict[str, Shape] = {
     "user.define_outcome": {
         "outcome_id": _TEXT,
         "description": _TEXT,
-        "rubric": Member((_TextRubric | _File,), {"type": "text", "content": ""}),
-        "max_iterations": Member((int,), None),
+        "rubric": MemberShape((_TextRubric | _File,), {"type": "text", "content": ""}),
+        "max_iterations": MemberShape((int,), None),
     },
     "system.message": {"content": Content(_Text, required=True)},
     "agent.message": {"content": Content(_Text | _Redacted, required=True)},
@@ -398,7 +398,7 @@ SHAPES: dict[str, Shape] = {
     "session.status_idle": _STOPPED,
     "session.deleted": {},
     "session.error": {
-        "error": Failure(
+        "error": ErrorShape(
             (_PlainError, _ServerError, _CredentialError, _RepositoryError),
             {"type": "unknown_error", "message": "", "retry_status": {"type": "terminal"}},
         )
@@ -406,10 +406,10 @@ SHAPES: dict[str, Shape] = {
     "session.updated": {
         "title": _MAYBE_TEXT,
         "metadata": Metadata(),
-        "agent": Member((_Agent,)),
+        "agent": MemberShape((_Agent,)),
         "budget": _BUDGET,
     },
-    "session.usage": {"usage": Member((_Usage,), {}), "budget": _BUDGET},
+    "session.usage": {"usage": MemberShape((_Usage,), {}), "budget": _BUDGET},
     "session.thread_created": {**_OF_THREAD, "workflow_run_id": _NULL_OR_TEXT},
     "session.thread_status_running": _OF_THREAD,
     "session.thread_status_rescheduled": _OF_THREAD,
@@ -434,13 +434,13 @@ SHAPES: dict[str, Shape] = {
         **_RUN,
         "name": _TEXT,
         "description": _NULL_OR_TEXT,
-        "phases": Member((list[_Phase],), []),
+        "phases": MemberShape((list[_Phase],), []),
     },
     "workflow_run.status_running": _RUN,
     "workflow_run.status_idle": _RUN,
-    "workflow_run.status_ended": {**_RUN, "result": Member((_Finished, _Broken), {"type": "completed"})},
+    "workflow_run.status_ended": {**_RUN, "result": MemberShape((_Finished, _Broken), {"type": "completed"})},
     "workflow_run.error": {
-        "error": Failure((_WorkflowError,), {"type": "unknown_error", "message": ""}),
+        "error": ErrorShape((_WorkflowError,), {"type": "unknown_error", "message": ""}),
         "workflow_run_id": _NULL_OR_TEXT,
     },
     "workflow_run.phase_started": _PHASE,

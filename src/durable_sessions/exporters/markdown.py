@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from markdown_it import MarkdownIt
 
-from durable_sessions.exporters.options import Options, Session
-from durable_sessions.exporters.summary import Summary, facts
+from durable_sessions.exporters.options import ExportOptions, Session
+from durable_sessions.exporters.summary import ExportSummary, facts
 from durable_sessions.rendering import moments
-from durable_sessions.rendering.content import Block, Diff, Fields, Part, Picture, Prose
-from durable_sessions.rendering.entries import Entry, Role
+from durable_sessions.rendering.content import Diff, Fields, Part, Picture, Preformatted, Prose
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 from durable_sessions.rendering.text import lines_of, one_line, shortened
 
 BLOCK_LINES_MAX = 60
@@ -27,14 +27,14 @@ _BACKTICKS = re.compile(r"`+")
 _MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
-def export(session: Session, lines: Iterable[bytes], options: Options) -> Iterator[bytes]:
+def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> Iterator[bytes]:
     """Return a Markdown document."""
     title, rows = facts(session)
     yield f"# {escaped(title)}\n\n".encode()
     if rows:
         told = "".join(f"| {escaped(name)} | {escaped(value)} |\n" for name, value in rows)
         yield f"| | |\n|---|---|\n{told}\n".encode()
-    summary = Summary()
+    summary = ExportSummary()
     day = ""
     for entry in summary.entries(lines):
         if entry.quiet and not options.full:
@@ -86,16 +86,16 @@ def _harmless(text: str) -> bool:
     return True
 
 
-def _entry(entry: Entry, options: Options) -> Iterator[str]:
+def _entry(entry: TranscriptEntry, options: ExportOptions) -> Iterator[str]:
     time = f" · {moments.clock(entry.at_ms)}" if entry.at_ms is not None else ""
     where = "" if entry.position is None else f" · {entry.position}"
     thread = f" · {escaped(entry.thread)}" if entry.thread else ""
     aside = f"<sub>{(where + time + thread).removeprefix(' · ')}</sub>" if where or time or thread else ""
-    if entry.role in (Role.USER, Role.AGENT, Role.ERROR):
+    if entry.role in (EntryRole.USER, EntryRole.AGENT, EntryRole.ERROR):
         yield f"### {escaped(entry.title)} {aside}".rstrip() + "\n\n"
         if not entry.parts:
             yield f"{escaped(entry.line)}\n\n"
-    elif entry.role is Role.TOOL:
+    elif entry.role is EntryRole.TOOL:
         yield from _call(entry, aside, options)
         return
     else:
@@ -106,23 +106,23 @@ def _entry(entry: Entry, options: Options) -> Iterator[str]:
         yield _part(part, options)
 
 
-def _call(entry: Entry, aside: str, options: Options) -> Iterator[str]:
+def _call(entry: TranscriptEntry, aside: str, options: ExportOptions) -> Iterator[str]:
     took = "" if entry.took_ms is None else f" · {moments.duration(entry.took_ms)}"
     verdict = " · **failed**" if entry.failed else "" if entry.result else " · no result"
     yield f"**{escaped(entry.title)}** {code(entry.line)}{took}{verdict} {aside}".rstrip() + "\n\n"
     for part in entry.parts:
-        if not (isinstance(part, Block) and part.text == entry.line):
+        if not (isinstance(part, Preformatted) and part.text == entry.line):
             yield _part(part, options)
     if entry.result is not None:
         for part in entry.result.parts:
             yield _part(part, options)
 
 
-def _part(part: Part, options: Options) -> str:
+def _part(part: Part, options: ExportOptions) -> str:
     match part:
         case Prose(text):
             return quoted(text)
-        case Block(text, label, language):
+        case Preformatted(text, label, language):
             head = f"{escaped(label)}:\n\n" if label else ""
             return head + fenced(_cut(text, options), language)
         case Diff(lines):
@@ -133,5 +133,5 @@ def _part(part: Part, options: Options) -> str:
             return f"*{escaped(part.label)}*\n\n"
 
 
-def _cut(text: str, options: Options) -> str:
+def _cut(text: str, options: ExportOptions) -> str:
     return text if options.full else shortened(text, BLOCK_LINES_MAX, BLOCK_CHARACTERS_MAX)

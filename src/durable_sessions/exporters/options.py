@@ -14,7 +14,7 @@ def no_artifact(sha256: str) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ExportOptions:
     """How to export."""
 
     full: bool = False

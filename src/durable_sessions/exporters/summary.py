@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from durable_sessions.exporters.options import Session
 from durable_sessions.rendering import moments
-from durable_sessions.rendering.entries import Entry, Role, entry_of
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry, entry_of
 from durable_sessions.rendering.events import decode
 from durable_sessions.rendering.pairing import paired
 from durable_sessions.rendering.text import one_line, plural
 from durable_sessions.rendering.threads import Threads
-from durable_sessions.rendering.usage import Usage
+from durable_sessions.rendering.usage import UsageTotals
 
 Rows = list[tuple[str, str]]
 
@@ -36,7 +36,7 @@ def facts(session: Session) -> tuple[str, Rows]:
 
 
 @dataclass(slots=True)
-class Summary:
+class ExportSummary:
     """Counts what passes."""
 
     events: int = 0
@@ -46,18 +46,18 @@ class Summary:
     errors: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: UsageTotals = field(default_factory=UsageTotals)
     threads: Threads = field(default_factory=Threads)
 
-    def entries(self, lines: Iterable[bytes]) -> Iterator[Entry]:
+    def entries(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         """Return stored events as entries, calls with their results, and count them."""
         for entry in paired(self._counted(lines)):
-            if entry.role is Role.TOOL:
+            if entry.role is EntryRole.TOOL:
                 self.calls += 1
                 self.failed_calls += entry.failed
             yield entry
 
-    def _counted(self, lines: Iterable[bytes]) -> Iterator[Entry]:
+    def _counted(self, lines: Iterable[bytes]) -> Iterator[TranscriptEntry]:
         for line in lines:
             event = decode(line)
             self.usage.add(event)
@@ -65,7 +65,7 @@ class Summary:
             self.threads.name(event, entry)
             self.events += 1
             self.prompts += event.get("type") == "user.message"
-            self.errors += entry.role is Role.ERROR
+            self.errors += entry.role is EntryRole.ERROR
             if entry.at_ms is not None:
                 self.first_ms = min(entry.at_ms, self.first_ms or entry.at_ms)
                 self.last_ms = max(entry.at_ms, self.last_ms or entry.at_ms)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from durable_sessions.importers.events import (
-    About,
     Event,
     Maker,
+    SessionMetadata,
     arguments,
     blocks,
     failure,
@@ -30,7 +30,7 @@ class Talk:
     """Makes the events of one conversation, and keeps the calls that wait for their results."""
 
     def __init__(
-        self, make: Maker, about: About, tally: Tally, *, thread: str | None = None, branch: int = 0
+        self, make: Maker, about: SessionMetadata, tally: Tally, *, thread: str | None = None, branch: int = 0
     ) -> None:
         self._make = make
         self.about = about

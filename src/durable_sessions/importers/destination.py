@@ -12,7 +12,7 @@ from durable_sessions.client.offsets import position
 from durable_sessions.importers import exported
 from durable_sessions.importers.events import Event
 from durable_sessions.importers.redaction import is_redacted
-from durable_sessions.importers.sources import Fork
+from durable_sessions.importers.sources import ForkPoint
 
 
 class Described(NamedTuple):
@@ -22,7 +22,7 @@ class Described(NamedTuple):
     new: int = 0
 
 
-class Stored(NamedTuple):
+class BatchCounts(NamedTuple):
     """How many events of a batch are new, and how many have the id of another one, which stays."""
 
     new: int
@@ -45,7 +45,7 @@ class Destination(Protocol):
         session: str,
         title: str | None,
         metadata: Mapping[str, str],
-        origin: Fork | None = None,
+        origin: ForkPoint | None = None,
         *,
         renames: bool = True,
     ) -> Described:
@@ -55,7 +55,7 @@ class Destination(Protocol):
         """
         ...
 
-    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
         """Store events, each of them JSON; durable when this returns."""
         ...
 
@@ -91,7 +91,7 @@ class ServerDestination:
         session: str,
         title: str | None,
         metadata: Mapping[str, str],
-        origin: Fork | None = None,
+        origin: ForkPoint | None = None,
         *,
         renames: bool = True,
     ) -> Described:
@@ -119,7 +119,7 @@ class ServerDestination:
         return Described(complete, new)
 
     def _create(
-        self, session: str, title: str | None, metadata: Mapping[str, str], origin: Fork | None
+        self, session: str, title: str | None, metadata: Mapping[str, str], origin: ForkPoint | None
     ) -> bool:
         if origin is not None:
             source = self._client.session(origin.session)
@@ -133,12 +133,12 @@ class ServerDestination:
         self._client.sessions.create(session, title=title, metadata=dict(metadata))
         return True
 
-    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
         """Store events, each of them JSON; durable when this returns."""
         before = self._ends.get(session, 0)
         appended = self._client.session(session).append_body(b"[" + b",".join(events) + b"]")
         after = self._ends[session] = position(appended.next_offset)
-        return Stored(max(0, after - before), len(appended.differ))
+        return BatchCounts(max(0, after - before), len(appended.differ))
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Store bytes and return their SHA-256."""
@@ -157,7 +157,7 @@ class MemorySession:
     title: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
-    origin: Fork | None = None
+    origin: ForkPoint | None = None
 
 
 @dataclass
@@ -183,7 +183,7 @@ class MemoryDestination:
         session: str,
         title: str | None,
         metadata: Mapping[str, str],
-        origin: Fork | None = None,
+        origin: ForkPoint | None = None,
         *,
         renames: bool = True,
     ) -> Described:
@@ -199,14 +199,14 @@ class MemoryDestination:
         found.metadata = {**found.metadata, **metadata} if renames else {**metadata, **found.metadata}
         return Described(complete)
 
-    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
         """Store events, each of them JSON."""
         stored = self.sessions[session].events
         before, differ = len(stored), 0
         for data in events:
             event: dict[str, Any] = lenient.loads(data)
             differ += stored.setdefault(event["id"], event) != event
-        return Stored(len(stored) - before, differ)
+        return BatchCounts(len(stored) - before, differ)
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Store bytes and return their SHA-256."""
@@ -240,16 +240,16 @@ class DryRun:
         session: str,
         title: str | None,
         metadata: Mapping[str, str],
-        origin: Fork | None = None,
+        origin: ForkPoint | None = None,
         *,
         renames: bool = True,
     ) -> Described:
         """Do nothing."""
         return Described()
 
-    def append(self, session: str, events: Sequence[bytes]) -> Stored:
+    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
         """Return how many events there are; which of them are new is not known."""
-        return Stored(len(events))
+        return BatchCounts(len(events))
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Return the SHA-256 of bytes."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from durable_sessions.importers import folders
 from durable_sessions.importers.conversation import Talk
-from durable_sessions.importers.events import About, Event, Maker, session_id
-from durable_sessions.importers.lines import LineReader, Record, parse_document
+from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id
+from durable_sessions.importers.lines import LineReader, SourceRecord, parse_document
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
 from durable_sessions.importers.tally import Tally
 
@@ -65,7 +65,7 @@ def decode(data: bytes, name: str) -> Any:
         raise SourceError(f"{name} is not JSON, or half written: {error}") from error
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: Path) -> Iterator[SourceRecord]:
     """Yield the records of a file of JSON lines."""
     with path.open("rb") as file:
         yield from LineReader().read(file, ending=True)
@@ -101,7 +101,7 @@ def transcript(
     """Return the transcript of one document, or of one part of it."""
     file = relative(path, root)
 
-    def events(about: About, tally: Tally) -> Iterator[Event]:
+    def events(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
         yield from produce(Talk(Maker(tool, source_id, file), about, tally))
 
     name = f"{file}#{part}" if part else file

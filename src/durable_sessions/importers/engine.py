@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from durable_sessions.client.errors import ApiError
 from durable_sessions.importers.artifact_extraction import Lifter
 from durable_sessions.importers.destination import Destination
-from durable_sessions.importers.events import About, Event
+from durable_sessions.importers.events import Event, SessionMetadata
 from durable_sessions.importers.redaction import MARK, Redactor
 from durable_sessions.importers.sources import Part, SourceError, Transcript
-from durable_sessions.importers.state import Progress, State
+from durable_sessions.importers.state import ImportState, Progress
 from durable_sessions.importers.tally import Tally
 
 BATCH_EVENTS_MAX = 500
@@ -21,7 +21,7 @@ _REFUSED_FOR_GOOD = (400, 404, 409, 413)
 
 
 @dataclass(slots=True)
-class Outcome:
+class ImportOutcome:
     """What became of one source session."""
 
     session: str
@@ -45,7 +45,7 @@ class Outcome:
 class Report:
     """What a run has done."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ImportOutcome] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -85,16 +85,16 @@ class _Batch:
         return len(self.events) >= BATCH_EVENTS_MAX or self.size + len(data) > BATCH_BYTES_MAX
 
 
-class Engine:
+class ImportEngine:
     """Carries transcripts to a destination; asked again, it reads on in the same parts."""
 
     def __init__(
         self,
         destination: Destination,
-        state: State,
+        state: ImportState,
         *,
         redactor: Redactor | None = None,
-        told: Callable[[Outcome], None] = lambda outcome: None,
+        told: Callable[[ImportOutcome], None] = lambda outcome: None,
     ) -> None:
         self._destination = destination
         self._state = state
@@ -121,8 +121,8 @@ class Engine:
             if self._readings.pop(_source(part), None) is not None:
                 part.restart()
 
-    def _transcript(self, transcript: Transcript, tally: Tally, *, ending: bool) -> Outcome:
-        outcome = Outcome(transcript.session, transcript.tool, "unchanged")
+    def _transcript(self, transcript: Transcript, tally: Tally, *, ending: bool) -> ImportOutcome:
+        outcome = ImportOutcome(transcript.session, transcript.tool, "unchanged")
         prints = {_source(part): part.fingerprint() for part in transcript.parts}
         changed = [part for part in transcript.parts if self._has_changed(part, prints)]
         if not changed:
@@ -177,7 +177,7 @@ class Engine:
         transcript: Transcript,
         parts: Sequence[Part],
         redactor: Redactor | None,
-        outcome: Outcome,
+        outcome: ImportOutcome,
         tally: Tally,
         *,
         ending: bool,
@@ -235,7 +235,7 @@ class Engine:
         tally.artifact_bytes += self._lifter.bytes - before_bytes
         return data
 
-    def _send(self, transcript: Transcript, batch: _Batch, outcome: Outcome, tally: Tally) -> None:
+    def _send(self, transcript: Transcript, batch: _Batch, outcome: ImportOutcome, tally: Tally) -> None:
         """Append a batch; it is remembered as sent only after it was acknowledged."""
         about = self._about(transcript, batch.redactor)
         title, metadata, origin = about.title, about.metadata, transcript.origin
@@ -252,12 +252,12 @@ class Engine:
             tally.differ += stored.differ
             self._state.set(transcript.tool, transcript.session, batch.progress)
 
-    def _about(self, transcript: Transcript, redactor: Redactor | None) -> About:
+    def _about(self, transcript: Transcript, redactor: Redactor | None) -> SessionMetadata:
         """Return what is known of a session; nothing if only its subagents were read."""
         main = transcript.parts[0]
         if _source(main) not in self._readings:
-            return About()
-        about = About(main.about.title, dict(main.about.metadata))
+            return SessionMetadata()
+        about = SessionMetadata(main.about.title, dict(main.about.metadata))
         if redactor is not None:
             about.title = redactor.text(about.title) if about.title else about.title
             about.metadata = {name: redactor.text(value) for name, value in about.metadata.items()}

@@ -128,7 +128,7 @@ def media_block(url: str, media_type: str = "") -> Event:
 
 
 @dataclass(slots=True)
-class About:
+class SessionMetadata:
     """What is known of a session besides its events; it grows while its source is read."""
 
     title: str | None = None

@@ -9,8 +9,8 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.importers.documents import files, relative
-from durable_sessions.importers.events import SESSION_ID_MAX, About, Event, Maker, Verbatim, text
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.events import SESSION_ID_MAX, Event, Maker, SessionMetadata, Verbatim, text
+from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.sources import LinesPart, Parser, Transcript
 from durable_sessions.importers.tally import Tally
 
@@ -52,12 +52,12 @@ class _Update(msgspec.Struct):
     metadata: dict[str, object] | None = None
 
 
-def about_of(path: Path) -> About:
+def about_of(path: Path) -> SessionMetadata:
     """Return the title and the metadata that a session had at its end, as far as its events tell them.
 
     They are looked for before the first event is sent, so that the session is made with them.
     """
-    about = About()
+    about = SessionMetadata()
     with path.open("rb") as file:
         while line := file.readline(_LINE_BYTES_MAX):
             if _UPDATED.encode() not in line:
@@ -97,13 +97,13 @@ class ExportedParser:
     """Takes events as they are, but for what the server sets; when and by whom is kept from the start."""
 
     def __init__(self, session: str, file: str, path: Path) -> None:
-        self.about = About()
+        self.about = SessionMetadata()
         self.tally = Tally()
         self._path: Path | None = path
         self._is_of_import = False
         self._make = Maker(TOOL, session, file)
 
-    def feed(self, record: Record) -> list[Event]:
+    def feed(self, record: SourceRecord) -> list[Event]:
         """Return the event of the next line."""
         if self._path is not None:
             self.about, self._path = about_of(self._path), None

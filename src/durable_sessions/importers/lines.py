@@ -24,7 +24,7 @@ _PYTHON = lenient.scanner()
 
 
 @dataclass(slots=True)
-class Record:
+class SourceRecord:
     """One object of a file, or what stands in the place of one."""
 
     line: int
@@ -72,7 +72,7 @@ class LineReader:
         self._piece = 0
         self._max = line_bytes_max
 
-    def read(self, file: BinaryIO, *, ending: bool = False) -> Iterator[Record]:
+    def read(self, file: BinaryIO, *, ending: bool = False) -> Iterator[SourceRecord]:
         """Yield the records behind those that were read before."""
         if file.seekable():
             file.seek(self.offset)
@@ -103,7 +103,7 @@ class LineReader:
             self.offset += len(rest)
             self.waiting = 0
 
-    def _line_of(self, line: bytes) -> Iterator[Record]:
+    def _line_of(self, line: bytes) -> Iterator[SourceRecord]:
         body = line.removeprefix(_BOM).strip(_PADDING) if self._line == 1 else line.strip(_PADDING)
         if not body:
             return
@@ -112,42 +112,42 @@ class LineReader:
             self._piece += 1
             yield record
 
-    def _too_long(self, line: _Overlong) -> Record:
+    def _too_long(self, line: _Overlong) -> SourceRecord:
         note = {"bytes": line.size, "sha256": line.digest.hexdigest()}
-        return Record(self._line, self._piece, None, "line too long", raw=msgspec.json.encode(note))
+        return SourceRecord(self._line, self._piece, None, "line too long", raw=msgspec.json.encode(note))
 
 
 def _is_whole(line: bytes) -> bool:
     return all(record.damage is None for record in _parse(line.removeprefix(_BOM).strip(_PADDING)))
 
 
-def _parse(body: bytes) -> Iterator[Record]:
+def _parse(body: bytes) -> Iterator[SourceRecord]:
     if body.count(b"[") + body.count(b"{") > NESTING_MAX and _depth(body) > NESTING_MAX:
-        yield Record(0, 0, None, "nested too deeply", raw=body)
+        yield SourceRecord(0, 0, None, "nested too deeply", raw=body)
         return
     try:
-        yield Record(0, 0, msgspec.json.decode(body), raw=body)
+        yield SourceRecord(0, 0, msgspec.json.decode(body), raw=body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         yield from _parse_slowly(body)
 
 
-def _parse_slowly(body: bytes) -> Iterator[Record]:
+def _parse_slowly(body: bytes) -> Iterator[SourceRecord]:
     """Yield what can be saved of a line: objects one behind another, with lone surrogates or NULs."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        yield Record(0, 0, None, "not UTF-8", raw=body)
+        yield SourceRecord(0, 0, None, "not UTF-8", raw=body)
         return
     at = 0
     while at < len(text):
         try:
             value, end = _PYTHON.raw_decode(text, at)
         except (ValueError, RecursionError):
-            yield Record(0, 0, None, "not JSON", raw=text[at:].encode())
+            yield SourceRecord(0, 0, None, "not JSON", raw=text[at:].encode())
             return
         piece = text[at:end]
         mended = _mend(value)
-        yield Record(0, 0, mended, None, piece if mended is not value else None, piece.encode())
+        yield SourceRecord(0, 0, mended, None, piece if mended is not value else None, piece.encode())
         at = end
         while at < len(text) and text[at] in "\0 \t\r\n":
             at += 1

@@ -9,9 +9,9 @@ from durable_sessions.importers import folders
 from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, load, records, relative, transcript
 from durable_sessions.importers.events import (
-    About,
     Event,
     Maker,
+    SessionMetadata,
     blocks,
     instant,
     items,
@@ -61,7 +61,7 @@ def _folder(folder: Path, root: Path) -> Transcript:
         stats = [path.stat() for path in folders.below(folder, "*.json", root, deep=False)]
         return f"{len(stats)}:{max((stat.st_mtime_ns for stat in stats), default=0)}"
 
-    def produce(about: About, tally: Tally) -> Iterator[Event]:
+    def produce(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
         talk = Talk(Maker(TOOL, source, file), about, tally)
         numbered = [
             (int(found[1]), path)

@@ -7,9 +7,9 @@ from typing import Any
 from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, records, relative
 from durable_sessions.importers.events import (
-    About,
     Event,
     Maker,
+    SessionMetadata,
     instant,
     members,
     session_id,
@@ -18,7 +18,7 @@ from durable_sessions.importers.events import (
     usage,
     without,
 )
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.sources import LinesPart, Parser, Transcript
 from durable_sessions.importers.tally import Tally
 
@@ -59,7 +59,7 @@ class PiParser:
     """Makes events of the entries of one session; an entry beside another one's answer begins a branch."""
 
     def __init__(self, tool: str, source: str, file: str) -> None:
-        self.about = About()
+        self.about = SessionMetadata()
         self._make = Maker(tool, source, file)
         self.tally = Tally()
         self._talk = Talk(self._make, self.about, self.tally)
@@ -67,7 +67,7 @@ class PiParser:
         self._followed: set[str] = set()
         self._branches = 0
 
-    def feed(self, record: Record) -> list[Event]:
+    def feed(self, record: SourceRecord) -> list[Event]:
         """Return the events of the next record."""
         self.tally.records += 1
         value = record.value

@@ -3,20 +3,20 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from durable_sessions.importers.events import About, Event, Maker
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.events import Event, Maker, SessionMetadata
+from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.tally import Tally
 
 
 class RecordParser(ABC):
     """Makes events of the records of one file, one after another; a subclass knows what the records mean."""
 
-    def __init__(self, make: Maker, about: About, tally: Tally) -> None:
+    def __init__(self, make: Maker, about: SessionMetadata, tally: Tally) -> None:
         self._make = make
         self.about = about
         self.tally = tally
 
-    def feed(self, record: Record) -> list[Event]:
+    def feed(self, record: SourceRecord) -> list[Event]:
         """Return the events of the next record."""
         self.tally.records += 1
         if not isinstance(record.value, dict):
@@ -28,14 +28,14 @@ class RecordParser(ABC):
         return events
 
     @abstractmethod
-    def _take(self, record: Record, value: dict[str, Any]) -> list[Event]:
+    def _take(self, record: SourceRecord, value: dict[str, Any]) -> list[Event]:
         """Return the events of a record that is an object."""
 
     @abstractmethod
-    def _take_damaged(self, record: Record) -> list[Event]:
+    def _take_damaged(self, record: SourceRecord) -> list[Event]:
         """Return the events of a record that is no object, or could not be read at all."""
 
-    def _damaged(self, record: Record, place: str, thread: str | None) -> Event:
+    def _damaged(self, record: SourceRecord, place: str, thread: str | None) -> Event:
         """Return what is left of a record that is no object, as an event of its own."""
         reason = record.damage or "not an object"
         self.tally.kept[reason] += 1

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from durable_sessions.importers.events import About, Event
-from durable_sessions.importers.lines import LineReader, Record
+from durable_sessions.importers.events import Event, SessionMetadata
+from durable_sessions.importers.lines import LineReader, SourceRecord
 from durable_sessions.importers.tally import Tally
 
 SETTLED_SECONDS = 60.0
@@ -25,10 +25,10 @@ class SourceError(Exception):
 class Parser(Protocol):
     """Makes events of records, one after another; what it returns depends only on what it was fed before."""
 
-    about: About
+    about: SessionMetadata
     tally: Tally
 
-    def feed(self, record: Record) -> Iterable[Event]:
+    def feed(self, record: SourceRecord) -> Iterable[Event]:
         """Return the events of the next record."""
         ...
 
@@ -53,7 +53,7 @@ class Part(Protocol):
     is_read_whole: bool
 
     @property
-    def about(self) -> About:
+    def about(self) -> SessionMetadata:
         """What was read of the session itself."""
         ...
 
@@ -80,7 +80,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fork:
+class ForkPoint:
     """Where a session left another one: behind the event with this id, or at its end."""
 
     session: str
@@ -98,7 +98,7 @@ class Transcript:
     session: str
     parts: list[Part]
     directory: str | None = None
-    origin: Fork | None = None
+    origin: ForkPoint | None = None
     renames: bool = True
 
 
@@ -156,7 +156,7 @@ class LinesPart:
         self._head = b""
 
     @property
-    def about(self) -> About:
+    def about(self) -> SessionMetadata:
         """What was read of the session itself."""
         return self._parser.about
 
@@ -210,14 +210,14 @@ class DocumentPart:
         self,
         path: Path,
         name: str,
-        produce: Callable[[About, Tally], Iterator[Event]],
+        produce: Callable[[SessionMetadata, Tally], Iterator[Event]],
         *,
         beside: Iterable[Path] = (),
         fingerprint: Callable[[], str] | None = None,
     ) -> None:
         self.path = path
         self.name = name
-        self.about = About()
+        self.about = SessionMetadata()
         self._produce = produce
         self._paths = [path, *beside]
         self._fingerprint = fingerprint
@@ -233,7 +233,7 @@ class DocumentPart:
 
     def read(self, *, ending: bool) -> Iterator[Event]:
         """Yield all events; those that were there before have the same ids."""
-        self.about = About()
+        self.about = SessionMetadata()
         yield from self._produce(self.about, self._tally)
 
     def restart(self) -> None:

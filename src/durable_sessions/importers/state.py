@@ -36,7 +36,7 @@ class Progress:
     last: str = ""
 
 
-class State:
+class ImportState:
     """Progress by destination and source, in one small database."""
 
     def __init__(

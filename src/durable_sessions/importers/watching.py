@@ -10,7 +10,7 @@ from threading import Event as Signal
 from watchfiles import watch
 
 from durable_sessions.client.errors import ClientError
-from durable_sessions.importers.engine import Engine, Report
+from durable_sessions.importers.engine import ImportEngine, Report
 from durable_sessions.importers.sources import SourceError, Transcript
 
 QUIET_SECONDS = 30.0
@@ -37,7 +37,7 @@ class Watcher:
     sent twice is known by its id.
     """
 
-    engine: Engine
+    engine: ImportEngine
     discover: Callable[[], Iterable[Transcript]]
     roots: list[Path]
     told: Callable[[Report], None]

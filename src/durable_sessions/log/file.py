@@ -16,7 +16,7 @@ from durable_sessions.log import Extent, lineage
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.extents import read_extents
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
-from durable_sessions.log.handoff import Writer, WriterThread
+from durable_sessions.log.handoff import BlockingWriter, WriterThread
 from durable_sessions.log.lineage import Lineage, read_lineage
 from durable_sessions.log.recovery import recover
 from durable_sessions.log.segment import ActiveSegment, Segment, frame_checksum, read_batches
@@ -46,7 +46,7 @@ class FileLog:
         segment_bytes_max: int,
         disk: Disk,
         salt: Callable[[], int],
-        writer: Callable[[str], Writer],
+        writer: Callable[[str], BlockingWriter],
     ) -> None:
         self.bytes_written = 0
         self.syncs = 0
@@ -77,7 +77,7 @@ class FileLog:
         segment_bytes_max: int = DEFAULT_LIMITS.log_segment_bytes_max,
         disk: Disk = REAL_DISK,
         salt: Callable[[], int] = random_salt,
-        writer: Callable[[str], Writer] = WriterThread,
+        writer: Callable[[str], BlockingWriter] = WriterThread,
     ) -> "FileLog":
         """Open the log in ``directory``, which is created if missing; no segment is created.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Writer(Protocol):
+class BlockingWriter(Protocol):
     """Runs one blocking call at a time, each to its end, and answers in the event loop."""
 
     def call(self, function: Callable[[], int]) -> asyncio.Future[int]:

@@ -43,7 +43,7 @@ class Damage(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class ScannedSegment:
     """A segment file; without ``segment`` nothing of it can be read."""
 
     path: Path
@@ -63,7 +63,7 @@ class Found:
 class LogScan:
     """One pass over a log; ``damage`` and ``torn`` are complete when :meth:`frames` has ended."""
 
-    files: list[Found]
+    files: list[ScannedSegment]
     disk: Disk
     damage: list[Damage] = field(default_factory=list)
     torn: Damage | None = None
@@ -75,7 +75,7 @@ class LogScan:
 
     def frames(self) -> Iterator[Frame]:
         """Yield every valid frame in order."""
-        before: Found | None = None
+        before: ScannedSegment | None = None
         for found in self.files:
             newest = found is self.files[-1]
             self._check_place(before, found)
@@ -87,7 +87,7 @@ class LogScan:
                 self.damage.append(Damage(found.path, 0, found.size, problem))
             before = found
 
-    def _check_place(self, before: Found | None, found: Found) -> None:
+    def _check_place(self, before: ScannedSegment | None, found: ScannedSegment) -> None:
         if before is None or before.segment is None:
             return
         end, segment = before.segment.end, before.segment
@@ -97,7 +97,7 @@ class LogScan:
             problem = f"it ends at address {end}, but {found.path.name} is the next file: {missing}"
             self.damage.append(Damage(segment.path, byte, max(found.base - end, 0), problem))
 
-    def _frames_of(self, found: Found, *, newest: bool) -> Iterator[Frame]:
+    def _frames_of(self, found: ScannedSegment, *, newest: bool) -> Iterator[Frame]:
         segment = found.segment
         if segment is None:
             if newest and found.size <= HEADER_BYTES:
@@ -137,7 +137,7 @@ def scan(directory: Path, disk: Disk = REAL_DISK) -> LogScan:
     return LogScan(sorted(files, key=lambda found: found.base), disk)
 
 
-def _open(disk: Disk, path: Path, size: int) -> Found:
+def _open(disk: Disk, path: Path, size: int) -> ScannedSegment:
     base = int(path.stem)
     with closing(disk.open(path)) as file:
         data = file.read(HEADER_BYTES, 0)
@@ -147,15 +147,17 @@ def _open(disk: Disk, path: Path, size: int) -> Found:
             salt = find_salt(file, base, size)
             segment = None if salt is None else Segment(path, base, salt, size)
             length = size if segment is None else HEADER_BYTES
-            return Found(path, size, segment, Damage(path, 0, length, "the segment header is broken"))
+            return ScannedSegment(
+                path, size, segment, Damage(path, 0, length, "the segment header is broken")
+            )
     if header.version != VERSION:
         problem = f"it has format version {header.version}; this program reads version {VERSION}"
-        return Found(path, size, None, Damage(path, 8, size, problem), header.version)
+        return ScannedSegment(path, size, None, Damage(path, 8, size, problem), header.version)
     damage = None
     if header.base != base:
         problem = f"the header says that the segment begins at {header.base}, its name says {base}"
         damage = Damage(path, 16, 8, problem)
-    return Found(path, size, Segment(path, header.base, header.salt, size), damage)
+    return ScannedSegment(path, size, Segment(path, header.base, header.salt, size), damage)
 
 
 def _next_frame(file: File, segment: Segment, offset: int) -> int | None:

@@ -1,5 +1,5 @@
 """How an event becomes something that a person reads: the one way, for terminals and for exports.
 
-An event becomes an Entry, whose texts are clean: no control character, no escape sequence, no half of a
-surrogate pair is left in them. What shows an Entry has to escape for its own medium, and nothing else.
+An event becomes a ``TranscriptEntry``, whose texts are clean: no control character, no escape sequence and no
+half of a surrogate pair is left in them. Whoever shows one has to escape it for its own medium, and no more.
 """

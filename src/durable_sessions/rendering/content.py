@@ -19,7 +19,7 @@ class Prose:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Preformatted:
     """Text whose lines and spaces count: output, code, JSON."""
 
     text: str
@@ -62,7 +62,7 @@ class Picture:
         return f"{about} at {self.url}" if self.url else about
 
 
-Part = Prose | Block | Diff | Fields | Picture
+Part = Prose | Preformatted | Diff | Fields | Picture
 
 
 def parts_of(content: object, *, prose: bool) -> Iterator[Part]:
@@ -96,7 +96,7 @@ def _parts(block: object, *, prose: bool) -> Iterator[Part]:
         yield Fields((("source", compact_member(block, "source")), ("title", compact_member(block, "title"))))
         yield from parts_of(block.get("content"), prose=prose)
     elif kind in ("redacted", "redacted_thinking", "encrypted_content"):
-        yield Block(f"({str(kind).partition('_')[0]})")
+        yield Preformatted(f"({str(kind).partition('_')[0]})")
     else:
         yield _data(block)
 
@@ -104,11 +104,11 @@ def _parts(block: object, *, prose: bool) -> Iterator[Part]:
 def _data(value: object) -> Part:
     """Return a value of no known kind: in one line if it is short."""
     short = compact(value)
-    return Block(short if len(short) <= ONE_LINE_CHARACTERS_MAX else pretty(value), language="json")
+    return Preformatted(short if len(short) <= ONE_LINE_CHARACTERS_MAX else pretty(value), language="json")
 
 
 def _text(text: str, *, prose: bool) -> Part:
-    return Prose(clean(text)) if prose else Block(clean(text))
+    return Prose(clean(text)) if prose else Preformatted(clean(text))
 
 
 def compact_member(block: dict[str, Any], name: str) -> str:
@@ -139,7 +139,7 @@ def _document(block: dict[str, Any], *, prose: bool) -> Iterator[Part]:
     title = compact_member(block, "title") or "document"
     data = source.get("data")
     if source.get("type") == "text" and isinstance(data, str):
-        yield Block(clean(data), label=title)
+        yield Preformatted(clean(data), label=title)
         return
     about = compact_member(source, "media_type") or compact_member(source, "type")
     where = compact_member(source, "url") or compact_member(source, "file_id")
@@ -154,7 +154,7 @@ def text_of(parts: tuple[Part, ...] | list[Part]) -> str:
 
 def _readable(part: Part) -> str:
     match part:
-        case Prose(text) | Block(text):
+        case Prose(text) | Preformatted(text):
             return text
         case Diff(lines):
             return "\n".join(lines)
@@ -167,7 +167,7 @@ def _readable(part: Part) -> str:
 def weight(part: Part) -> int:
     """Return about how many bytes of memory a part takes."""
     match part:
-        case Prose(text) | Block(text):
+        case Prose(text) | Preformatted(text):
             return len(text) + 100
         case Diff(lines):
             return sum(map(len, lines)) + 100

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from durable_sessions.rendering import markup, tools
-from durable_sessions.rendering.content import Block, Part, Prose, parts_of, text_of
+from durable_sessions.rendering.content import Part, Preformatted, Prose, parts_of, text_of
 from durable_sessions.rendering.events import (
     CALLS,
     SERVERS_MEMBERS,
@@ -20,7 +20,7 @@ from durable_sessions.rendering.text import one_line, pretty
 from durable_sessions.rendering.usage import cost_of
 
 
-class Role(StrEnum):
+class EntryRole(StrEnum):
     """Whose event it is, for the eye."""
 
     USER = "user"
@@ -35,10 +35,10 @@ class Role(StrEnum):
 
 
 @dataclass(slots=True)
-class Entry:
+class TranscriptEntry:
     """An event to be shown; all its texts are clean."""
 
-    role: Role
+    role: EntryRole
     title: str
     line: str = ""
     parts: tuple[Part, ...] = ()
@@ -56,7 +56,7 @@ class Entry:
     """The id of the call that this is the result of."""
     after_ms: int | None = None
     """How long after its call a result came."""
-    result: "Entry | None" = field(default=None, repr=False)
+    result: "TranscriptEntry | None" = field(default=None, repr=False)
     """The result of this call."""
 
     @property
@@ -70,7 +70,7 @@ class Entry:
         return None if self.result is None else self.result.after_ms
 
 
-def entry_of(event: Event) -> Entry:
+def entry_of(event: Event) -> TranscriptEntry:
     """Return an event as it is shown; every event can be shown."""
     kind = text_member(event, "type")
     make = _MAKERS.get(kind)
@@ -87,21 +87,21 @@ def entry_of(event: Event) -> Entry:
     return entry
 
 
-def _message(role: Role, title: str) -> Callable[[Event], Entry]:
-    def make(event: Event) -> Entry:
-        return Entry(role, title, parts=tuple(_said(event.get("content"))))
+def _message(role: EntryRole, title: str) -> Callable[[Event], TranscriptEntry]:
+    def make(event: Event) -> TranscriptEntry:
+        return TranscriptEntry(role, title, parts=tuple(_said(event.get("content"))))
 
     return make
 
 
-def _user(event: Event) -> Entry:
+def _user(event: Event) -> TranscriptEntry:
     """Return what the user said; a command that was typed is called one."""
     plain = tuple(parts_of(event.get("content"), prose=True))
     typed = markup.command(plain[0].text) if len(plain) == 1 and isinstance(plain[0], Prose) else None
     told = tuple(_said(event.get("content")))
     if typed is None:
-        return Entry(Role.USER, "User", parts=told)
-    return Entry(Role.USER, typed.title, one_line(typed.line), told)
+        return TranscriptEntry(EntryRole.USER, "User", parts=told)
+    return TranscriptEntry(EntryRole.USER, typed.title, one_line(typed.line), told)
 
 
 def _said(content: object) -> Iterator[Part]:
@@ -113,36 +113,38 @@ def _said(content: object) -> Iterator[Part]:
             yield part
 
 
-def _system(event: Event) -> Entry:
-    return Entry(
-        Role.SYSTEM,
+def _system(event: Event) -> TranscriptEntry:
+    return TranscriptEntry(
+        EntryRole.SYSTEM,
         "System",
         parts=tuple(_said(event.get("content"))),
         quiet=event.get("injected") is True,
     )
 
 
-def _thinking(event: Event) -> Entry:
+def _thinking(event: Event) -> TranscriptEntry:
     told = event.get("content") or event.get("thinking") or event.get("text")
-    return Entry(Role.THINKING, "Thinking", parts=tuple(parts_of(told, prose=True)), quiet=not told)
+    return TranscriptEntry(
+        EntryRole.THINKING, "Thinking", parts=tuple(parts_of(told, prose=True)), quiet=not told
+    )
 
 
-def _call(event: Event) -> Entry:
+def _call(event: Event) -> TranscriptEntry:
     server = text_member(event, "mcp_server_name")
     name = text_member(event, "name") or "tool"
     tool_input = event.get("input")
-    return Entry(
-        Role.TOOL,
+    return TranscriptEntry(
+        EntryRole.TOOL,
         one_line(f"{server}: {name}" if server else name, 80),
         tools.headline(tool_input),
         tuple(tools.input_parts(tool_input)),
     )
 
 
-def _result(event: Event) -> Entry:
+def _result(event: Event) -> TranscriptEntry:
     parts = tuple(parts_of(event.get("content"), prose=False))
-    return Entry(
-        Role.RESULT,
+    return TranscriptEntry(
+        EntryRole.RESULT,
         "Result",
         one_line(text_of(parts)),
         parts,
@@ -151,27 +153,29 @@ def _result(event: Event) -> Entry:
     )
 
 
-def _confirmation(event: Event) -> Entry:
+def _confirmation(event: Event) -> TranscriptEntry:
     verdict = "denied" if event.get("result") == "deny" else "allowed"
     said = one_line(text_member(event, "deny_message"), 500)
-    return Entry(Role.USER, "User", f"{verdict} a tool call" + (f": {said}" if said else ""))
+    return TranscriptEntry(EntryRole.USER, "User", f"{verdict} a tool call" + (f": {said}" if said else ""))
 
 
-def _outcome(event: Event) -> Entry:
+def _outcome(event: Event) -> TranscriptEntry:
     described = text_member(event, "description")
-    return Entry(Role.USER, "Outcome wanted", one_line(described), tuple(parts_of(described, prose=True)))
+    return TranscriptEntry(
+        EntryRole.USER, "Outcome wanted", one_line(described), tuple(parts_of(described, prose=True))
+    )
 
 
-def _thread_message(event: Event) -> Entry:
+def _thread_message(event: Event) -> TranscriptEntry:
     sent = event.get("type") == "agent.thread_message_sent"
     who = text_member(event, "to_agent_name" if sent else "from_agent_name") or text_member(
         event, "to_session_thread_id" if sent else "from_session_thread_id"
     )
     title = one_line(f"Agent {'to' if sent else 'from'} {who or 'a thread'}", 80)
-    return Entry(Role.AGENT, title, parts=tuple(parts_of(event.get("content"), prose=True)))
+    return TranscriptEntry(EntryRole.AGENT, title, parts=tuple(parts_of(event.get("content"), prose=True)))
 
 
-def _error(event: Event) -> Entry:
+def _error(event: Event) -> TranscriptEntry:
     error = event.get("error")
     error = error if isinstance(error, dict) else {"message": error} if isinstance(error, str) else {}
     kind = one_line(text_member(error, "type"), 80)
@@ -182,10 +186,10 @@ def _error(event: Event) -> Entry:
     parts = tuple(parts_of(message, prose=False)) if len(message) > 300 or "\n" in message else ()
     attempt = event.get("retry_attempt")
     again = f" (retrying, attempt {attempt})" if isinstance(attempt, int) else " (retrying)"
-    return Entry(Role.ERROR, "Error", line + (again if retrying else ""), parts, failed=True)
+    return TranscriptEntry(EntryRole.ERROR, "Error", line + (again if retrying else ""), parts, failed=True)
 
 
-def _status(event: Event) -> Entry:
+def _status(event: Event) -> TranscriptEntry:
     kind = text_member(event, "type")
     reason = event.get("stop_reason")
     why = text_member(reason, "type") if isinstance(reason, dict) else ""
@@ -193,29 +197,31 @@ def _status(event: Event) -> Entry:
     family, _, what = kind.partition(".")
     line = what.removeprefix("status_").replace("_", " ")
     extra = ", ".join(one_line(text, 80) for text in (who, why.replace("_", " ")) if text)
-    return Entry(
-        Role.STATUS,
+    return TranscriptEntry(
+        EntryRole.STATUS,
         family.replace("_", " ").capitalize(),
         one_line(f"{line} ({extra})" if extra else line),
         quiet=why not in _TELLING_REASONS and kind not in _TELLING_STATUSES,
     )
 
 
-def _updated(event: Event) -> Entry:
+def _updated(event: Event) -> TranscriptEntry:
     title = text_member(event, "title")
-    return Entry(Role.STATUS, "Session", one_line(f"now called {title}" if title else "updated"), quiet=True)
+    return TranscriptEntry(
+        EntryRole.STATUS, "Session", one_line(f"now called {title}" if title else "updated"), quiet=True
+    )
 
 
-def _compacted(event: Event) -> Entry:
+def _compacted(event: Event) -> TranscriptEntry:
     told = event.get("content") or event.get("summary")
     if event.get("kind") == "micro":
         cleared = event.get("cleared")
         count = f" ({len(cleared)} tool results)" if isinstance(cleared, list) and cleared else ""
-        return Entry(Role.STATUS, "Context", f"old tool results cleared{count}", quiet=True)
-    return Entry(Role.STATUS, "Context", "compacted", tuple(parts_of(told, prose=True)))
+        return TranscriptEntry(EntryRole.STATUS, "Context", f"old tool results cleared{count}", quiet=True)
+    return TranscriptEntry(EntryRole.STATUS, "Context", "compacted", tuple(parts_of(told, prose=True)))
 
 
-def _request_end(event: Event) -> Entry:
+def _request_end(event: Event) -> TranscriptEntry:
     tokens = event.get("model_usage")
     tokens = tokens if isinstance(tokens, dict) else {}
     read, written = (number(tokens.get(f"cache_{name}_input_tokens")) for name in ("read", "creation"))
@@ -229,27 +235,29 @@ def _request_end(event: Event) -> Entry:
     if cost is not None:
         said.append(f"${cost:.4f}")
     failed = event.get("is_error") is True
-    return Entry(
-        Role.STATUS, "Model", one_line(", ".join(filter(None, said))), failed=failed, quiet=not failed
+    return TranscriptEntry(
+        EntryRole.STATUS, "Model", one_line(", ".join(filter(None, said))), failed=failed, quiet=not failed
     )
 
 
-def _span(event: Event) -> Entry:
+def _span(event: Event) -> TranscriptEntry:
     kind = text_member(event, "type").removeprefix("span.").removeprefix("session.").replace("_", " ")
     explained = text_member(event, "explanation")
     verdict = text_member(event, "result")
     line = one_line(": ".join(filter(None, (kind, verdict))))
     parts = tuple(parts_of(explained, prose=True))
-    return Entry(Role.STATUS, "Span", line, parts, quiet=not parts)
+    return TranscriptEntry(EntryRole.STATUS, "Span", line, parts, quiet=not parts)
 
 
-def _interrupt(event: Event) -> Entry:
-    return Entry(Role.USER, "User", "interrupted the agent")
+def _interrupt(event: Event) -> TranscriptEntry:
+    return TranscriptEntry(EntryRole.USER, "User", "interrupted the agent")
 
 
-def _other(event: Event) -> Entry:
+def _other(event: Event) -> TranscriptEntry:
     """Show an event of a type of somebody's own: its text if it has one, and then what else it says."""
-    return Entry(Role.OTHER, one_line(text_member(event, "type"), 80) or "event", parts=tuple(_own(event)))
+    return TranscriptEntry(
+        EntryRole.OTHER, one_line(text_member(event, "type"), 80) or "event", parts=tuple(_own(event))
+    )
 
 
 def _own(event: Event) -> Iterator[Part]:
@@ -262,10 +270,10 @@ def _own(event: Event) -> Iterator[Part]:
         if all(isinstance(value, str | int | float | None) for value in rest.values()) and len(rest) <= 8:
             yield from tools.input_parts(rest)
         else:
-            yield Block(pretty(rest), language="json")
+            yield Preformatted(pretty(rest), language="json")
 
 
-def _import_record(event: Event) -> Entry:
+def _import_record(event: Event) -> TranscriptEntry:
     entry = _other(event)
     entry.quiet = True
     return entry
@@ -275,7 +283,7 @@ _TELLING_REASONS = frozenset({"requires_action", "retries_exhausted", "budget_re
 _TELLING_STATUSES = frozenset(
     {"session.status_terminated", "session.thread_created", "session.deleted", "workflow_run.created"}
 )
-_MAKERS: dict[str, Callable[[Event], Entry]] = {
+_MAKERS: dict[str, Callable[[Event], TranscriptEntry]] = {
     "user.message": _user,
     "user.interrupt": _interrupt,
     "user.tool_confirmation": _confirmation,
@@ -283,7 +291,7 @@ _MAKERS: dict[str, Callable[[Event], Entry]] = {
     "user.tool_result": _result,
     "user.define_outcome": _outcome,
     "system.message": _system,
-    "agent.message": _message(Role.AGENT, "Agent"),
+    "agent.message": _message(EntryRole.AGENT, "Agent"),
     "agent.thinking": _thinking,
     **dict.fromkeys(CALLS, _call),
     "agent.tool_result": _result,
@@ -298,7 +306,7 @@ _MAKERS: dict[str, Callable[[Event], Entry]] = {
     "span.model_request_end": _request_end,
     "import.record": _import_record,
 }
-_FAMILIES: tuple[tuple[str, Callable[[Event], Entry]], ...] = (
+_FAMILIES: tuple[tuple[str, Callable[[Event], TranscriptEntry]], ...] = (
     ("session.", _status),
     ("span.", _span),
     ("workflow_run.", _status),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from durable_sessions.rendering.content import Block, Part, Prose
+from durable_sessions.rendering.content import Part, Preformatted, Prose
 
 _TAGS = {
     "bash-input": "",
@@ -86,7 +86,7 @@ def _prose(text: str) -> Iterator[Part]:
 
 def _labelled(tag: str, text: str) -> Iterator[Part]:
     if text.strip():
-        yield Block(text, _TAGS[tag])
+        yield Preformatted(text, _TAGS[tag])
 
 
 def _nothing(tag: str, text: str) -> Iterator[Part]:
@@ -94,7 +94,7 @@ def _nothing(tag: str, text: str) -> Iterator[Part]:
 
 
 def _name(tag: str, text: str) -> Iterator[Part]:
-    yield Block(text.strip())
+    yield Preformatted(text.strip())
 
 
 def _arguments(tag: str, text: str) -> Iterator[Part]:
@@ -102,7 +102,7 @@ def _arguments(tag: str, text: str) -> Iterator[Part]:
 
 
 def _input(tag: str, text: str) -> Iterator[Part]:
-    yield Block(f"$ {text.strip()}", language="sh")
+    yield Preformatted(f"$ {text.strip()}", language="sh")
 
 
 _MAKERS: dict[str, Callable[[str, str], Iterator[Part]]] = {

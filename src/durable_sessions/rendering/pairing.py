@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from durable_sessions.rendering.content import weight
-from durable_sessions.rendering.entries import Entry, Role
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 
 HELD_ENTRIES_MAX = 2_000
 """How many entries may wait behind a call without a result."""
@@ -19,13 +19,13 @@ class OpenCalls:
     def __init__(self) -> None:
         self._calls: dict[str, tuple[str, int | None]] = {}
 
-    def remember(self, call: Entry) -> None:
+    def remember(self, call: TranscriptEntry) -> None:
         """Remember a call, to name it when its result comes."""
         if len(self._calls) >= OPEN_CALLS_MAX:
             del self._calls[next(iter(self._calls))]
         self._calls[call.id] = (call.title, call.at_ms)
 
-    def name(self, result: Entry) -> None:
+    def name(self, result: TranscriptEntry) -> None:
         """Give a result that is shown by itself the title of its call, if that is known."""
         call = self._calls.pop(result.call, None) if result.call is not None else None
         if call is not None:
@@ -42,12 +42,12 @@ class Pairing:
     """
 
     def __init__(self) -> None:
-        self._held: deque[Entry] = deque()
+        self._held: deque[TranscriptEntry] = deque()
         self._bytes = 0
-        self._waiting: dict[str, Entry] = {}
+        self._waiting: dict[str, TranscriptEntry] = {}
         self._passed = OpenCalls()
 
-    def pairs(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+    def pairs(self, entries: Iterable[TranscriptEntry]) -> Iterator[TranscriptEntry]:
         """Return the entries in order, with each result in its call."""
         for entry in entries:
             if not self._joined(entry):
@@ -55,7 +55,7 @@ class Pairing:
             yield from self._released()
         yield from self._held
 
-    def _joined(self, entry: Entry) -> bool:
+    def _joined(self, entry: TranscriptEntry) -> bool:
         call = None if entry.call is None else self._waiting.pop(entry.call, None)
         if call is None:
             return False
@@ -65,14 +65,14 @@ class Pairing:
         self._bytes += _weight(entry)
         return True
 
-    def _hold(self, entry: Entry) -> None:
+    def _hold(self, entry: TranscriptEntry) -> None:
         self._passed.name(entry)
-        if entry.role is Role.TOOL and entry.id:
+        if entry.role is EntryRole.TOOL and entry.id:
             self._waiting[entry.id] = entry
         self._held.append(entry)
         self._bytes += _weight(entry)
 
-    def _released(self) -> Iterator[Entry]:
+    def _released(self) -> Iterator[TranscriptEntry]:
         while self._held:
             first = self._held[0]
             waits = self._waiting.get(first.id) is first
@@ -91,10 +91,10 @@ def _between(first_ms: int | None, second_ms: int | None) -> int | None:
     return None if first_ms is None or second_ms is None else max(0, second_ms - first_ms)
 
 
-def _weight(entry: Entry) -> int:
+def _weight(entry: TranscriptEntry) -> int:
     return sum(map(weight, entry.parts)) + 500
 
 
-def paired(entries: Iterable[Entry]) -> Iterator[Entry]:
+def paired(entries: Iterable[TranscriptEntry]) -> Iterator[TranscriptEntry]:
     """Return entries in order, with the result of each tool call in the call."""
     return Pairing().pairs(entries)

@@ -1,6 +1,6 @@
 """The threads of a session, by the names of their agents."""
 
-from durable_sessions.rendering.entries import Entry
+from durable_sessions.rendering.entries import TranscriptEntry
 from durable_sessions.rendering.events import Event, text_member
 from durable_sessions.rendering.text import one_line
 
@@ -14,7 +14,7 @@ class Threads:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
 
-    def name(self, event: Event, entry: Entry) -> None:
+    def name(self, event: Event, entry: TranscriptEntry) -> None:
         """Say in an entry whose thread it is in, if that is one beside the primary thread."""
         thread = text_member(event, "session_thread_id")
         if event.get("type") == "session.thread_created" and len(self._names) < THREADS_MAX:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from durable_sessions.rendering import diffs
-from durable_sessions.rendering.content import Block, Diff, Fields, Part
+from durable_sessions.rendering.content import Diff, Fields, Part, Preformatted
 from durable_sessions.rendering.text import clean, compact, lines_of, one_line, plural, pretty
 
 _PATHS = ("file_path", "path", "filePath", "notebook_path", "filename")
@@ -63,13 +63,13 @@ def input_parts(tool_input: object) -> Iterator[Part]:
     tool_input = _unwrapped(tool_input)
     if not isinstance(tool_input, Mapping):
         if tool_input is not None:
-            yield Block(compact(tool_input))
+            yield Preformatted(compact(tool_input))
         return
     shown: set[str] = set()
     command = _command(tool_input)
     if command:
         shown.update(_COMMANDS)
-        yield Block(clean(command), language="sh")
+        yield Preformatted(clean(command), language="sh")
     change = _change(tool_input)
     path = _first(tool_input, _PATHS)
     if change is not None:
@@ -80,7 +80,7 @@ def input_parts(tool_input: object) -> Iterator[Part]:
     written = _first(tool_input, _CONTENTS)
     if path and written:
         shown.update(_CONTENTS)
-        yield Block(clean(written), language=_language(path))
+        yield Preformatted(clean(written), language=_language(path))
     yield from _remaining({name: value for name, value in tool_input.items() if name not in shown})
 
 
@@ -107,9 +107,9 @@ def _remaining(values: Input) -> Iterator[Part]:
             rows.append((label, short))
         else:
             blocks.append(
-                Block(clean(value), label=label)
+                Preformatted(clean(value), label=label)
                 if isinstance(value, str)
-                else Block(pretty(value), label=label, language="json")
+                else Preformatted(pretty(value), label=label, language="json")
             )
     if rows:
         yield Fields(tuple(rows))

@@ -9,7 +9,7 @@ MODELS_MAX = 32
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageTotals:
     """Sums over the model requests of a session."""
 
     requests: int = 0

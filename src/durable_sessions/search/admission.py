@@ -8,7 +8,7 @@ from durable_sessions.errors import SearchUnavailableError, ShareExceededError
 from durable_sessions.limits import Limits
 
 
-class Admission:
+class SearchAdmission:
     """Lets searches in as long as there is room; who is refused costs nothing."""
 
     def __init__(self, limits: Limits) -> None:

@@ -21,9 +21,9 @@ from durable_sessions.errors import DurableSessionsError, SearchUnavailableError
 from durable_sessions.limits import Limits
 from durable_sessions.search.backlog import Backlog, Unsent
 from durable_sessions.search.forks import Forks
-from durable_sessions.search.link import Link
+from durable_sessions.search.link import WorkerLink
 from durable_sessions.search.messages import Add, Remove
-from durable_sessions.search.tails import Tails
+from durable_sessions.search.tails import IndexedTails
 from durable_sessions.sessions.record import FOLDER
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.stream import Stream
@@ -49,13 +49,13 @@ T = TypeVar("T")
 logger = structlog.get_logger(__name__)
 
 
-class Reach(NamedTuple):
+class WorkerCoverage(NamedTuple):
     """A worker, and what it was not sent of that which a search is about.
 
     ``unsent`` has for each stream that was named and of which events are missing the first of them.
     """
 
-    link: Link
+    link: WorkerLink
     is_complete: bool
     unsent: dict[int, int]
     since_ms: int | None
@@ -89,7 +89,7 @@ class Feed:
         self._work = asyncio.Event()
         self._hurry = asyncio.Event()
         self._task: Task | None = None
-        self._link: Link | None = None
+        self._link: WorkerLink | None = None
         self.forks = Forks()
         self._is_spoilt = False
         self._failed_starts = 0
@@ -196,7 +196,9 @@ class Feed:
 
     # Asked by searches ------------------------------------------------------------------
 
-    async def caught_up(self, workspace: str, streams: Collection[int] | None, seconds_max: float) -> Reach:
+    async def caught_up(
+        self, workspace: str, streams: Collection[int] | None, seconds_max: float
+    ) -> WorkerCoverage:
         """Return the worker when it was sent all that is durable now of these streams, or of a workspace.
 
         If that takes too long, it is returned all the same, with what is missing.
@@ -213,12 +215,14 @@ class Feed:
             raise SearchUnavailableError(reason=failure or self.paused or "the search process is starting")
         if streams is None:
             since_ms = self._unsent.workspace_since_ms(workspace)
-            return Reach(self._link, is_complete, {}, self._reached_ms(since_ms))
+            return WorkerCoverage(self._link, is_complete, {}, self._reached_ms(since_ms))
         starts = {number: self._unsent[number].start for number in streams if number in self._unsent}
         unsent = {number: start for number, start in starts.items() if start < self._goal(number)}
         if not self.compared:
             unsent |= dict.fromkeys(streams, 0)
-        return Reach(self._link, is_complete, unsent, self._reached_ms(self._unsent.since_ms(unsent)))
+        return WorkerCoverage(
+            self._link, is_complete, unsent, self._reached_ms(self._unsent.since_ms(unsent))
+        )
 
     def _reached_ms(self, since_ms: int | None) -> int | None:
         """Return before which time nothing is missing, None if that is not known."""
@@ -345,12 +349,12 @@ class Feed:
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
         self.starts += 1
         self._failed_starts = min(self._failed_starts + 1, 10)
-        self._link = await Link.open(self._directory, self._lineage, self._limits)
+        self._link = await WorkerLink.open(self._directory, self._lineage, self._limits)
         await self._compare(self._link.tails)
-        self._link.tails = Tails()
+        self._link.tails = IndexedTails()
         self._tell()
 
-    def _connected(self) -> Link:
+    def _connected(self) -> WorkerLink:
         if self._link is None:
             raise SearchUnavailableError(reason="the search process has ended")
         return self._link
@@ -423,7 +427,7 @@ class Feed:
 
     # Comparing --------------------------------------------------------------------------
 
-    async def _compare(self, tails: Tails) -> None:
+    async def _compare(self, tails: IndexedTails) -> None:
         """Find out what the worker lacks, and what it has too much."""
         self.events_sent = self.events_lacking = 0
         comparison = _Comparison(tails, [])
@@ -467,7 +471,7 @@ class Feed:
 class _Comparison(NamedTuple):
     """What the index holds, and what of it is kept for forks only."""
 
-    tails: Tails
+    tails: IndexedTails
     kept_for_forks: list[tuple[str, int]]
 
 

@@ -54,7 +54,7 @@ class Document(NamedTuple):
     searchable: Searchable
 
 
-class Hit(NamedTuple):
+class IndexHit(NamedTuple):
     """An event that was found."""
 
     score: float
@@ -62,17 +62,17 @@ class Hit(NamedTuple):
     position: int
 
 
-class Found(NamedTuple):
+class HitPage(NamedTuple):
     """A page of hits, and how many there are in all."""
 
-    hits: list[Hit]
+    hits: list[IndexHit]
     total: int
 
 
 class Groups(NamedTuple):
     """A page of sessions with their best hits, the best first, and how many there are in all."""
 
-    sessions: list[tuple[int, list[Hit]]]
+    sessions: list[tuple[int, list[IndexHit]]]
     total_hits: int
     total_sessions: int
 
@@ -174,7 +174,7 @@ class View:
 
     def search(
         self, query: Query, scope: Scope, limit: int, offset: int = 0, order: Order = "score"
-    ) -> Found:
+    ) -> HitPage:
         """Return a page of what matches.
 
         In the order of score, or of position in a chain, or of time elsewhere. Equals are in the order of
@@ -188,7 +188,7 @@ class View:
         with _damage():
             sought = self._matching.of(query, scope)
             ranked, total = self._ranked(sought, min(offset + limit, DEPTH_MAX), by, order == "asc")
-        return Found(ranked[offset : offset + limit], total)
+        return HitPage(ranked[offset : offset + limit], total)
 
     def groups(
         self, query: Query, scope: Scope, sessions: int, offset: int = 0, hits_per_session: int = 3
@@ -216,7 +216,9 @@ class View:
                 page.append((stream, hits[:hits_per_session]))
             return Groups(page, total, len(_by_stream(self._searcher, sought)))
 
-    def _ranked(self, sought: Sought, needed: int, by: str | None, ascending: bool) -> tuple[list[Hit], int]:
+    def _ranked(
+        self, sought: Sought, needed: int, by: str | None, ascending: bool
+    ) -> tuple[list[IndexHit], int]:
         """Return the first hits in their order, and the number of all."""
         order = tantivy.Order.Asc if ascending else tantivy.Order.Desc
         asked = needed + 1
@@ -234,9 +236,9 @@ class View:
         places = zip((rank for rank, _ in found), streams, positions, strict=True)
         if by is None:
             ranked = sorted(places, key=lambda hit: (-round(hit[0], _SCORE_DIGITS), hit[1], hit[2]))
-            return [Hit(*hit) for hit in ranked[:needed]], total
+            return [IndexHit(*hit) for hit in ranked[:needed]], total
         ranked = sorted(places, reverse=not ascending)
-        return [Hit(0.0, stream, position) for _, stream, position in ranked[:needed]], total
+        return [IndexHit(0.0, stream, position) for _, stream, position in ranked[:needed]], total
 
 
 def _schema() -> tantivy.Schema:

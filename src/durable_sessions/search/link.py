@@ -19,7 +19,6 @@ from durable_sessions.search.messages import (
     LENGTH,
     REPLY_BYTES_MAX,
     Add,
-    Answer,
     Ask,
     Cancel,
     Failed,
@@ -29,11 +28,12 @@ from durable_sessions.search.messages import (
     Ready,
     Remove,
     Reply,
+    SearchAnswer,
     Stop,
     Taken,
     frame,
 )
-from durable_sessions.search.tails import Tails
+from durable_sessions.search.tails import IndexedTails
 
 UNDER_WAY_BYTES_MAX = 4 * 1024 * 1024
 """Events that were sent and not taken yet; more wait where they are stored."""
@@ -51,7 +51,7 @@ _REPLIES = msgspec.msgpack.Decoder(Reply)
 logger = structlog.get_logger(__name__)
 
 
-class Link:
+class WorkerLink:
     """A running worker: events go there and are not answered, searches are.
 
     It is asked for a sign of life all the time. One that gives none, or that is at one thing for too long,
@@ -71,7 +71,7 @@ class Link:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._asked: dict[int, asyncio.Future[SearchAnswer]] = {}
         self._under_way = 0
         self._room: asyncio.Future[None] | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
@@ -83,11 +83,11 @@ class Link:
         ]
         self.lost = False
         self.ended_for: str | None = None
-        self.tails = Tails()
+        self.tails = IndexedTails()
         self.searches = 0
 
     @classmethod
-    async def open(cls, directory: Path, lineage: str, limits: Limits) -> "Link":
+    async def open(cls, directory: Path, lineage: str, limits: Limits) -> "WorkerLink":
         """Start a worker on a directory and wait until it serves."""
         ours, its = socket.socketpair()
         with its:
@@ -115,7 +115,7 @@ class Link:
         self._under_way += size
         self._writer.write(frame(message))
 
-    async def ask(self, request: Ask, seconds_max: float) -> Answer:
+    async def ask(self, request: Ask, seconds_max: float) -> SearchAnswer:
         """Return what a search finds; its number is given here.
 
         The worker is told until when somebody waits for the answer, and if nobody does any more.
@@ -124,7 +124,7 @@ class Link:
         if self._writer.transport.get_write_buffer_size() > UNDER_WAY_BYTES_MAX + ASKS_BYTES_MAX:
             raise SearchUnavailableError(reason="too many searches wait for the search process")
         number = next(self._numbers)
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[SearchAnswer] = self._loop.create_future()
         self._asked[number] = answer
         deadline = time.monotonic() + seconds_max
         self._writer.write(frame(msgspec.structs.replace(request, number=number, deadline=deadline)))
@@ -221,14 +221,14 @@ class Link:
                     self._ready.set_result(None)
             case Failed(number=0):
                 self._lose(reply.reason)
-            case Answer() | Failed():
+            case SearchAnswer() | Failed():
                 self._answer(reply)
 
-    def _answer(self, reply: Answer | Failed) -> None:
+    def _answer(self, reply: SearchAnswer | Failed) -> None:
         asked = self._asked.get(reply.number)
         if asked is None or asked.done():
             return  # nobody waits for it any more
-        if isinstance(reply, Answer):
+        if isinstance(reply, SearchAnswer):
             asked.set_result(reply)
         else:
             asked.set_exception(SearchUnavailableError(reason=reply.reason))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions.search.index import Hit, Order
+from durable_sessions.search.index import IndexHit, Order
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import Scope
 
@@ -109,21 +109,21 @@ class Taken(msgspec.Struct, tag="taken", array_like=True, frozen=True):
     size: int
 
 
-class Session(NamedTuple):
+class SessionHits(NamedTuple):
     """Hits in one stream."""
 
     stream: int
-    hits: list[Hit]
+    hits: list[IndexHit]
 
 
-class Answer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
-    """What a search found. Hits that are not grouped are all of one ``Session`` each.
+class SearchAnswer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
+    """What a search found. Hits that are not grouped are all of one ``SessionHits`` each.
 
     ``view`` names the point in time that was searched, for the next page.
     """
 
     number: int
-    sessions: list[Session]
+    sessions: list[SessionHits]
     total_hits: int
     total_sessions: int
     view: str
@@ -137,7 +137,7 @@ class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
 
 
 Request = Add | Remove | Ask | Cancel | Ping | Stop
-Reply = Indexed | Ready | Pong | Taken | Answer | Failed
+Reply = Indexed | Ready | Pong | Taken | SearchAnswer | Failed
 
 
 def frame(message: Request | Reply) -> bytes:

@@ -8,10 +8,10 @@ import msgspec
 from durable_sessions.clock import Clock
 from durable_sessions.errors import SearchUnavailableError, StreamNotFoundError
 from durable_sessions.limits import Limits
-from durable_sessions.search.admission import Admission
-from durable_sessions.search.feed import Feed, Reach
-from durable_sessions.search.index import DEPTH_MAX, Hit, Order
-from durable_sessions.search.messages import Answer, Ask, Session
+from durable_sessions.search.admission import SearchAdmission
+from durable_sessions.search.feed import Feed, WorkerCoverage
+from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
+from durable_sessions.search.messages import Ask, SearchAnswer, SessionHits
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.storage.durable import DurableStream
@@ -32,10 +32,10 @@ class Wish(NamedTuple):
     view: str = ""
 
 
-class Found(NamedTuple):
+class SessionMatches(NamedTuple):
     """What a search found in one session; all events before the position ``through`` were searched."""
 
-    hits: list[Hit]
+    hits: list[IndexHit]
     total: int
     view: str
     through: int
@@ -47,7 +47,7 @@ class FoundSessions(NamedTuple):
     ``through_ms`` is a time before which all events were searched, None if the index is still being built.
     """
 
-    sessions: list[tuple[DurableStream, list[Hit]]]
+    sessions: list[tuple[DurableStream, list[IndexHit]]]
     total_hits: int
     total_sessions: int
     more: bool
@@ -64,10 +64,10 @@ class Search:
         self._clock = clock
         self._limits = limits
         self.feed = feed
-        self.admission = Admission(limits)
+        self.admission = SearchAdmission(limits)
         self.searches = 0
 
-    async def in_session(self, durable: DurableStream, start: int, stop: int, wish: Wish) -> Found:
+    async def in_session(self, durable: DurableStream, start: int, stop: int, wish: Wish) -> SessionMatches:
         """Search events of a session between two positions, those that it inherits included."""
         chain = self.chain(durable, start, stop)
         scope = msgspec.structs.replace(wish.scope, chain=tuple(chain))
@@ -77,7 +77,7 @@ class Search:
         missing = (reach.unsent[stream] for stream, _, end in chain if reach.unsent.get(stream, end) < end)
         through = min([stop, *missing])
         hits = [hit for session in answer.sessions for hit in session.hits]
-        return Found(hits, answer.total_hits, answer.view, through)
+        return SessionMatches(hits, answer.total_hits, answer.view, through)
 
     async def in_workspace(
         self, workspace: str, wish: Wish, hits_per_session: int, named: Sequence[DurableStream] = ()
@@ -113,7 +113,7 @@ class Search:
 
     async def _answer(
         self, workspace: str, streams: Collection[int] | None, ask: Ask
-    ) -> tuple[Answer, Reach]:
+    ) -> tuple[SearchAnswer, WorkerCoverage]:
         """Ask; once more if the worker ends meanwhile."""
         self.searches += 1
         seconds_max = self._limits.search_wait_seconds_max
@@ -145,11 +145,11 @@ class Search:
             await self._partition.settled()
 
     def _readable(
-        self, found: Iterable[Session], hits_per_session: int, named: Sequence[DurableStream]
-    ) -> list[tuple[DurableStream, list[Hit]]]:
+        self, found: Iterable[SessionHits], hits_per_session: int, named: Sequence[DurableStream]
+    ) -> list[tuple[DurableStream, list[IndexHit]]]:
         """Return hits by the session through which they can be read now, the best first."""
         now_ms = self._clock.now_ms()
-        sessions: dict[int, tuple[DurableStream, list[Hit]]] = {}
+        sessions: dict[int, tuple[DurableStream, list[IndexHit]]] = {}
         for _, hits in found:
             for hit in hits:
                 durable = self._named(hit, named) if named else self._heir(hit)
@@ -161,11 +161,11 @@ class Search:
             del hits[hits_per_session:]
         return list(sessions.values())
 
-    def _heir(self, hit: Hit) -> DurableStream | None:
+    def _heir(self, hit: IndexHit) -> DurableStream | None:
         number = self.feed.forks.heir(hit.stream, hit.position)
         return None if number is None else self._partition.published.get_id(number)
 
-    def _named(self, hit: Hit, named: Sequence[DurableStream]) -> DurableStream | None:
+    def _named(self, hit: IndexHit, named: Sequence[DurableStream]) -> DurableStream | None:
         """Return which of some sessions an event is of: the one that it was appended to, else a fork."""
         inheriting = None
         for durable in named:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from durable_sessions.search.messages import Indexed
 
 
-class Tails:
+class IndexedTails:
     """Streams by workspace, and where their events in the index end; each can be taken once."""
 
     def __init__(self) -> None:

@@ -31,7 +31,6 @@ from durable_sessions.search.indexes import Indexes, prepare
 from durable_sessions.search.messages import (
     LENGTH,
     Add,
-    Answer,
     Ask,
     Cancel,
     Failed,
@@ -41,7 +40,8 @@ from durable_sessions.search.messages import (
     Remove,
     Reply,
     Request,
-    Session,
+    SearchAnswer,
+    SessionHits,
     Stop,
     Taken,
     frame,
@@ -67,7 +67,7 @@ class _Batch:
         self.done = 0
 
 
-class Worker:
+class IndexWorker:
     """Serves one directory of indexes over one socket."""
 
     def __init__(self, directory: Path, peer: socket.socket) -> None:
@@ -316,16 +316,16 @@ def _or_die(work: Callable[..., None], *arguments: object) -> None:
         os._exit(1)
 
 
-def _answer(request: Ask, name: str, view: View) -> Answer:
+def _answer(request: Ask, name: str, view: View) -> SearchAnswer:
     if request.hits_per_session:
         groups = view.groups(
             request.query, request.scope, request.limit, request.offset, request.hits_per_session
         )
-        sessions = [Session(stream, hits) for stream, hits in groups.sessions]
-        return Answer(request.number, sessions, groups.total_hits, groups.total_sessions, name)
+        sessions = [SessionHits(stream, hits) for stream, hits in groups.sessions]
+        return SearchAnswer(request.number, sessions, groups.total_hits, groups.total_sessions, name)
     found = view.search(request.query, request.scope, request.limit, request.offset, request.order)
-    sessions = [Session(hit.stream, [hit]) for hit in found.hits]
-    return Answer(request.number, sessions, found.total, 0, name)
+    sessions = [SessionHits(hit.stream, [hit]) for hit in found.hits]
+    return SearchAnswer(request.number, sessions, found.total, 0, name)
 
 
 def main() -> None:
@@ -340,7 +340,7 @@ def main() -> None:
             reason = f"the search directory cannot be used ({error.strerror})"
             peer.sendall(frame(Failed(0, reason)))
             sys.exit(1)
-        Worker(directory, peer).run()
+        IndexWorker(directory, peer).run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ Kind = Literal["fail", "lose_answer", "delay", "truncate", "corrupt"]
 _Answer = TypeVar("_Answer")
 
 
-class Call(NamedTuple):
+class BucketCall(NamedTuple):
     """A call that was made: for reads ``size`` is what was asked for, if that is known."""
 
     operation: Operation
@@ -54,7 +54,7 @@ class FaultyBucket:
         rate: float = 0.0,
         kinds: Sequence[Kind] = ("fail", "lose_answer", "truncate", "corrupt"),
     ) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[BucketCall] = []
         self._inner = inner
         self._random = random.Random(seed)
         self._rate = rate if seed is not None else 0.0
@@ -124,7 +124,7 @@ class FaultyBucket:
         call: Callable[[], Awaitable[_Answer]],
         spoil: _Spoil | None = None,
     ) -> _Answer:
-        self.calls.append(Call(operation, path, size))
+        self.calls.append(BucketCall(operation, path, size))
         faults = self._due(operation, path)
         for fault in faults:
             if fault.kind == "delay":

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from durable_sessions.testing.history import Call, Create, Refused
-from durable_sessions.testing.incarnations import Life, lives_of
+from durable_sessions.testing.history import CallRefused, CreateOperation, RecordedCall
+from durable_sessions.testing.incarnations import StreamIncarnation, lives_of
 from durable_sessions.testing.rules import RULES
 
 SHOWN_MAX = 20
@@ -23,9 +23,9 @@ class Violation(NamedTuple):
     problem: str
 
 
-def check(calls: Iterable[Call]) -> list[Violation]:
+def check(calls: Iterable[RecordedCall]) -> list[Violation]:
     """Return everything that breaks a rule; ValueError if the history cannot be judged."""
-    by_stream: dict[str, list[Call]] = defaultdict(list)
+    by_stream: dict[str, list[RecordedCall]] = defaultdict(list)
     for call in calls:
         by_stream[call.stream].append(call)
     lives = {stream: lives_of(stream, own) for stream, own in by_stream.items()}
@@ -45,7 +45,7 @@ def check(calls: Iterable[Call]) -> list[Violation]:
     return violations
 
 
-def assert_correct(calls: Sequence[Call]) -> None:
+def assert_correct(calls: Sequence[RecordedCall]) -> None:
     """Raise AssertionError that names the broken rules, if any is."""
     violations = check(calls)
     if violations:
@@ -53,11 +53,17 @@ def assert_correct(calls: Sequence[Call]) -> None:
         raise AssertionError(f"{len(violations)} violations in {len(calls)} calls\n" + "\n".join(lines))
 
 
-def _forks_inherit(life: Life, lives: Mapping[str, Sequence[Life]]) -> Iterator[str]:
+def _forks_inherit(
+    life: StreamIncarnation, lives: Mapping[str, Sequence[StreamIncarnation]]
+) -> Iterator[str]:
     """A fork begins with what its source had at its first positions."""
     for call in life.creates:
         request = call.request
-        if not isinstance(request, Create) or request.source is None or isinstance(call.outcome, Refused):
+        if (
+            not isinstance(request, CreateOperation)
+            or request.source is None
+            or isinstance(call.outcome, CallRefused)
+        ):
             continue
         sources = [source.log for source in lives.get(request.source, ())]
         own = [(position, value) for position, value in life.log.items() if position < request.anchor]

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 
-class Producer(msgspec.Struct, frozen=True):
+class ProducerNumbers(msgspec.Struct, frozen=True):
     """Who appends, for exactly-once."""
 
     id: str
@@ -19,7 +19,7 @@ class Producer(msgspec.Struct, frozen=True):
     seq: int
 
 
-class Create(msgspec.Struct, frozen=True, tag=True):
+class CreateOperation(msgspec.Struct, frozen=True, tag="Create"):
     """Create a stream: empty, or as a fork that begins with the first ``anchor`` messages of another.
 
     One that ``expires`` may go by itself at any time after it was created.
@@ -30,35 +30,35 @@ class Create(msgspec.Struct, frozen=True, tag=True):
     expires: bool = False
 
 
-class Append(msgspec.Struct, frozen=True, tag=True):
+class AppendOperation(msgspec.Struct, frozen=True, tag="Append"):
     """Append messages, close the stream, or both.
 
     A retry has the same producer and the same messages as the append that it repeats.
     """
 
     values: tuple[str, ...]
-    producer: Producer | None = None
+    producer: ProducerNumbers | None = None
     close: bool = False
 
 
-class Read(msgspec.Struct, frozen=True, tag=True):
+class ReadOperation(msgspec.Struct, frozen=True, tag="Read"):
     """Read from a position on."""
 
     offset: int
 
 
-class Delete(msgspec.Struct, frozen=True, tag=True):
+class DeleteOperation(msgspec.Struct, frozen=True, tag="Delete"):
     """Delete a stream."""
 
 
-Request = Create | Append | Read | Delete
+Request = CreateOperation | AppendOperation | ReadOperation | DeleteOperation
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
     """A create or a delete was acknowledged."""
 
 
-class Appended(msgspec.Struct, frozen=True, tag=True):
+class AppendAcknowledged(msgspec.Struct, frozen=True, tag="Appended"):
     """An append was acknowledged; ``next`` is the position after it.
 
     A duplicate was acknowledged before, and ``next`` is then the tail.
@@ -77,7 +77,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     closed: bool = False
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class CallRefused(msgspec.Struct, frozen=True, tag="Refused"):
     """The server said no, and that nothing was done; ``code`` as in the error's body."""
 
     code: str
@@ -87,10 +87,10 @@ class Unknown(msgspec.Struct, frozen=True, tag=True):
     """No answer, or one that says the outcome is unknown: it may have happened, or may yet happen."""
 
 
-Outcome = Done | Appended | Answered | Refused | Unknown
+Outcome = Done | AppendAcknowledged | Answered | CallRefused | Unknown
 
 
-class Call(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """One request and how it ended; what has an unknown outcome has no end."""
 
     client: str
@@ -105,7 +105,7 @@ class Recorder:
     """Writes calls down as they end; ``now`` is the clock of all clients of the history."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self._now = now
 
     async def record(
@@ -118,15 +118,15 @@ class Recorder:
             outcome = await perform()
         finally:
             ended = None if isinstance(outcome, Unknown) else self._now()
-            self.calls.append(Call(client, stream, request, started, ended, outcome))
+            self.calls.append(RecordedCall(client, stream, request, started, ended, outcome))
         return outcome
 
 
-def save(calls: Iterable[Call], path: Path) -> None:
+def save(calls: Iterable[RecordedCall], path: Path) -> None:
     """Write a history to a file, one call per line."""
     path.write_bytes(msgspec.json.Encoder().encode_lines(calls))
 
 
-def load(path: Path) -> list[Call]:
+def load(path: Path) -> list[RecordedCall]:
     """Read a history that :func:`save` has written."""
-    return msgspec.json.Decoder(Call).decode_lines(path.read_bytes())
+    return msgspec.json.Decoder(RecordedCall).decode_lines(path.read_bytes())

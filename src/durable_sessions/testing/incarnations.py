@@ -7,28 +7,28 @@ from math import inf
 
 from durable_sessions.testing.history import (
     Answered,
-    Append,
-    Appended,
-    Call,
-    Create,
-    Delete,
+    AppendAcknowledged,
+    AppendOperation,
+    CallRefused,
+    CreateOperation,
+    DeleteOperation,
     Done,
-    Read,
-    Refused,
+    ReadOperation,
+    RecordedCall,
     Unknown,
 )
 
 MISSING = frozenset({"stream_not_found", "stream_gone"})
 
 
-class Attempts:
+class AppendAttempts:
     """One append and its retries, of which at most one takes effect."""
 
-    def __init__(self, request: Append) -> None:
+    def __init__(self, request: AppendOperation) -> None:
         self.values = request.values
         self.producer = request.producer
         self.close = request.close
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
 
     @property
     def started(self) -> float:
@@ -36,20 +36,22 @@ class Attempts:
         return min(call.started for call in self.calls)
 
     @property
-    def acknowledged(self) -> Call | None:
+    def acknowledged(self) -> RecordedCall | None:
         """The call that was told where it is; None if none was."""
-        told = [call for call in self.calls if isinstance(call.outcome, Appended)]
+        told = [call for call in self.calls if isinstance(call.outcome, AppendAcknowledged)]
         return next((call for call in told if not call.outcome.duplicate), None)  # type: ignore[union-attr]
 
     @property
     def acknowledged_at(self) -> float:
         """By this it must have happened; infinite if nobody was told so."""
-        return min((_end(call) for call in self.calls if isinstance(call.outcome, Appended)), default=inf)
+        return min(
+            (_end(call) for call in self.calls if isinstance(call.outcome, AppendAcknowledged)), default=inf
+        )
 
     @property
     def refused(self) -> bool:
         """Whether it certainly never happened."""
-        return all(isinstance(call.outcome, Refused) for call in self.calls)
+        return all(isinstance(call.outcome, CallRefused) for call in self.calls)
 
     @property
     def open(self) -> bool:
@@ -57,19 +59,21 @@ class Attempts:
         return self.acknowledged_at == inf and not self.refused
 
 
-class Life:
+class StreamIncarnation:
     """What is known of one stream between a create and a delete.
 
     ``log`` has the message at each position that a read has shown, ``places`` the positions at
     which a message was shown.
     """
 
-    def __init__(self, stream: str, calls: Sequence[Call], before: "Life | None") -> None:
+    def __init__(
+        self, stream: str, calls: Sequence[RecordedCall], before: "StreamIncarnation | None"
+    ) -> None:
         self.stream = stream
-        self.creates = [call for call in calls if isinstance(call.request, Create)]
-        self.deletes = [call for call in calls if isinstance(call.request, Delete)]
-        self.attempts = _grouped(call for call in calls if isinstance(call.request, Append))
-        self.reads: list[Call] = []
+        self.creates = [call for call in calls if isinstance(call.request, CreateOperation)]
+        self.deletes = [call for call in calls if isinstance(call.request, DeleteOperation)]
+        self.attempts = _grouped(call for call in calls if isinstance(call.request, AppendOperation))
+        self.reads: list[RecordedCall] = []
         self.refusals = [call for call in calls if _missing(call)]
         # What had no answer in an earlier life may reach the server in this one.
         self.late = [] if before is None else [one for one in before.appends if one.open]
@@ -77,10 +81,10 @@ class Life:
         self.late_deletes = before is not None and before.may_be_deleted_late
         self.log: dict[int, str] = {}
         self.places: dict[str, list[int]] = defaultdict(list)
-        self.clashes: list[tuple[int, str, Call]] = []
+        self.clashes: list[tuple[int, str, RecordedCall]] = []
 
     @property
-    def appends(self) -> list[Attempts]:
+    def appends(self) -> list[AppendAttempts]:
         """The appends that may be in this life's log."""
         return self.attempts + self.late
 
@@ -105,9 +109,11 @@ class Life:
         if self.late_deletes:
             return -inf
         expiring = [
-            call for call in self.creates if isinstance(call.request, Create) and call.request.expires
+            call
+            for call in self.creates
+            if isinstance(call.request, CreateOperation) and call.request.expires
         ]
-        ends = [call for call in self.deletes if not isinstance(call.outcome, Refused)]
+        ends = [call for call in self.deletes if not isinstance(call.outcome, CallRefused)]
         return min((call.started for call in [*ends, *expiring]), default=inf)
 
     @property
@@ -121,12 +127,13 @@ class Life:
     def anchor(self) -> int:
         """How many messages it inherits."""
         return max(
-            (call.request.anchor for call in self.creates if isinstance(call.request, Create)), default=0
+            (call.request.anchor for call in self.creates if isinstance(call.request, CreateOperation)),
+            default=0,
         )
 
-    def see(self, call: Call) -> None:
+    def see(self, call: RecordedCall) -> None:
         """Take in what a read has shown."""
-        assert isinstance(call.request, Read)
+        assert isinstance(call.request, ReadOperation)
         if _missing(call):
             self.refusals.append(call)
         if not isinstance(call.outcome, Answered):
@@ -140,38 +147,40 @@ class Life:
                 self.places[value].append(position)
 
 
-def lives_of(stream: str, calls: Iterable[Call]) -> list[Life]:
+def lives_of(stream: str, calls: Iterable[RecordedCall]) -> list[StreamIncarnation]:
     """Return the lives of a stream, in order, from all calls on it."""
     calls = sorted(calls, key=lambda call: call.started)
-    changes = [call for call in calls if not isinstance(call.request, Read)]
+    changes = [call for call in calls if not isinstance(call.request, ReadOperation)]
     births = _births(changes)
-    lives: list[Life] = []
+    lives: list[StreamIncarnation] = []
     for start, stop in pairwise([-inf, *births, inf]):
         own = [call for call in changes if start <= call.started < stop]
         for call in own:
             if call.ended is not None and call.ended > stop:
                 raise ValueError(f"a change of {stream} overlaps its being created anew: {call}")
-        lives.append(Life(stream, own, lives[-1] if lives else None))
+        lives.append(StreamIncarnation(stream, own, lives[-1] if lives else None))
     for call in calls:
-        if isinstance(call.request, Read) and (life := _life_of(call, births, lives)) is not None:
+        if isinstance(call.request, ReadOperation) and (life := _life_of(call, births, lives)) is not None:
             life.see(call)
     return lives
 
 
-def _births(changes: Sequence[Call]) -> list[float]:
+def _births(changes: Sequence[RecordedCall]) -> list[float]:
     """Return when each later life begins: at the first create after an acknowledged delete."""
     births: list[float] = []
     deleted = inf
     for call in changes:
-        if isinstance(call.request, Create) and call.started > deleted:
+        if isinstance(call.request, CreateOperation) and call.started > deleted:
             births.append(call.started)
             deleted = inf
-        elif isinstance(call.request, Delete) and isinstance(call.outcome, Done):
+        elif isinstance(call.request, DeleteOperation) and isinstance(call.outcome, Done):
             deleted = min(deleted, _end(call))
     return births
 
 
-def _life_of(read: Call, births: Sequence[float], lives: Sequence[Life]) -> Life | None:
+def _life_of(
+    read: RecordedCall, births: Sequence[float], lives: Sequence[StreamIncarnation]
+) -> StreamIncarnation | None:
     """Return the life that a read is of, None if it cannot be told."""
     first = sum(birth <= read.started for birth in births)
     last = sum(birth <= _end(read) for birth in births)
@@ -184,22 +193,22 @@ def _life_of(read: Call, births: Sequence[float], lives: Sequence[Life]) -> Life
     )
 
 
-def _grouped(appends: Iterable[Call]) -> list[Attempts]:
-    groups: dict[object, Attempts] = {}
+def _grouped(appends: Iterable[RecordedCall]) -> list[AppendAttempts]:
+    groups: dict[object, AppendAttempts] = {}
     for call in appends:
         request = call.request
-        assert isinstance(request, Append)
+        assert isinstance(request, AppendOperation)
         key = request.producer or request.values or call
-        group = groups.setdefault(key, Attempts(request))
+        group = groups.setdefault(key, AppendAttempts(request))
         if group.values != request.values or (group.calls and request.producer is None):
             raise ValueError(f"an append is no retry, but not distinct from another: {call}")
         group.calls.append(call)
     return list(groups.values())
 
 
-def _missing(call: Call) -> bool:
-    return isinstance(call.outcome, Refused) and call.outcome.code in MISSING
+def _missing(call: RecordedCall) -> bool:
+    return isinstance(call.outcome, CallRefused) and call.outcome.code in MISSING
 
 
-def _end(call: Call) -> float:
+def _end(call: RecordedCall) -> float:
     return inf if call.ended is None else call.ended

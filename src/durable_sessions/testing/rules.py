@@ -10,28 +10,37 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from math import inf
 
-from durable_sessions.testing.history import Answered, Appended, Call, Producer, Read, Refused
-from durable_sessions.testing.incarnations import Attempts, Life
+from durable_sessions.testing.history import (
+    Answered,
+    AppendAcknowledged,
+    CallRefused,
+    ProducerNumbers,
+    ReadOperation,
+    RecordedCall,
+)
+from durable_sessions.testing.incarnations import AppendAttempts, StreamIncarnation
 
-Rule = Callable[[Life], Iterator[str]]
+Rule = Callable[[StreamIncarnation], Iterator[str]]
 
 
-def _answers(life: Life) -> Iterator[tuple[Call, int, Answered]]:
+def _answers(life: StreamIncarnation) -> Iterator[tuple[RecordedCall, int, Answered]]:
     for call in life.reads:
-        assert isinstance(call.request, Read)
+        assert isinstance(call.request, ReadOperation)
         assert isinstance(call.outcome, Answered)
         assert call.ended is not None
         yield call, call.request.offset, call.outcome
 
 
-def _acknowledgements(life: Life) -> Iterator[tuple[Attempts, Call, Appended]]:
+def _acknowledgements(
+    life: StreamIncarnation,
+) -> Iterator[tuple[AppendAttempts, RecordedCall, AppendAcknowledged]]:
     for attempts in life.attempts:
         for call in attempts.calls:
-            if isinstance(call.outcome, Appended):
+            if isinstance(call.outcome, AppendAcknowledged):
                 yield attempts, call, call.outcome
 
 
-def reads_are_gap_free(life: Life) -> Iterator[str]:
+def reads_are_gap_free(life: StreamIncarnation) -> Iterator[str]:
     """A read says to go on exactly after what it returned, and returns nothing only at the tail."""
     for call, offset, answer in _answers(life):
         if answer.next != offset + len(answer.values):
@@ -40,25 +49,25 @@ def reads_are_gap_free(life: Life) -> Iterator[str]:
             yield f"nothing was returned, and yet there is more: {call}"
 
 
-def reads_agree(life: Life) -> Iterator[str]:
+def reads_agree(life: StreamIncarnation) -> Iterator[str]:
     """Every read shows the same message at the same position."""
     for position, known, call in life.clashes:
         yield f"position {position} was {known!r} in another read: {call}"
 
 
-def nothing_is_doubled(life: Life) -> Iterator[str]:
+def nothing_is_doubled(life: StreamIncarnation) -> Iterator[str]:
     """Every message is at one position."""
     for value, places in life.places.items():
         if len(places) > 1:
             yield f"{value!r} is at {sorted(places)}"
 
 
-def acknowledged_is_there(life: Life) -> Iterator[str]:
+def acknowledged_is_there(life: StreamIncarnation) -> Iterator[str]:
     """An acknowledged append is at the acknowledged position, in all reads that follow."""
     for attempts in life.attempts:
         call = attempts.acknowledged
         if call is not None:
-            assert isinstance(call.outcome, Appended)
+            assert isinstance(call.outcome, AppendAcknowledged)
             first = call.outcome.next - len(attempts.values)
             for position, value in enumerate(attempts.values, first):
                 shown = life.log.get(position)
@@ -70,7 +79,7 @@ def acknowledged_is_there(life: Life) -> Iterator[str]:
                     yield f"{value!r} was acknowledged as a duplicate and is not there"
 
 
-def appends_are_whole(life: Life) -> Iterator[str]:
+def appends_are_whole(life: StreamIncarnation) -> Iterator[str]:
     """Of an append all messages are there, one after the other, or none."""
     for attempts in life.appends:
         places = [life.places.get(value, [None])[0] for value in attempts.values]
@@ -82,7 +91,7 @@ def appends_are_whole(life: Life) -> Iterator[str]:
             yield f"{attempts.values} is at {places}"
 
 
-def refused_never_appears(life: Life) -> Iterator[str]:
+def refused_never_appears(life: StreamIncarnation) -> Iterator[str]:
     """What was refused is not there."""
     for attempts in life.attempts:
         for value in attempts.values:
@@ -90,7 +99,7 @@ def refused_never_appears(life: Life) -> Iterator[str]:
                 yield f"{value!r} is at {life.places[value]}: {attempts.calls[-1]}"
 
 
-def nothing_comes_from_nowhere(life: Life) -> Iterator[str]:
+def nothing_comes_from_nowhere(life: StreamIncarnation) -> Iterator[str]:
     """What is read was appended, by a call that began before the read ended."""
     begun = {value: attempts.started for attempts in life.appends for value in attempts.values}
     for call, offset, answer in _answers(life):
@@ -100,7 +109,7 @@ def nothing_comes_from_nowhere(life: Life) -> Iterator[str]:
                 yield f"{value!r} was read at {position} before anybody appended it: {call}"
 
 
-def order_agrees_with_time(life: Life) -> Iterator[str]:
+def order_agrees_with_time(life: StreamIncarnation) -> Iterator[str]:
     """What began after an append was acknowledged comes after it."""
     placed = [
         (life.places[attempts.values[0]][0], attempts)
@@ -108,7 +117,7 @@ def order_agrees_with_time(life: Life) -> Iterator[str]:
         if attempts.values and attempts.values[0] in life.places
     ]
     placed.sort(key=lambda pair: pair[0])
-    latest: Attempts | None = None
+    latest: AppendAttempts | None = None
     for _, attempts in placed:
         if latest is not None and attempts.acknowledged_at < latest.started:
             yield f"{latest.values} comes before {attempts.values}, which was acknowledged before it began"
@@ -116,7 +125,7 @@ def order_agrees_with_time(life: Life) -> Iterator[str]:
             latest = attempts
 
 
-def up_to_date_was_true(life: Life) -> Iterator[str]:
+def up_to_date_was_true(life: StreamIncarnation) -> Iterator[str]:
     """A read that said to be up to date had all that was known before it began."""
     known = [(call.ended, answer.next) for _, call, answer in _acknowledgements(life)]
     known += [(call.ended, answer.next) for call, _, answer in _answers(life)]
@@ -129,15 +138,15 @@ def up_to_date_was_true(life: Life) -> Iterator[str]:
             yield f"the tail was {tails[earlier - 1]} already: {call}"
 
 
-def producers_are_exactly_once(life: Life) -> Iterator[str]:
+def producers_are_exactly_once(life: StreamIncarnation) -> Iterator[str]:
     """The appends of a producer are in the order of epoch and sequence, each epoch from 0 without a gap."""
-    placed: dict[str, list[tuple[int, Producer]]] = defaultdict(list)
+    placed: dict[str, list[tuple[int, ProducerNumbers]]] = defaultdict(list)
     for attempts in life.appends:
         if attempts.producer is not None and attempts.values and attempts.values[0] in life.places:
             place = life.places[attempts.values[0]][0]
             placed[attempts.producer.id].append((place, attempts.producer))
     for appends in placed.values():
-        last = Producer("", -1, -1)
+        last = ProducerNumbers("", -1, -1)
         for place, producer in sorted(appends, key=lambda pair: pair[0]):
             follows = producer.epoch == last.epoch and producer.seq == last.seq + 1
             begins = producer.epoch > last.epoch and producer.seq == 0
@@ -148,7 +157,7 @@ def producers_are_exactly_once(life: Life) -> Iterator[str]:
             last = producer
 
 
-def closed_stays_closed(life: Life) -> Iterator[str]:
+def closed_stays_closed(life: StreamIncarnation) -> Iterator[str]:
     """Nothing follows the end of a closed stream, and from the close on every read of the end says so."""
     ends = [
         (call, answer.next)
@@ -175,7 +184,7 @@ def closed_stays_closed(life: Life) -> Iterator[str]:
             yield f"nobody had closed the stream: {call}"
 
 
-def deleted_stays_deleted(life: Life) -> Iterator[str]:
+def deleted_stays_deleted(life: StreamIncarnation) -> Iterator[str]:
     """After a delete the stream is missing, until somebody creates it anew."""
     if life.may_be_created_late:
         return
@@ -185,10 +194,10 @@ def deleted_stays_deleted(life: Life) -> Iterator[str]:
             yield f"the stream was gone already: {call}"
 
 
-def created_stays(life: Life) -> Iterator[str]:
+def created_stays(life: StreamIncarnation) -> Iterator[str]:
     """A created stream is never missing before somebody deletes it."""
     for call in life.refusals:
-        assert isinstance(call.outcome, Refused)
+        assert isinstance(call.outcome, CallRefused)
         if call.started > life.created_at and (call.ended or inf) < life.may_end_from:
             yield f"nobody had deleted the stream: {call}"
 

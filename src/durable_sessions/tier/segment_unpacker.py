@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Collection
 
-from durable_sessions.bucket.blocks import Block, Footer, decode_block, decode_footer
+from durable_sessions.bucket.blocks import DecodedRowGroup, Footer, decode_block, decode_footer
 from durable_sessions.bucket.directory import Piece
 from durable_sessions.bucket.fetch import fetch_object
 from durable_sessions.bucket.manifest import SegmentInfo
@@ -59,7 +59,7 @@ class WholeSegment:
             runs[stream] = _joined(parts)
         return runs
 
-    def _block(self, piece: Piece) -> Block:
+    def _block(self, piece: Piece) -> DecodedRowGroup:
         place = self._footer.groups[piece.group]
         return decode_block(self._footer, piece.group, self._data[place.offset : place.offset + place.bytes])
 

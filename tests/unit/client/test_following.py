@@ -8,7 +8,7 @@ import pytest
 
 from durable_sessions.client import errors, offsets
 from durable_sessions.client.following import Following
-from durable_sessions.client.pages import Page
+from durable_sessions.client.pages import ItemPage
 from durable_sessions.client.retry import Attempts
 from durable_sessions.client.sse import Frames
 
@@ -60,13 +60,13 @@ def test_a_page_tells_whether_an_end_is_the_end() -> None:
     assert follower.needs_page()
     assert not follower.is_over()
     assert dict(follower.page().parameters)["offset"] == offsets.of(4)
-    assert not follower.take_page(Page([], None, offsets.of(5), up_to_date=True))
+    assert not follower.take_page(ItemPage([], None, offsets.of(5), up_to_date=True))
     assert not follower.needs_page()
     assert not follower.is_over()
-    follower.take_page(Page([], None, offsets.of(5), up_to_date=False, closed=True))
+    follower.take_page(ItemPage([], None, offsets.of(5), up_to_date=False, closed=True))
     assert follower.needs_page()
     assert not follower.is_over()
-    follower.take_page(Page([], None, offsets.of(6), up_to_date=True, closed=True))
+    follower.take_page(ItemPage([], None, offsets.of(6), up_to_date=True, closed=True))
     assert follower.is_over()
 
 
@@ -74,7 +74,7 @@ def test_now_is_one_moment() -> None:
     follower = following("now", types=["a.*", "b"])
     assert follower.needs_page()
     assert follower.page().parameters[:3] == (("offset", "now"), ("types[]", "a.*"), ("types[]", "b"))
-    follower.take_page(Page([], None, offsets.of(9), up_to_date=True))
+    follower.take_page(ItemPage([], None, offsets.of(9), up_to_date=True))
     for _ in range(2):
         assert follower.connect().parameters == (
             ("offset", offsets.of(9)),

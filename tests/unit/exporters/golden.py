@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.exporters import FORMATS, Options
+from durable_sessions.exporters import FORMATS, ExportOptions
 
 HERE = Path(__file__).parent
 SESSION: dict[str, Any] = {
@@ -29,7 +29,7 @@ def sample() -> list[bytes]:
 
 def exported(name: str, lines: list[bytes] | None = None, **options: Any) -> str:
     """Return an export of the sample session, or of others' lines."""
-    pieces = FORMATS[name].export(SESSION, sample() if lines is None else lines, Options(**options))
+    pieces = FORMATS[name].export(SESSION, sample() if lines is None else lines, ExportOptions(**options))
     return b"".join(pieces).decode()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from durable_sessions.exporters import FORMATS, Options
+from durable_sessions.exporters import FORMATS, ExportOptions
 from durable_sessions.exporters.managed_shapes import SHAPES
 from tests.support.skips import disabled
 from tests.unit.exporters import atif_rules, hostile
@@ -43,7 +43,7 @@ def test_reads_events_once_and_as_they_come(name: str) -> None:
             }
             yield json.dumps(event).encode()
 
-    pieces = FORMATS[name].export(SESSION, lines(), Options())
+    pieces = FORMATS[name].export(SESSION, lines(), ExportOptions())
     while taken < 100:
         next(pieces)
     assert taken < 5_000
@@ -72,7 +72,7 @@ def test_little_is_kept_in_memory(name: str) -> None:
 
     tracemalloc.start()
     try:
-        written = sum(map(len, FORMATS[name].export(SESSION, lines(), Options())))
+        written = sum(map(len, FORMATS[name].export(SESSION, lines(), ExportOptions())))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -95,7 +95,7 @@ def test_jsonl_is_what_is_stored_byte_for_byte() -> None:
         rb'{"type":"x", "n": 1.0e5, "n":1,"half":"\ud800","big":123456789012345678901234567890}',
         *sample(),
     ]
-    text = b"".join(FORMATS["jsonl"].export(SESSION, lines, Options()))
+    text = b"".join(FORMATS["jsonl"].export(SESSION, lines, ExportOptions()))
     assert text.split(b"\n") == [*lines, b""]
 
 

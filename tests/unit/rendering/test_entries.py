@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from durable_sessions.rendering import pairing
-from durable_sessions.rendering.entries import Entry, Role, entry_of
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry, entry_of
 from durable_sessions.rendering.events import decode
 from durable_sessions.rendering.pairing import OpenCalls, paired
 from durable_sessions.rendering.text import clean
@@ -12,7 +12,7 @@ from durable_sessions.rendering.threads import Threads
 from tests.unit.exporters import hostile
 
 
-def call(name: str, at: int = 0) -> Entry:
+def call(name: str, at: int = 0) -> TranscriptEntry:
     return entry_of(
         {
             "id": name,
@@ -23,57 +23,67 @@ def call(name: str, at: int = 0) -> Entry:
     )
 
 
-def result(of: str, at: int = 0, **more: Any) -> Entry:
+def result(of: str, at: int = 0, **more: Any) -> TranscriptEntry:
     created = f"2026-11-15T12:00:{at:02d}.000Z"
     return entry_of(
         {"id": f"r{of}", "type": "agent.tool_result", "tool_use_id": of, "created_at": created, **more}
     )
 
 
-def message(name: str) -> Entry:
+def message(name: str) -> TranscriptEntry:
     return entry_of({"id": name, "type": "user.message", "content": "hello"})
 
 
 @pytest.mark.parametrize(
     ("event", "role", "title", "line"),
     [
-        ({"type": "user.message", "content": "hi\nthere"}, Role.USER, "User", "hi there"),
-        ({"type": "agent.message", "content": [{"type": "text", "text": "hi"}]}, Role.AGENT, "Agent", "hi"),
-        ({"type": "agent.thinking", "content": "hm"}, Role.THINKING, "Thinking", "hm"),
-        ({"type": "agent.mcp_tool_use", "name": "get", "mcp_server_name": "db"}, Role.TOOL, "db: get", ""),
-        ({"type": "session.error", "error": {"message": "no"}}, Role.ERROR, "Error", "no"),
-        ({"type": "session.error", "error": "no"}, Role.ERROR, "Error", "no"),
-        ({"type": "session.error"}, Role.ERROR, "Error", "an error"),
+        ({"type": "user.message", "content": "hi\nthere"}, EntryRole.USER, "User", "hi there"),
+        (
+            {"type": "agent.message", "content": [{"type": "text", "text": "hi"}]},
+            EntryRole.AGENT,
+            "Agent",
+            "hi",
+        ),
+        ({"type": "agent.thinking", "content": "hm"}, EntryRole.THINKING, "Thinking", "hm"),
+        (
+            {"type": "agent.mcp_tool_use", "name": "get", "mcp_server_name": "db"},
+            EntryRole.TOOL,
+            "db: get",
+            "",
+        ),
+        ({"type": "session.error", "error": {"message": "no"}}, EntryRole.ERROR, "Error", "no"),
+        ({"type": "session.error", "error": "no"}, EntryRole.ERROR, "Error", "no"),
+        ({"type": "session.error"}, EntryRole.ERROR, "Error", "an error"),
         (
             {
                 "type": "session.error",
                 "error": {"message": "busy", "retry_status": {"type": "retrying"}},
                 "retry_attempt": 2,
             },
-            Role.ERROR,
+            EntryRole.ERROR,
             "Error",
             "busy (retrying, attempt 2)",
         ),
-        ({"type": "agent.thread_context_compacted"}, Role.STATUS, "Context", "compacted"),
+        ({"type": "agent.thread_context_compacted"}, EntryRole.STATUS, "Context", "compacted"),
         (
             {"type": "agent.thread_context_compacted", "kind": "micro", "cleared": ["a", "b"]},
-            Role.STATUS,
+            EntryRole.STATUS,
             "Context",
             "old tool results cleared (2 tool results)",
         ),
         (
             {"type": "session.status_idle", "stop_reason": {"type": "requires_action"}},
-            Role.STATUS,
+            EntryRole.STATUS,
             "Session",
             "idle (requires action)",
         ),
-        ({"type": "deploy.done", "text": "to staging"}, Role.OTHER, "deploy.done", "to staging"),
-        ({"type": "x"}, Role.OTHER, "x", ""),
-        ({}, Role.OTHER, "event", ""),
-        ({"type": 7, "content": 8}, Role.OTHER, "event", "content: 8"),
+        ({"type": "deploy.done", "text": "to staging"}, EntryRole.OTHER, "deploy.done", "to staging"),
+        ({"type": "x"}, EntryRole.OTHER, "x", ""),
+        ({}, EntryRole.OTHER, "event", ""),
+        ({"type": 7, "content": 8}, EntryRole.OTHER, "event", "content: 8"),
     ],
 )
-def test_every_event_can_be_shown(event: dict[str, Any], role: Role, title: str, line: str) -> None:
+def test_every_event_can_be_shown(event: dict[str, Any], role: EntryRole, title: str, line: str) -> None:
     entry = entry_of(event)
     assert (entry.role, entry.title, entry.line) == (role, title, line)
 
@@ -88,7 +98,7 @@ def test_all_texts_of_an_entry_are_clean(lines: list[bytes]) -> None:
 
 @pytest.mark.parametrize("line", [b"", b"[]", b"7", b"{", b"\xff", b'{"type":"\\ud800"}'])
 def test_a_line_that_is_no_event_can_be_shown(line: bytes) -> None:
-    assert entry_of(decode(line)).role is Role.OTHER
+    assert entry_of(decode(line)).role is EntryRole.OTHER
 
 
 def test_an_imported_event_happened_when_it_happened() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from durable_sessions.rendering.content import Block, Part, Prose
-from durable_sessions.rendering.entries import Entry, Role, entry_of
+from durable_sessions.rendering.content import Part, Preformatted, Prose
+from durable_sessions.rendering.entries import EntryRole, TranscriptEntry, entry_of
 
 
-def user(text: str) -> Entry:
+def user(text: str) -> TranscriptEntry:
     return entry_of({"type": "user.message", "content": [{"type": "text", "text": text}]})
 
 
@@ -29,21 +29,21 @@ SLASH = (
 )
 def test_commands_are_called_commands(text: str, title: str, line: str) -> None:
     entry = user(text)
-    assert (entry.role, entry.title) == (Role.USER, title)
+    assert (entry.role, entry.title) == (EntryRole.USER, title)
     assert entry.line.startswith(line)
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("<bash-stdout>ok\n</bash-stdout><bash-stderr></bash-stderr>", (Block("ok", "output"),)),
+        ("<bash-stdout>ok\n</bash-stdout><bash-stderr></bash-stderr>", (Preformatted("ok", "output"),)),
         (
             "Go on.\n<system-reminder>be brief</system-reminder>",
-            (Prose("Go on."), Block("be brief", "reminder of the tool")),
+            (Prose("Go on."), Preformatted("be brief", "reminder of the tool")),
         ),
         (
             "<local-command-stdout>Set model to opus</local-command-stdout>",
-            (Block("Set model to opus", "output"),),
+            (Preformatted("Set model to opus", "output"),),
         ),
         ("plain", (Prose("plain"),)),
         ("a <system-reminder> b", (Prose("a <system-reminder> b"),)),

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.rendering.content import Block, Diff, Fields, text_of
+from durable_sessions.rendering.content import Diff, Fields, Preformatted, text_of
 from durable_sessions.rendering.diffs import COMPARED_LINES_MAX, edit
 from durable_sessions.rendering.tools import headline, input_parts
 
@@ -61,9 +61,9 @@ def test_no_member_of_an_input_is_lost(given: dict[str, Any]) -> None:
 def test_parts_are_of_the_right_kind() -> None:
     parts = list(input_parts({"command": "ls", "timeout": 5, "script_text": "a\nb"}))
     assert parts == [
-        Block("ls", language="sh"),
+        Preformatted("ls", language="sh"),
         Fields((("timeout", "5"),)),
-        Block("a\nb", label="script_text"),
+        Preformatted("a\nb", label="script_text"),
     ]
 
 

@@ -4,7 +4,7 @@ import random
 
 from durable_sessions.search.backlog import Backlog, Unsent
 from durable_sessions.search.messages import TAILS_PER_PART, indexed
-from durable_sessions.search.tails import Tails
+from durable_sessions.search.tails import IndexedTails
 
 
 def test_a_backlog_knows_what_a_plain_mapping_would() -> None:
@@ -39,7 +39,7 @@ def test_what_an_index_holds_is_told_in_parts_and_each_is_taken_once() -> None:
         workspace: {chance.randrange(2**40): chance.randrange(2**39) for _ in range(count)}
         for workspace, count in (("a", TAILS_PER_PART * 2 + 1), ("b", TAILS_PER_PART), ("c", 0))
     }
-    tails = Tails()
+    tails = IndexedTails()
     parts = [part for workspace, its in held.items() for part in indexed(workspace, its)]
     assert [len(part.streams) // 8 for part in parts] == [TAILS_PER_PART, TAILS_PER_PART, 1, TAILS_PER_PART]
     for part in parts:

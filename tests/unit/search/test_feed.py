@@ -15,7 +15,7 @@ from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.search import feed as feed_module
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.messages import Add, Remove, indexed
-from durable_sessions.search.tails import Tails
+from durable_sessions.search.tails import IndexedTails
 from durable_sessions.streams import messages
 from durable_sessions.streams.create import Create, Fork
 from tests.support.trial import until
@@ -74,7 +74,7 @@ class FakeLink:
         self.index = index
         self.lost = False
         self.silence = self.ended_for = None
-        self.tails = Tails()
+        self.tails = IndexedTails()
         for part in indexed(
             WORKSPACE, {stream: max(positions) + 1 for stream, positions in index.committed.items()}
         ):
@@ -115,7 +115,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> FakeIndex:
             made.opened.append(FakeLink(made))
             return made.opened[-1]
 
-    monkeypatch.setattr(feed_module, "Link", Opener)
+    monkeypatch.setattr(feed_module, "WorkerLink", Opener)
     for name in ("RETRY_SECONDS", "GATHER_SECONDS", "QUIET_SECONDS"):
         monkeypatch.setattr(feed_module, name, 0.001)
     return made

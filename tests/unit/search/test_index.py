@@ -17,10 +17,10 @@ from durable_sessions.search import matching, tokenizer
 from durable_sessions.search.index import (
     HEAP_BYTES_MIN,
     Document,
-    Hit,
     Index,
     IndexBusyError,
     IndexDamagedError,
+    IndexHit,
     Order,
     View,
 )
@@ -307,7 +307,7 @@ def test_tails_are_exact(index: Index, monkeypatch: pytest.MonkeyPatch, streams_
     assert index.tails() == expected
     assert index.view().groups(parse("-word"), ALL, 2).total_sessions == len(expected)
     assert index.view().search(parse("-x"), Scope(streams=(2**64 - 1,)), 1).hits == [
-        Hit(0.0, 2**64 - 1, 2**40 - 1)
+        IndexHit(0.0, 2**64 - 1, 2**40 - 1)
     ]
 
 

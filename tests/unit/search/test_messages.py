@@ -3,11 +3,10 @@
 import msgspec
 import pytest
 
-from durable_sessions.search.index import Hit
+from durable_sessions.search.index import IndexHit
 from durable_sessions.search.messages import (
     LENGTH,
     Add,
-    Answer,
     Ask,
     Cancel,
     Failed,
@@ -18,7 +17,8 @@ from durable_sessions.search.messages import (
     Remove,
     Reply,
     Request,
-    Session,
+    SearchAnswer,
+    SessionHits,
     Stop,
     Taken,
     frame,
@@ -51,7 +51,7 @@ REPLIES = [
     Indexed("w", b"12345678", b"87654321"),
     Pong(1.5),
     Taken(0),
-    Answer(1, [Session(3, [Hit(1.5, 3, 4), Hit(0.0, 3, 5)])], 10, 2, "view"),
+    SearchAnswer(1, [SessionHits(3, [IndexHit(1.5, 3, 4), IndexHit(0.0, 3, 5)])], 10, 2, "view"),
     Failed(0, "it could not begin"),
 ]
 

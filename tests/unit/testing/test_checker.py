@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from durable_sessions.testing.checker import assert_correct, check
 from durable_sessions.testing.history import (
     Answered,
-    Append,
-    Appended,
-    Call,
-    Create,
-    Delete,
+    AppendAcknowledged,
+    AppendOperation,
+    CallRefused,
+    CreateOperation,
+    DeleteOperation,
     Done,
     Outcome,
-    Producer,
-    Read,
+    ProducerNumbers,
+    ReadOperation,
+    RecordedCall,
     Recorder,
-    Refused,
     Request,
     Unknown,
     load,
@@ -30,28 +30,30 @@ from durable_sessions.testing.history import (
 from durable_sessions.testing.rules import RULES
 
 
-def call(started: float, ended: float, request: Request, outcome: Outcome, stream: str = "s") -> Call:
-    return Call("c", stream, request, started, None if isinstance(outcome, Unknown) else ended, outcome)
+def call(started: float, ended: float, request: Request, outcome: Outcome, stream: str = "s") -> RecordedCall:
+    return RecordedCall(
+        "c", stream, request, started, None if isinstance(outcome, Unknown) else ended, outcome
+    )
 
 
-def appended(started: float, ended: float, *values: str, tail: int, close: bool = False) -> Call:
-    return call(started, ended, Append(values, close=close), Appended(tail))
+def appended(started: float, ended: float, *values: str, tail: int, close: bool = False) -> RecordedCall:
+    return call(started, ended, AppendOperation(values, close=close), AppendAcknowledged(tail))
 
 
 def read(
     started: float, ended: float, offset: int, *values: str, up_to_date: bool = True, closed: bool = False
-) -> Call:
+) -> RecordedCall:
     next_offset = offset + len(values)
-    return call(started, ended, Read(offset), Answered(values, next_offset, up_to_date, closed))
+    return call(started, ended, ReadOperation(offset), Answered(values, next_offset, up_to_date, closed))
 
 
-def produced(at: float, value: str, epoch: int, seq: int, outcome: Outcome) -> Call:
-    return call(at, at + 0.5, Append((value,), Producer("p", epoch, seq)), outcome)
+def produced(at: float, value: str, epoch: int, seq: int, outcome: Outcome) -> RecordedCall:
+    return call(at, at + 0.5, AppendOperation((value,), ProducerNumbers("p", epoch, seq)), outcome)
 
 
-CREATED = call(0, 1, Create(), Done())
+CREATED = call(0, 1, CreateOperation(), Done())
 
-RIGHT: dict[str, list[Call]] = {
+RIGHT: dict[str, list[RecordedCall]] = {
     "appends one after the other": [
         CREATED,
         appended(2, 3, "a", tail=1),
@@ -76,95 +78,103 @@ RIGHT: dict[str, list[Call]] = {
         appended(3, 4, "a", tail=1),
         read(6, 7, 0, "a"),
     ],
-    "an unknown outcome that happened": [CREATED, call(2, 3, Append(("a",)), Unknown()), read(4, 5, 0, "a")],
-    "an unknown outcome that did not": [CREATED, call(2, 3, Append(("a",)), Unknown()), read(4, 5, 0)],
+    "an unknown outcome that happened": [
+        CREATED,
+        call(2, 3, AppendOperation(("a",)), Unknown()),
+        read(4, 5, 0, "a"),
+    ],
+    "an unknown outcome that did not": [
+        CREATED,
+        call(2, 3, AppendOperation(("a",)), Unknown()),
+        read(4, 5, 0),
+    ],
     "an unknown outcome that happens late": [
         CREATED,
-        call(2, 3, Append(("a",)), Unknown()),
+        call(2, 3, AppendOperation(("a",)), Unknown()),
         read(4, 5, 0),
         appended(6, 7, "b", tail=1),
         read(8, 9, 0, "b", "a"),
     ],
-    "a refusal": [CREATED, call(2, 3, Append(("a",)), Refused("overloaded")), read(4, 5, 0)],
+    "a refusal": [CREATED, call(2, 3, AppendOperation(("a",)), CallRefused("overloaded")), read(4, 5, 0)],
     "a retry that succeeds": [
         CREATED,
-        produced(2, "a", 0, 0, Refused("overloaded")),
+        produced(2, "a", 0, 0, CallRefused("overloaded")),
         produced(3, "a", 0, 0, Unknown()),
-        produced(4, "a", 0, 0, Appended(1)),
+        produced(4, "a", 0, 0, AppendAcknowledged(1)),
         read(5, 6, 0, "a"),
     ],
     "a retry that is a duplicate": [
         CREATED,
         produced(2, "a", 0, 0, Unknown()),
-        produced(3, "a", 0, 0, Appended(1, duplicate=True)),
-        produced(4, "b", 0, 1, Appended(2)),
-        produced(5, "c", 3, 0, Appended(3)),
+        produced(3, "a", 0, 0, AppendAcknowledged(1, duplicate=True)),
+        produced(4, "b", 0, 1, AppendAcknowledged(2)),
+        produced(5, "c", 3, 0, AppendAcknowledged(3)),
         read(6, 7, 0, "a", "b", "c"),
     ],
     "a close": [
         CREATED,
         appended(2, 3, "a", tail=1, close=True),
         read(4, 5, 0, "a", closed=True),
-        call(6, 7, Append(("b",)), Refused("stream_closed")),
+        call(6, 7, AppendOperation(("b",)), CallRefused("stream_closed")),
         read(8, 9, 1, closed=True),
     ],
     "a delete": [
         CREATED,
         appended(2, 3, "a", tail=1),
-        call(4, 5, Delete(), Done()),
-        call(6, 7, Read(0), Refused("stream_not_found")),
+        call(4, 5, DeleteOperation(), Done()),
+        call(6, 7, ReadOperation(0), CallRefused("stream_not_found")),
     ],
     "a delete of an unknown outcome": [
         CREATED,
         appended(2, 3, "a", tail=1),
-        call(4, 5, Delete(), Unknown()),
+        call(4, 5, DeleteOperation(), Unknown()),
         read(6, 7, 0, "a"),
-        call(8, 9, Read(0), Refused("stream_not_found")),
-        call(10, 11, Append(("b",)), Refused("stream_gone")),
+        call(8, 9, ReadOperation(0), CallRefused("stream_not_found")),
+        call(10, 11, AppendOperation(("b",)), CallRefused("stream_gone")),
     ],
     "a stream that expires": [
-        call(0, 1, Create(expires=True), Done()),
+        call(0, 1, CreateOperation(expires=True), Done()),
         appended(2, 3, "a", tail=1),
-        call(4, 5, Read(0), Refused("stream_not_found")),
+        call(4, 5, ReadOperation(0), CallRefused("stream_not_found")),
     ],
     "a second life": [
         CREATED,
         appended(2, 3, "a", tail=1),
         read(3, 4, 0, "a"),
-        call(4, 5, Delete(), Done()),
+        call(4, 5, DeleteOperation(), Done()),
         read(3.5, 6.5, 0, "a"),
-        call(6, 7, Create(), Done()),
+        call(6, 7, CreateOperation(), Done()),
         read(5.5, 8.5, 0, "b"),
         appended(8, 9, "b", tail=1),
         read(10, 11, 0, "b"),
     ],
     "an append that reaches the second life": [
         CREATED,
-        call(2, 3, Append(("a",)), Unknown()),
-        call(4, 5, Delete(), Done()),
-        call(6, 7, Create(), Done()),
+        call(2, 3, AppendOperation(("a",)), Unknown()),
+        call(4, 5, DeleteOperation(), Done()),
+        call(6, 7, CreateOperation(), Done()),
         read(8, 9, 0, "a"),
     ],
     "a create that comes too late": [
         CREATED,
-        call(0, 1, Create(), Unknown()),
-        call(2, 3, Delete(), Done()),
+        call(0, 1, CreateOperation(), Unknown()),
+        call(2, 3, DeleteOperation(), Done()),
         read(4, 5, 0),
     ],
     "a fork": [
         CREATED,
         appended(2, 3, "a", "b", tail=2),
         read(4, 5, 0, "a", "b"),
-        call(4, 5, Create("s", 1), Done(), stream="f"),
-        call(6, 7, Append(("c",)), Appended(2), stream="f"),
-        call(8, 9, Read(0), Answered(("a", "c"), 2, True), stream="f"),
+        call(4, 5, CreateOperation("s", 1), Done(), stream="f"),
+        call(6, 7, AppendOperation(("c",)), AppendAcknowledged(2), stream="f"),
+        call(8, 9, ReadOperation(0), Answered(("a", "c"), 2, True), stream="f"),
     ],
 }
 
-WRONG: dict[str, tuple[str, list[Call]]] = {
+WRONG: dict[str, tuple[str, list[RecordedCall]]] = {
     "a read skips a message": (
         "reads_are_gap_free",
-        [CREATED, appended(2, 3, "a", "b", tail=2), call(4, 5, Read(0), Answered(("a",), 2, True))],
+        [CREATED, appended(2, 3, "a", "b", tail=2), call(4, 5, ReadOperation(0), Answered(("a",), 2, True))],
     ),
     "a read returns nothing before the tail": (
         "reads_are_gap_free",
@@ -174,8 +184,8 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
         "reads_agree",
         [
             CREATED,
-            call(2, 3, Append(("a",)), Unknown()),
-            call(2, 3, Append(("b",)), Unknown()),
+            call(2, 3, AppendOperation(("a",)), Unknown()),
+            call(2, 3, AppendOperation(("b",)), Unknown()),
             read(4, 5, 0, "a"),
             read(6, 7, 0, "b"),
         ],
@@ -194,7 +204,7 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
     ),
     "an acknowledged duplicate was never there": (
         "acknowledged_is_there",
-        [CREATED, produced(2, "a", 0, 0, Appended(0, duplicate=True)), read(4, 5, 0)],
+        [CREATED, produced(2, "a", 0, 0, AppendAcknowledged(0, duplicate=True)), read(4, 5, 0)],
     ),
     "another message is where a deleted stream had one": (
         "acknowledged_is_there",
@@ -203,25 +213,25 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
             appended(2, 4, "a", tail=1),
             appended(2, 4, "b", tail=2),
             read(5, 6, 0, "b"),
-            call(7, 8, Delete(), Done()),
+            call(7, 8, DeleteOperation(), Done()),
         ],
     ),
     "half an append": (
         "appends_are_whole",
-        [CREATED, call(2, 3, Append(("a", "b")), Unknown()), read(4, 5, 0, "a")],
+        [CREATED, call(2, 3, AppendOperation(("a", "b")), Unknown()), read(4, 5, 0, "a")],
     ),
     "an append with another in its middle": (
         "appends_are_whole",
         [
             CREATED,
-            call(2, 3, Append(("a", "c")), Unknown()),
-            call(2, 3, Append(("b",)), Unknown()),
+            call(2, 3, AppendOperation(("a", "c")), Unknown()),
+            call(2, 3, AppendOperation(("b",)), Unknown()),
             read(4, 5, 0, "a", "b", "c"),
         ],
     ),
     "a refused append is there": (
         "refused_never_appears",
-        [CREATED, call(2, 3, Append(("a",)), Refused("overloaded")), read(4, 5, 0, "a")],
+        [CREATED, call(2, 3, AppendOperation(("a",)), CallRefused("overloaded")), read(4, 5, 0, "a")],
     ),
     "a message that nobody sent": (
         "nothing_comes_from_nowhere",
@@ -236,8 +246,8 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
         [
             CREATED,
             appended(2, 3, "a", tail=1),
-            call(4, 5, Delete(), Done()),
-            call(6, 7, Create(), Done()),
+            call(4, 5, DeleteOperation(), Done()),
+            call(6, 7, CreateOperation(), Done()),
             read(8, 9, 0, "a"),
         ],
     ),
@@ -246,7 +256,7 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
         [
             CREATED,
             produced(2, "a", 0, 0, Unknown()),
-            produced(3, "a", 0, 0, Appended(2, duplicate=True)),
+            produced(3, "a", 0, 0, AppendAcknowledged(2, duplicate=True)),
             appended(4, 5, "b", tail=1),
             read(6, 7, 0, "b", "a"),
         ],
@@ -257,14 +267,14 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
     ),
     "up to date without what was read": (
         "up_to_date_was_true",
-        [CREATED, call(2, 9, Append(("a",)), Unknown()), read(3, 4, 0, "a"), read(5, 6, 0)],
+        [CREATED, call(2, 9, AppendOperation(("a",)), Unknown()), read(3, 4, 0, "a"), read(5, 6, 0)],
     ),
     "a producer's append is there under two sequences": (
         "producers_are_exactly_once",
         [
             CREATED,
-            produced(2, "a", 0, 0, Appended(1)),
-            produced(3, "b", 0, 2, Appended(2)),
+            produced(2, "a", 0, 0, AppendAcknowledged(1)),
+            produced(3, "b", 0, 2, AppendAcknowledged(2)),
             read(4, 5, 0, "a", "b"),
         ],
     ),
@@ -272,14 +282,14 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
         "producers_are_exactly_once",
         [
             CREATED,
-            produced(2, "a", 1, 0, Appended(1)),
-            produced(3, "b", 0, 0, Appended(2)),
+            produced(2, "a", 1, 0, AppendAcknowledged(1)),
+            produced(3, "b", 0, 0, AppendAcknowledged(2)),
             read(4, 5, 0, "a", "b"),
         ],
     ),
     "a producer that does not begin at 0": (
         "producers_are_exactly_once",
-        [CREATED, produced(2, "a", 0, 1, Appended(1)), read(4, 5, 0, "a")],
+        [CREATED, produced(2, "a", 0, 1, AppendAcknowledged(1)), read(4, 5, 0, "a")],
     ),
     "an append after the close": (
         "closed_stays_closed",
@@ -309,24 +319,28 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
     ),
     "a deleted stream is read": (
         "deleted_stays_deleted",
-        [CREATED, call(2, 3, Delete(), Done()), read(4, 5, 0)],
+        [CREATED, call(2, 3, DeleteOperation(), Done()), read(4, 5, 0)],
     ),
     "a deleted stream takes an append": (
         "deleted_stays_deleted",
-        [CREATED, call(2, 3, Delete(), Done()), appended(4, 5, "a", tail=1)],
+        [CREATED, call(2, 3, DeleteOperation(), Done()), appended(4, 5, "a", tail=1)],
     ),
     "a missing stream comes back": (
         "deleted_stays_deleted",
         [
             CREATED,
-            call(2, 3, Delete(), Unknown()),
-            call(4, 5, Read(0), Refused("stream_not_found")),
+            call(2, 3, DeleteOperation(), Unknown()),
+            call(4, 5, ReadOperation(0), CallRefused("stream_not_found")),
             read(6, 7, 0),
         ],
     ),
     "a created stream is missing": (
         "created_stays",
-        [CREATED, call(2, 3, Read(0), Refused("stream_not_found")), call(4, 5, Delete(), Done())],
+        [
+            CREATED,
+            call(2, 3, ReadOperation(0), CallRefused("stream_not_found")),
+            call(4, 5, DeleteOperation(), Done()),
+        ],
     ),
     "a fork has something else": (
         "forks_inherit",
@@ -334,9 +348,9 @@ WRONG: dict[str, tuple[str, list[Call]]] = {
             CREATED,
             appended(2, 3, "a", tail=1),
             read(4, 5, 0, "a"),
-            call(4, 5, Create("s", 1), Done(), stream="f"),
-            call(6, 7, Append(("c",)), Unknown(), stream="f"),
-            call(8, 9, Read(0), Answered(("c",), 1, True), stream="f"),
+            call(4, 5, CreateOperation("s", 1), Done(), stream="f"),
+            call(6, 7, AppendOperation(("c",)), Unknown(), stream="f"),
+            call(8, 9, ReadOperation(0), Answered(("c",), 1, True), stream="f"),
         ],
     ),
 }
@@ -367,8 +381,8 @@ def test_a_history_that_cannot_be_judged_is_refused() -> None:
             [
                 CREATED,
                 appended(2, 9, "a", tail=1),
-                call(3, 4, Delete(), Done()),
-                call(5, 6, Create(), Done()),
+                call(3, 4, DeleteOperation(), Done()),
+                call(5, 6, CreateOperation(), Done()),
             ]
         )
 
@@ -382,7 +396,7 @@ class Server:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Call]:
+def histories(draw: st.DrawFn) -> list[RecordedCall]:
     """Return what clients record of a correct server: calls that overlap, with some answers lost."""
     server = Server([])
     calls = [CREATED]
@@ -399,42 +413,49 @@ def histories(draw: st.DrawFn) -> list[Call]:
                 values = tuple(server.log[offset:][: draw(st.integers(1, 3))])
                 tail = offset + len(values)
                 up_to_date = tail == len(server.log)
-                request = Read(offset)
+                request = ReadOperation(offset)
                 outcome = Answered(values, tail, up_to_date, up_to_date and server.closed)
             case "refused":
-                request, outcome = Append((f"{number}",)), Refused("overloaded")
+                request, outcome = AppendOperation((f"{number}",)), CallRefused("overloaded")
             case kind:
                 values = tuple(f"{number}.{part}" for part in range(draw(st.integers(1, 3))))
-                request, outcome = Append(values, close=kind == "close"), Refused("stream_closed")
+                request, outcome = (
+                    AppendOperation(values, close=kind == "close"),
+                    CallRefused("stream_closed"),
+                )
                 if not server.closed:
                     server.log += values
                     server.closed = kind == "close"
-                    outcome = Appended(len(server.log))
+                    outcome = AppendAcknowledged(len(server.log))
                     if draw(st.integers(0, 4)) == 0:
                         outcome = Unknown()
         calls.append(call(max(started, 1.5), ended, request, outcome))
-    calls.append(call(100, 101, Read(0), Answered(tuple(server.log), len(server.log), True, server.closed)))
+    calls.append(
+        call(100, 101, ReadOperation(0), Answered(tuple(server.log), len(server.log), True, server.closed))
+    )
     return calls
 
 
 @given(histories())
-def test_every_history_of_a_correct_server_passes(calls: list[Call]) -> None:
+def test_every_history_of_a_correct_server_passes(calls: list[RecordedCall]) -> None:
     assert_correct(calls)
 
 
-def _last(calls: list[Call]) -> Answered:
+def _last(calls: list[RecordedCall]) -> Answered:
     outcome = calls[-1].outcome
     assert isinstance(outcome, Answered)
     return outcome
 
 
 @given(histories(), st.data())
-def test_a_lost_moved_or_doubled_message_is_always_caught(calls: list[Call], data: st.DataObject) -> None:
+def test_a_lost_moved_or_doubled_message_is_always_caught(
+    calls: list[RecordedCall], data: st.DataObject
+) -> None:
     values = list(_last(calls).values)
     sure = [
         one.request.values[0]
         for one in calls
-        if isinstance(one.request, Append) and isinstance(one.outcome, Appended)
+        if isinstance(one.request, AppendOperation) and isinstance(one.outcome, AppendAcknowledged)
     ]
     if not sure:
         return
@@ -464,12 +485,12 @@ async def test_the_recorder_writes_down_answers_and_their_absence(tmp_path: Path
     async def fail() -> Outcome:
         raise OSError
 
-    assert await recorder.record("c", "s", Create(), answer) == Done()
+    assert await recorder.record("c", "s", CreateOperation(), answer) == Done()
     with pytest.raises(OSError):  # noqa: PT011 (any that perform raises)
-        await recorder.record("c", "s", Delete(), fail)
+        await recorder.record("c", "s", DeleteOperation(), fail)
     assert recorder.calls == [
-        Call("c", "s", Create(), 0, 1, Done()),
-        Call("c", "s", Delete(), 2, None, Unknown()),
+        RecordedCall("c", "s", CreateOperation(), 0, 1, Done()),
+        RecordedCall("c", "s", DeleteOperation(), 2, None, Unknown()),
     ]
     save([*recorder.calls, *RIGHT["a fork"]], tmp_path / "history.jsonl")
     assert load(tmp_path / "history.jsonl") == [*recorder.calls, *RIGHT["a fork"]]

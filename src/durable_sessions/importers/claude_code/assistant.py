@@ -2,9 +2,14 @@
 
 from typing import Any
 
-from durable_sessions.importers.claude_code.context import Context, Now, add_detail, flush_boundary
-from durable_sessions.importers.claude_code.thread import Call, Request
-from durable_sessions.importers.claude_code.tree import Tree
+from durable_sessions.importers.claude_code.context import (
+    ClaudeContext,
+    CurrentClaudeRecord,
+    add_detail,
+    flush_boundary,
+)
+from durable_sessions.importers.claude_code.thread import ModelRequest, ToolCall
+from durable_sessions.importers.claude_code.tree import RecordTree
 from durable_sessions.importers.events import (
     Event,
     blocks,
@@ -20,7 +25,7 @@ SPAWNING_TOOLS = ("Task", "Agent")
 _SYNTHETIC = "<synthetic>"
 
 
-def assistant(context: Context, tree: Tree, now: Now) -> list[Event]:
+def assistant(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return the events of an assistant record."""
     events = tree.enter(now) + flush_boundary(now.thread)
     if now.value.get("isApiErrorMessage") is True:
@@ -38,7 +43,7 @@ def assistant(context: Context, tree: Tree, now: Now) -> list[Event]:
     return events + made
 
 
-def _request(context: Context, now: Now) -> list[Event]:
+def _request(context: ClaudeContext, now: CurrentClaudeRecord) -> list[Event]:
     """Begin a model request, or go on with the one that the record belongs to."""
     thread, used = now.thread, now.message.get("usage")
     name = text(now.message.get("id")) or text(now.value.get("requestId")) or now.key
@@ -62,14 +67,16 @@ def _request(context: Context, now: Now) -> list[Event]:
             model=model,
         )
         events.append(start)
-        thread.request = Request(name, start["id"], model, now.line, now.at, used)
+        thread.request = ModelRequest(name, start["id"], model, now.line, now.at, used)
     request = thread.request
     request.usage, request.line, request.at = used, now.line, now.at
     request.is_complete = now.message.get("stop_reason") is not None
     return events
 
 
-def _block(context: Context, tree: Tree, now: Now, part: str, block: dict[str, Any]) -> list[Event]:
+def _block(
+    context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord, part: str, block: dict[str, Any]
+) -> list[Event]:
     kind = block.get("type")
     if kind == "text":
         if not text(block.get("text")).strip():
@@ -95,7 +102,9 @@ def _block(context: Context, tree: Tree, now: Now, part: str, block: dict[str, A
     return [context.event("import.record", now, part, source_record=block)]
 
 
-def _tool_use(context: Context, tree: Tree, now: Now, part: str, block: dict[str, Any]) -> list[Event]:
+def _tool_use(
+    context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord, part: str, block: dict[str, Any]
+) -> list[Event]:
     call_id, name = text(block.get("id")), text(block.get("name"))
     server, tool = _mcp_name(name)
     given = block.get("input")
@@ -111,7 +120,7 @@ def _tool_use(context: Context, tree: Tree, now: Now, part: str, block: dict[str
     )
     spawns = name in SPAWNING_TOOLS
     prompt = text(members(given).get("prompt")) if spawns else None
-    now.thread.calls[call_id] = Call(event["id"], name, server is not None, prompt)
+    now.thread.calls[call_id] = ToolCall(event["id"], name, server is not None, prompt)
     return [event, *(tree.sent_to(now, call_id) if spawns else [])]
 
 
@@ -123,7 +132,7 @@ def _mcp_name(name: str) -> tuple[str | None, str]:
     return None, name
 
 
-def _failed(context: Context, now: Now) -> list[Event]:
+def _failed(context: ClaudeContext, now: CurrentClaudeRecord) -> list[Event]:
     """Return a request that failed for good, which the program shows as an answer."""
     start = context.event("span.model_request_start", now, "start")
     error = failure(plain_text(now.message.get("content")), text(now.value.get("error")))

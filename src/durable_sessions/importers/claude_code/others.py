@@ -3,8 +3,8 @@
 from typing import Any
 
 from durable_sessions.importers.claude_code import wording
-from durable_sessions.importers.claude_code.context import Context, Now, flush_boundary
-from durable_sessions.importers.claude_code.tree import Tree
+from durable_sessions.importers.claude_code.context import ClaudeContext, CurrentClaudeRecord, flush_boundary
+from durable_sessions.importers.claude_code.tree import RecordTree
 from durable_sessions.importers.claude_code.user import from_teammate, notification
 from durable_sessions.importers.events import (
     Event,
@@ -20,7 +20,7 @@ from durable_sessions.importers.events import (
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 
 
-def system(context: Context, tree: Tree, now: Now) -> list[Event]:
+def system(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return the events of a system record."""
     events = tree.enter(now) + flush_boundary(now.thread)
     subtype = text(now.value.get("subtype"))
@@ -37,7 +37,7 @@ def system(context: Context, tree: Tree, now: Now) -> list[Event]:
     return [*events, context.keep(now, f"system {subtype}".strip())]
 
 
-def _compacted(context: Context, now: Now, meta: dict[str, Any], **more: Any) -> Event:
+def _compacted(context: ClaudeContext, now: CurrentClaudeRecord, meta: dict[str, Any], **more: Any) -> Event:
     return context.event(
         "agent.thread_context_compacted",
         now,
@@ -49,7 +49,7 @@ def _compacted(context: Context, now: Now, meta: dict[str, Any], **more: Any) ->
     )
 
 
-def _error(context: Context, now: Now, *, retrying: bool) -> Event:
+def _error(context: ClaudeContext, now: CurrentClaudeRecord, *, retrying: bool) -> Event:
     error = members(now.value.get("error"))
     inner = members(members(error.get("error")).get("error"))
     message = (
@@ -63,7 +63,7 @@ def _error(context: Context, now: Now, *, retrying: bool) -> Event:
     return context.event("session.error", now, error=told, retry_attempt=attempt, source_record=now.value)
 
 
-def attachment(context: Context, tree: Tree, now: Now) -> list[Event]:
+def attachment(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return the events of an attachment: a prompt that was typed meanwhile, or what the model was shown."""
     events = tree.enter(now)
     attached = members(now.value.get("attachment"))
@@ -91,7 +91,7 @@ def attachment(context: Context, tree: Tree, now: Now) -> list[Event]:
     return [*events, context.keep(now, f"attachment {kind}")]
 
 
-def progress(context: Context, tree: Tree, now: Now) -> list[Event]:
+def progress(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return the events of a progress record, which may tell which subagent a call has started."""
     events = tree.enter(now)
     data = members(now.value.get("data"))
@@ -101,12 +101,12 @@ def progress(context: Context, tree: Tree, now: Now) -> list[Event]:
     return [*events, context.keep(now, "progress")]
 
 
-def saved_context(context: Context, tree: Tree, now: Now) -> list[Event]:
+def saved_context(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return a chained record that has no event of its own."""
     return [*tree.enter(now), context.keep(now, text(now.value.get("type")))]
 
 
-def title(context: Context, tree: Tree, now: Now) -> list[Event]:
+def title(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return a title, unless it is that of another conversation."""
     kind, about = text(now.value.get("type")), context.about
     words = text(now.value.get(_TITLES[kind]))
@@ -119,7 +119,7 @@ def title(context: Context, tree: Tree, now: Now) -> list[Event]:
     return [context.event("session.updated", now, title=words, source_record=now.value)]
 
 
-def cost(context: Context, tree: Tree, now: Now) -> list[Event]:
+def cost(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return what the program itself has counted."""
     return [
         context.event(

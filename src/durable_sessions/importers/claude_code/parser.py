@@ -8,14 +8,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from durable_sessions.importers.claude_code import assistant, others, user
-from durable_sessions.importers.claude_code.context import TOOL, Context, Now, flush_boundary
-from durable_sessions.importers.claude_code.thread import Thread
-from durable_sessions.importers.claude_code.tree import Tree
+from durable_sessions.importers.claude_code.context import (
+    TOOL,
+    ClaudeContext,
+    CurrentClaudeRecord,
+    flush_boundary,
+)
+from durable_sessions.importers.claude_code.thread import ClaudeThread
+from durable_sessions.importers.claude_code.tree import RecordTree
 from durable_sessions.importers.events import Event, Maker, instant, text
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.record_parser import RecordParser
 
-_Handler = Callable[[Context, Tree, Now], list[Event]]
+_Handler = Callable[[ClaudeContext, RecordTree, CurrentClaudeRecord], list[Event]]
 _HANDLERS: dict[str, _Handler] = {
     "user": user.user,
     "assistant": assistant.assistant,
@@ -42,11 +47,11 @@ class ClaudeCodeParser(RecordParser):
         agent_meta: Mapping[str, Any] | None = None,
         agents_by_call: Mapping[str, str] | None = None,
     ) -> None:
-        self._context = Context(Maker(TOOL, "", file))
+        self._context = ClaudeContext(Maker(TOOL, "", file))
         super().__init__(self._context.make, self._context.about, self._context.tally)
-        self._tree = Tree(self._context, session, agent, agent_meta or {}, agents_by_call or {})
+        self._tree = RecordTree(self._context, session, agent, agent_meta or {}, agents_by_call or {})
 
-    def _take(self, record: Record, value: dict[str, Any]) -> list[Event]:
+    def _take(self, record: SourceRecord, value: dict[str, Any]) -> list[Event]:
         if isinstance(version := value.get("version"), str):
             self._make.version = version
         key = self._tree.key(record)
@@ -55,9 +60,9 @@ class ClaudeCodeParser(RecordParser):
             return []
         self._note(value)
         at = instant(value.get("timestamp"))
-        return self._events(Now(value, key, record.line, at, self._tree.main))
+        return self._events(CurrentClaudeRecord(value, key, record.line, at, self._tree.main))
 
-    def _take_damaged(self, record: Record) -> list[Event]:
+    def _take_damaged(self, record: SourceRecord) -> list[Event]:
         return [self._damaged(record, self._tree.place_of(record), self._tree.main.id)]
 
     def finish(self, *, settled: bool) -> list[Event]:
@@ -75,10 +80,10 @@ class ClaudeCodeParser(RecordParser):
         """Whether a summary may still follow a compaction, or more of an answer its beginning."""
         return any(thread.boundary or thread.request for thread in self._threads())
 
-    def _threads(self) -> list[Thread]:
+    def _threads(self) -> list[ClaudeThread]:
         return [self._tree.main, *self._tree.sidechains.values()]
 
-    def _events(self, now: Now) -> list[Event]:
+    def _events(self, now: CurrentClaudeRecord) -> list[Event]:
         kind = text(now.value.get("type"))
         handler = _HANDLERS.get(kind)
         speaks = kind in ("user", "assistant")

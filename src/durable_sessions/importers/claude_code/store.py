@@ -15,7 +15,7 @@ from durable_sessions.importers.claude_code.context import TOOL
 from durable_sessions.importers.claude_code.parser import ClaudeCodeParser
 from durable_sessions.importers.events import members, session_id, text
 from durable_sessions.importers.lines import LineReader
-from durable_sessions.importers.sources import Fork, LinesPart, Parser, Part, Transcript
+from durable_sessions.importers.sources import ForkPoint, LinesPart, Parser, Part, Transcript
 
 PEEKED_RECORDS_MAX = 200
 META_BYTES_MAX = 1024 * 1024
@@ -60,7 +60,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
     for name, (source, uuid) in forks.find(mains, heads).items():
         behind = forks.last_event(mains[source], _main(source, sessions[source], {}), uuid)
         if behind is not None:
-            made[name].origin = Fork(session_id(TOOL, source), behind)
+            made[name].origin = ForkPoint(session_id(TOOL, source), behind)
     return list(made.values())
 
 

@@ -9,7 +9,7 @@ CLOSED_REQUESTS_MAX = 64
 
 
 @dataclass(slots=True)
-class Call:
+class ToolCall:
     """A tool call: the event that it is, and the first result that it got."""
 
     event_id: str
@@ -20,7 +20,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Request:
+class ModelRequest:
     """One model request, of which every line repeats the usage; the last line counts."""
 
     key: str
@@ -34,13 +34,13 @@ class Request:
 
 
 @dataclass(slots=True)
-class Thread:
+class ClaudeThread:
     """What must be remembered of a thread to make events of its next record."""
 
     id: str | None
-    calls: dict[str, Call] = field(default_factory=dict)
-    request: Request | None = None
-    closed: dict[str, Request] = field(default_factory=dict)
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    request: ModelRequest | None = None
+    closed: dict[str, ModelRequest] = field(default_factory=dict)
     last_command: str | None = None
     boundary: Event | None = None
     begun: bool = False

@@ -8,10 +8,10 @@ from zlib import crc32
 import msgspec
 
 from durable_sessions.importers.claude_code import wording
-from durable_sessions.importers.claude_code.context import Context, Now, flush_boundary
-from durable_sessions.importers.claude_code.thread import Thread
+from durable_sessions.importers.claude_code.context import ClaudeContext, CurrentClaudeRecord, flush_boundary
+from durable_sessions.importers.claude_code.thread import ClaudeThread
 from durable_sessions.importers.events import Event, objects, plain_text, text, text_block, without
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.lines import SourceRecord
 
 _PROMPT, _ANSWER = 1, 2
 _RELINKED = (
@@ -31,25 +31,25 @@ def digest_of(value: dict[str, Any]) -> bytes:
     return blake2b(msgspec.json.encode(without(value, *_RELINKED)), digest_size=8).digest()
 
 
-class Tree:
+class RecordTree:
     """Follows the records of a file: of a session, or of a subagent if ``agent`` names one."""
 
     def __init__(
         self,
-        context: Context,
+        context: ClaudeContext,
         session: str,
         agent: str | None,
         agent_meta: Mapping[str, Any],
         agents_by_call: Mapping[str, str],
     ) -> None:
-        self.main = Thread(agent)
-        self.sidechains: dict[str, Thread] = {}
+        self.main = ClaudeThread(agent)
+        self.sidechains: dict[str, ClaudeThread] = {}
         self._context = context
         self._session = session
         self._agent = agent
         self._agent_meta = agent_meta
         self._agents_by_call = agents_by_call
-        self._thread_of: dict[str, Thread] = {}
+        self._thread_of: dict[str, ClaudeThread] = {}
         self._branch_of: dict[str, int] = {}
         self._digest_of: dict[str, bytes] = {}
         self._children: dict[str | None, int] = {}
@@ -60,7 +60,7 @@ class Tree:
         """Say whether a record with this uuid was read."""
         return uuid in self._digest_of
 
-    def key(self, record: Record) -> str | None:
+    def key(self, record: SourceRecord) -> str | None:
         """Return the record's own id, or its place where it has none; None if it was read before."""
         uuid = record.value.get("uuid")
         if not isinstance(uuid, str) or not uuid:
@@ -71,11 +71,11 @@ class Tree:
             return uuid
         return None if known == digest else f"{uuid} {self.place_of(record)}"
 
-    def place_of(self, record: Record) -> str:
+    def place_of(self, record: SourceRecord) -> str:
         """Return a name for a record without uuid; one with uuid is the same event in every copy."""
         return f"{self._session} {self._agent or ''} {record.place}"
 
-    def enter(self, now: Now) -> list[Event]:
+    def enter(self, now: CurrentClaudeRecord) -> list[Event]:
         """Put a chained record into its thread, and return the events that a beginning is."""
         uuid, parent = text(now.value.get("uuid")), now.value.get("parentUuid")
         events: list[Event] = []
@@ -90,12 +90,14 @@ class Tree:
             self._branch_of[uuid] = now.thread.branch
         return events
 
-    def sent_to(self, now: Now, call_id: str, agent: str | None = None) -> list[Event]:
+    def sent_to(self, now: CurrentClaudeRecord, call_id: str, agent: str | None = None) -> list[Event]:
         """Return the message by which a call has started a subagent, once it is known which."""
         agent = agent or self._agents_by_call.get(call_id)
         return self._sent_by(now.thread, now, call_id, agent) if agent else []
 
-    def _sent_by(self, thread: Thread, now: Now, call_id: str, agent: str) -> list[Event]:
+    def _sent_by(
+        self, thread: ClaudeThread, now: CurrentClaudeRecord, call_id: str, agent: str
+    ) -> list[Event]:
         call = thread.calls.get(call_id)
         if call is None or call_id in self._sent:
             return []
@@ -118,14 +120,14 @@ class Tree:
 
     # Threads ----------------------------------------------------------------------------
 
-    def _begin_agent(self, now: Now) -> list[Event]:
+    def _begin_agent(self, now: CurrentClaudeRecord) -> list[Event]:
         if self.main.begun:
             return []
         self.main.begun = True
         meta = dict(self._agent_meta)
         return [self._created(now, text(meta.get("agentType")), meta or None)]
 
-    def _created(self, now: Now, name: str = "", meta: object = None) -> Event:
+    def _created(self, now: CurrentClaudeRecord, name: str = "", meta: object = None) -> Event:
         return self._context.make.make(
             "session.thread_created",
             f"thread {now.thread.id}",
@@ -136,7 +138,7 @@ class Tree:
             source_detail=meta,
         )
 
-    def _enter_sidechain(self, now: Now, parent: str) -> list[Event]:
+    def _enter_sidechain(self, now: CurrentClaudeRecord, parent: str) -> list[Event]:
         """Find the subagent of a record in the session's own file: by name, or by the chain that it is in."""
         agent = text(now.value.get("agentId"))
         known = self.sidechains.get(agent) if agent else self._thread_of.get(parent)
@@ -144,7 +146,7 @@ class Tree:
             now.thread = known
             return []
         name = agent or f"side-{text(now.value.get('uuid')) or f'L{now.line}'}"
-        now.thread = self.sidechains[name] = Thread(name, begun=True)
+        now.thread = self.sidechains[name] = ClaudeThread(name, begun=True)
         prompt = plain_text(now.message.get("content"))
         for call_id, call in self.main.calls.items():
             if call.prompt is not None and call.prompt == prompt and call_id not in self._sent:
@@ -153,7 +155,7 @@ class Tree:
 
     # Branches ---------------------------------------------------------------------------
 
-    def _follow(self, now: Now, parent: str | None) -> list[Event]:
+    def _follow(self, now: CurrentClaudeRecord, parent: str | None) -> list[Event]:
         """Follow the tree: a second prompt, or a second answer, behind one record begins another branch."""
         thread, kind = now.thread, now.value.get("type")
         role = _PROMPT if kind == "user" and _is_typed(now) else _ANSWER if kind == "assistant" else 0
@@ -173,7 +175,7 @@ class Tree:
                 return self._rewind(now, parent)
         return []
 
-    def _rewind(self, now: Now, parent: str | None) -> list[Event]:
+    def _rewind(self, now: CurrentClaudeRecord, parent: str | None) -> list[Event]:
         thread, context = now.thread, self._context
         events = flush_boundary(thread) + thread.close_request(context.make)
         self._branches += 1
@@ -194,7 +196,7 @@ class Tree:
         ]
 
 
-def _is_typed(now: Now) -> bool:
+def _is_typed(now: CurrentClaudeRecord) -> bool:
     if now.value.get("isMeta") is True or now.value.get("isCompactSummary") is True:
         return False
     content = now.message.get("content")

@@ -4,16 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from durable_sessions.importers.claude_code import wording
-from durable_sessions.importers.claude_code.context import Context, Now, add_detail, flush_boundary
-from durable_sessions.importers.claude_code.thread import Call
-from durable_sessions.importers.claude_code.tree import Tree
+from durable_sessions.importers.claude_code.context import (
+    ClaudeContext,
+    CurrentClaudeRecord,
+    add_detail,
+    flush_boundary,
+)
+from durable_sessions.importers.claude_code.thread import ToolCall
+from durable_sessions.importers.claude_code.tree import RecordTree
 from durable_sessions.importers.events import Event, blocks, members, plain_text, text, without
 
 _DECISIONS = {"accept": "allow", "allow": "allow", "reject": "deny", "deny": "deny"}
 _Numbered = list[tuple[int, dict[str, Any]]]
 
 
-def user(context: Context, tree: Tree, now: Now) -> list[Event]:
+def user(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
     """Return the events of a user record."""
     events = tree.enter(now)
     if now.value.get("isCompactSummary") is True:
@@ -33,7 +38,7 @@ def user(context: Context, tree: Tree, now: Now) -> list[Event]:
     return events + made
 
 
-def _summary(context: Context, now: Now) -> Event:
+def _summary(context: ClaudeContext, now: CurrentClaudeRecord) -> Event:
     """Return the compaction that a summary is about, with the summary in it."""
     words = plain_text(now.message.get("content"))
     event, now.thread.boundary = now.thread.boundary, None
@@ -47,7 +52,9 @@ def _summary(context: Context, now: Now) -> Event:
     return event
 
 
-def _tool_result(context: Context, tree: Tree, now: Now, number: int, block: dict[str, Any]) -> list[Event]:
+def _tool_result(
+    context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord, number: int, block: dict[str, Any]
+) -> list[Event]:
     call_id = text(block.get("tool_use_id")) or text(now.value.get("sourceToolUseID"))
     call = now.thread.calls.get(call_id)
     content = blocks(block.get("content"))
@@ -88,7 +95,7 @@ def _tool_result(context: Context, tree: Tree, now: Now, number: int, block: dic
     return events + (tree.sent_to(now, call_id, agent) if agent else [])
 
 
-def _link(call: Call | None, call_id: str) -> dict[str, Any]:
+def _link(call: ToolCall | None, call_id: str) -> dict[str, Any]:
     """Return the member that names the call of a result: its event, or what its maker called it."""
     if call is None:
         return {"tool_use_id": call_id}
@@ -99,7 +106,7 @@ def _permission(decision: object) -> str | None:
     return _DECISIONS.get(text(members(decision).get("decision")))
 
 
-def _said(context: Context, now: Now, numbered: _Numbered) -> list[Event]:
+def _said(context: ClaudeContext, now: CurrentClaudeRecord, numbered: _Numbered) -> list[Event]:
     content = [block for _, block in numbered]
     if now.value.get("isMeta") is True:
         return [context.event("system.message", now, "said", injected=True, meta=True, content=content)]
@@ -121,7 +128,9 @@ def _said(context: Context, now: Now, numbered: _Numbered) -> list[Event]:
     return [*closed, _own_words(context, now, plain_text(own), own), *injected]
 
 
-def _own_words(context: Context, now: Now, words: str, content: list[dict[str, Any]]) -> Event:
+def _own_words(
+    context: ClaudeContext, now: CurrentClaudeRecord, words: str, content: list[dict[str, Any]]
+) -> Event:
     """Return what the words are: a report, an interrupt, a command, its output, or somebody's message."""
     if wording.is_notification(now.value, words):
         return notification(context, now, words, content, "said")
@@ -148,7 +157,12 @@ def _own_words(context: Context, now: Now, words: str, content: list[dict[str, A
 
 
 def notification(
-    context: Context, now: Now, words: str, content: list[Event], block: str = "", **more: Any
+    context: ClaudeContext,
+    now: CurrentClaudeRecord,
+    words: str,
+    content: list[Event],
+    block: str = "",
+    **more: Any,
 ) -> Event:
     """Return the report of a task that ran in the background."""
     about = {"from_session_thread_id": wording.task_id(words), "notification": True}
@@ -156,7 +170,12 @@ def notification(
 
 
 def from_teammate(
-    context: Context, now: Now, words: str, content: list[Event], block: str = "", **more: Any
+    context: ClaudeContext,
+    now: CurrentClaudeRecord,
+    words: str,
+    content: list[Event],
+    block: str = "",
+    **more: Any,
 ) -> Event:
     """Return what other agents of the team wrote, which the program shows as if a user had typed it."""
     about = {"from_agent_name": wording.teammates(words), "teammate": True}
@@ -164,6 +183,10 @@ def from_teammate(
 
 
 def _received(
-    context: Context, now: Now, content: list[Event], block: str, about: Mapping[str, Any]
+    context: ClaudeContext,
+    now: CurrentClaudeRecord,
+    content: list[Event],
+    block: str,
+    about: Mapping[str, Any],
 ) -> Event:
     return context.event("agent.thread_message_received", now, block, **about, content=content)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.context import CodexContext, CurrentCodexRecord
 from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.codex.outputs import read_output
 from durable_sessions.importers.events import Event, arguments, first_text, items, text, text_block, without
@@ -33,10 +33,10 @@ class _Call:
     result_id: str | None = None
 
 
-class Calls:
+class CodexCalls:
     """Makes events of calls and outputs, and links them."""
 
-    def __init__(self, context: Context, words: Words) -> None:
+    def __init__(self, context: CodexContext, words: Words) -> None:
         self._context = context
         self._words = words
         self._calls: dict[str, _Call] = {}
@@ -47,7 +47,7 @@ class Calls:
         call = self._calls.get(text(call_id))
         return call.event_id if call else None
 
-    def call(self, now: Now, kind: str) -> list[Event]:
+    def call(self, now: CurrentCodexRecord, kind: str) -> list[Event]:
         """Take a call."""
         events = self._words.flush_prompt() + self._words.flush_early()
         payload = now.payload
@@ -72,7 +72,7 @@ class Calls:
         call = self._calls[call_id] = _Call(event["id"], name, server is not None, prompt)
         return [*events, event, *self._image(now, call_id, call)]
 
-    def _image(self, now: Now, call_id: str, call: _Call) -> list[Event]:
+    def _image(self, now: CurrentCodexRecord, call_id: str, call: _Call) -> list[Event]:
         """Return the result that the call of an image itself holds."""
         image = now.payload.get("result")
         if now.payload.get("type") not in _DRAWING or not isinstance(image, str) or not image:
@@ -91,7 +91,7 @@ class Calls:
         call.result_id = result["id"]
         return [result]
 
-    def generated(self, now: Now) -> list[Event]:
+    def generated(self, now: CurrentCodexRecord) -> list[Event]:
         """Take the end of a call of an image, which may hold the image where the call itself does not."""
         call_id = text(now.payload.get("call_id"))
         call = self._calls.get(call_id)
@@ -100,7 +100,7 @@ class Calls:
         event_id = call.event_id if call else None
         return self._context.keep(now, "event image_generation_end", tool_use_id=event_id)
 
-    def output(self, now: Now) -> list[Event]:
+    def output(self, now: CurrentCodexRecord) -> list[Event]:
         """Take what a call returned."""
         events, context, payload = self._words.flush_prompt(), self._context, now.payload
         call_id = text(payload.get("call_id"))
@@ -133,7 +133,7 @@ class Calls:
             events += self._started(now, call_id, first_text((told.get("agent_id"), told.get("thread_id"))))
         return events
 
-    def _started(self, now: Now, call_id: str, agent: str) -> list[Event]:
+    def _started(self, now: CurrentCodexRecord, call_id: str, agent: str) -> list[Event]:
         """Return the message that has started a subagent, once for each call."""
         call = self._calls.get(call_id)
         if call is None or not agent or call_id in self._sent:
@@ -151,14 +151,14 @@ class Calls:
             )
         ]
 
-    def activity(self, now: Now) -> list[Event]:
+    def activity(self, now: CurrentCodexRecord) -> list[Event]:
         """Take news of a subagent."""
         payload = now.payload
         call_id = first_text((payload.get("event_id"), payload.get("call_id")))
         events = self._started(now, call_id, text(payload.get("agent_thread_id")))
         return events + self._context.keep(now, "event sub_agent_activity")
 
-    def turn_item(self, now: Now, item: dict[str, Any]) -> list[Event]:
+    def turn_item(self, now: CurrentCodexRecord, item: dict[str, Any]) -> list[Event]:
         """Take a turn's item that is no words: what a tool did, beside its output."""
         events, kind = self._words.flush_prompt(), text(item.get("type"))
         if kind == "CollabAgentToolCall":

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
-from durable_sessions.importers.events import About, Event, Maker
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.events import Event, Maker, SessionMetadata
+from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.tally import Tally
 
 TOOL = "codex"
 
 
 @dataclass(slots=True)
-class Now:
+class CurrentCodexRecord:
     """The record at hand: what it says, its name, and when it was."""
 
-    record: Record
+    record: SourceRecord
     value: dict[str, Any]
     payload: dict[str, Any]
     key: str
@@ -22,11 +22,11 @@ class Now:
 
 
 @dataclass(slots=True)
-class Context:
+class CodexContext:
     """Makes events of the record at hand, and counts what becomes of it."""
 
     make: Maker
-    about: About
+    about: SessionMetadata
     tally: Tally
     thread: str | None
     branch: int = 0
@@ -34,18 +34,18 @@ class Context:
     request_since: str | None = None
     has_viewed_image: bool = False
 
-    def event(self, kind: str, now: Now, block: str = "", /, **more: Any) -> Event:
+    def event(self, kind: str, now: CurrentCodexRecord, block: str = "", /, **more: Any) -> Event:
         """Return an event of the record."""
         return self.named(now.key, kind, now, block, **more)
 
-    def named(self, key: str, kind: str, now: Now, block: str = "", /, **more: Any) -> Event:
+    def named(self, key: str, kind: str, now: CurrentCodexRecord, block: str = "", /, **more: Any) -> Event:
         """Return an event of the record that has another name than the record itself."""
         more.setdefault("at", now.at)
         return self.make.make(
             kind, key, block, line=now.record.line, thread=self.thread, branch=self.branch, **more
         )
 
-    def keep(self, now: Now, reason: str, **more: Any) -> list[Event]:
+    def keep(self, now: CurrentCodexRecord, reason: str, **more: Any) -> list[Event]:
         """Return the record itself, because it has no event of its own."""
         self.tally.kept[reason] += 1
         return [self.event("import.record", now, **more, source_record=now.value)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.context import CodexContext, CurrentCodexRecord
 from durable_sessions.importers.codex.echoes import Echoes
 from durable_sessions.importers.codex.outputs import content, is_picture, picture
 from durable_sessions.importers.codex.thoughts import Thoughts
@@ -45,10 +45,10 @@ _ANSWER_TWICE = "answer as response item and as event"
 class Words:
     """Makes events of messages and reasoning; what may be told again in the next records waits for them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CodexContext) -> None:
         self._context = context
         self._echoes = Echoes()
-        self._prompt: tuple[Now, list[Event]] | None = None
+        self._prompt: tuple[CurrentCodexRecord, list[Event]] | None = None
         self._prompts_told = 0
         self._last_prompt: Event = {}
         self._answer: Event | None = None
@@ -112,7 +112,7 @@ class Words:
 
     # Response items ---------------------------------------------------------------------
 
-    def message(self, now: Now) -> list[Event]:
+    def message(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a message that went to the model or came from it."""
         context, payload = self._context, now.payload
         role, said = text(payload.get("role")), content(payload.get("content"))
@@ -142,7 +142,9 @@ class Words:
         """Say whether this is a picture that a tool has opened, which some versions show as the user's."""
         return self._context.has_viewed_image and bool(said) and all(map(is_picture, said))
 
-    def _answered(self, now: Now, words: str, said: list[Event], detail: dict[str, Any]) -> list[Event]:
+    def _answered(
+        self, now: CurrentCodexRecord, words: str, said: list[Event], detail: dict[str, Any]
+    ) -> list[Event]:
         context, early = self._context, self._early
         if not words.strip() and all(block.get("type") == "text" for block in said):
             return context.skip(_BLANK)
@@ -158,11 +160,11 @@ class Words:
         self._answer = event
         return []
 
-    def reasoning(self, now: Now) -> list[Event]:
+    def reasoning(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a reasoning item."""
         return self.flush_prompt() + self._thoughts.item(now)
 
-    def from_agent(self, now: Now) -> list[Event]:
+    def from_agent(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a message that one agent has sent to another."""
         payload = now.payload
         return [
@@ -180,7 +182,7 @@ class Words:
 
     # Events -----------------------------------------------------------------------------
 
-    def user_message(self, now: Now) -> list[Event]:
+    def user_message(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a prompt as the event tells it."""
         if self._context.is_paginated:
             return self._context.merge("prompt as event and as turn item")
@@ -191,7 +193,7 @@ class Words:
         detail = without(payload, "message", "images")
         return self._prompted_twice(now, said, local_images=local or None, source_detail=detail)
 
-    def _prompted_twice(self, now: Now, said: list[Event], **more: Any) -> list[Event]:
+    def _prompted_twice(self, now: CurrentCodexRecord, said: list[Event], **more: Any) -> list[Event]:
         if self._prompt is not None:
             _, item = self._prompt
             said = _with_pictures(said, item)
@@ -203,7 +205,7 @@ class Words:
         self._last_prompt = events[-1]
         return events
 
-    def _pictures_of_last(self, now: Now, said: list[Event]) -> list[Event]:
+    def _pictures_of_last(self, now: CurrentCodexRecord, said: list[Event]) -> list[Event]:
         """Return the pictures of a prompt that was told before, without them."""
         shown = self._last_prompt.get("content", [])
         pictures = [block for block in said if is_picture(block) and block not in shown]
@@ -217,7 +219,7 @@ class Words:
             )
         ]
 
-    def _prompted(self, now: Now, said: list[Event], **more: Any) -> list[Event]:
+    def _prompted(self, now: CurrentCodexRecord, said: list[Event], **more: Any) -> list[Event]:
         self._echoes.forget()
         events, context = self.flush_early() + self.flush_thoughts(), self._context
         self._thoughts.forget()
@@ -227,7 +229,7 @@ class Words:
         context.about.suggest(plain_text(said).rpartition(_IDE_REQUEST)[2])
         return [*events, context.event("user.message", now, content=said, **more)]
 
-    def agent_message(self, now: Now) -> list[Event]:
+    def agent_message(self, now: CurrentCodexRecord) -> list[Event]:
         """Take an answer as the event tells it; some versions write it before the items that precede it."""
         words = text(now.payload.get("message"))
         if not words.strip():
@@ -245,15 +247,15 @@ class Words:
         self._early = (words, event)
         return events
 
-    def agent_reasoning(self, now: Now) -> list[Event]:
+    def agent_reasoning(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a summary of reasoning as the event tells it."""
         return self.flush_prompt() + self._thoughts.tell(now, [text(now.payload.get("text"))], [])
 
-    def raw_reasoning(self, now: Now) -> list[Event]:
+    def raw_reasoning(self, now: CurrentCodexRecord) -> list[Event]:
         """Take raw reasoning as the event tells it."""
         return self.flush_prompt() + self._thoughts.tell(now, [], [text(now.payload.get("text"))])
 
-    def last_words(self, now: Now) -> list[Event]:
+    def last_words(self, now: CurrentCodexRecord) -> list[Event]:
         """Return the last answer of a turn if nothing else has told it."""
         last = text(now.payload.get("last_agent_message"))
         if not last.strip() or not self._echoes.is_new("last", last):
@@ -262,7 +264,7 @@ class Words:
 
     # Turn items -------------------------------------------------------------------------
 
-    def turn_item(self, now: Now, item: dict[str, Any]) -> list[Event] | None:
+    def turn_item(self, now: CurrentCodexRecord, item: dict[str, Any]) -> list[Event] | None:
         """Take a turn's item if it is words; None if it is something else."""
         kind, said = item.get("type"), content(item.get("content"))
         if kind == "UserMessage":
@@ -278,7 +280,7 @@ class Words:
             return self.flush_prompt() + self._thoughts.tell(now, summary, raw)
         return None
 
-    def _agent_item(self, now: Now, item: dict[str, Any], said: list[Event]) -> list[Event]:
+    def _agent_item(self, now: CurrentCodexRecord, item: dict[str, Any], said: list[Event]) -> list[Event]:
         words = plain_text(said)
         if not words.strip():
             return self._context.skip(_BLANK)

@@ -23,7 +23,7 @@ _MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ToolOutput:
     """A tool's output: its blocks, and the exit code if it tells one."""
 
     content: list[Event]
@@ -36,19 +36,21 @@ class Output:
         return self.exit_code not in (None, 0)
 
 
-def read_output(output: object) -> Output:
+def read_output(output: object) -> ToolOutput:
     """Return what a tool has returned, without the frame that the program put around it for the model."""
     if isinstance(output, dict):
         inner = output.get("content", output.get("output"))
-        found = read_output(inner) if isinstance(inner, str | list) else Output(blocks(output), None, False)
+        found = (
+            read_output(inner) if isinstance(inner, str | list) else ToolOutput(blocks(output), None, False)
+        )
         failed = output.get("success") is False and found.exit_code is None
-        return Output(found.content, 1 if failed else found.exit_code, True)
+        return ToolOutput(found.content, 1 if failed else found.exit_code, True)
     if isinstance(output, list):
         shown = content(output)
         words = "\n".join(text(block.get("text")) for block in shown)
-        return Output(shown, _exit_code(words), False)
+        return ToolOutput(shown, _exit_code(words), False)
     if not isinstance(output, str):
-        return Output([] if output is None else blocks([output]), None, False)
+        return ToolOutput([] if output is None else blocks([output]), None, False)
     if output.startswith("{"):
         try:
             frame = members(msgspec.json.decode(output.encode(errors="replace")))
@@ -56,12 +58,12 @@ def read_output(output: object) -> Output:
             frame = {}
         code = members(frame.get("metadata")).get("exit_code")
         if isinstance(frame.get("output"), str) and isinstance(code, int):
-            return Output(blocks(frame["output"]), code, True)
-        return Output(blocks(output), None, False)
+            return ToolOutput(blocks(frame["output"]), code, True)
+        return ToolOutput(blocks(output), None, False)
     code = _exit_code(output)
     if code is not None and (start := _OUTPUT_LINE.search(output[:_HEAD_CHARACTERS_MAX])):
-        return Output(blocks(output[start.end() :]), code, True)
-    return Output(blocks(output), code, False)
+        return ToolOutput(blocks(output[start.end() :]), code, True)
+    return ToolOutput(blocks(output), code, False)
 
 
 def _exit_code(words: str) -> int | None:

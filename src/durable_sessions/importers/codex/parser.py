@@ -7,13 +7,21 @@ better, or make a summary of them. A file that has grown gives the same events a
 from collections.abc import Callable, Collection
 from typing import Any
 
-from durable_sessions.importers.codex.calls import CALLS, OUTPUTS, Calls
-from durable_sessions.importers.codex.context import TOOL, Context, Now
+from durable_sessions.importers.codex.calls import CALLS, OUTPUTS, CodexCalls
+from durable_sessions.importers.codex.context import TOOL, CodexContext, CurrentCodexRecord
 from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.codex.tokens import Tokens
-from durable_sessions.importers.codex.turns import Turns
-from durable_sessions.importers.events import About, Event, Maker, first_text, instant, members, text
-from durable_sessions.importers.lines import Record
+from durable_sessions.importers.codex.turns import CodexTurns
+from durable_sessions.importers.events import (
+    Event,
+    Maker,
+    SessionMetadata,
+    first_text,
+    instant,
+    members,
+    text,
+)
+from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.record_parser import RecordParser
 from durable_sessions.importers.tally import Tally
 
@@ -28,15 +36,15 @@ class CodexParser(RecordParser):
         *,
         is_subagent: bool = False,
         parent_turns: Collection[str] = (),
-        about: About | None = None,
+        about: SessionMetadata | None = None,
         tally: Tally | None = None,
     ) -> None:
-        super().__init__(Maker(TOOL, thread, file), about or About(), tally or Tally())
+        super().__init__(Maker(TOOL, thread, file), about or SessionMetadata(), tally or Tally())
         self.about.note(tool=TOOL)
-        self._context = Context(self._make, self.about, self.tally, thread if is_subagent else None)
+        self._context = CodexContext(self._make, self.about, self.tally, thread if is_subagent else None)
         self._words = Words(self._context)
-        self._calls = Calls(self._context, self._words)
-        self._turns = Turns(self._context, self._words)
+        self._calls = CodexCalls(self._context, self._words)
+        self._turns = CodexTurns(self._context, self._words)
         self._tokens = Tokens(self._context, self._words)
         self._parent_turns = frozenset(parent_turns)
         self._is_copy = False
@@ -44,7 +52,7 @@ class CodexParser(RecordParser):
         self._keys: set[str] = set()
         self._happened = self._handlers()
 
-    def _handlers(self) -> dict[str, Callable[[Now], list[Event]]]:
+    def _handlers(self) -> dict[str, Callable[[CurrentCodexRecord], list[Event]]]:
         words, turns = self._words, self._turns
         return {
             "user_message": words.user_message,
@@ -71,15 +79,15 @@ class CodexParser(RecordParser):
         """The turn that was begun last."""
         return self._turns.current
 
-    def feed(self, record: Record) -> list[Event]:
+    def feed(self, record: SourceRecord) -> list[Event]:
         """Return the events of the next record."""
         self._number += 1
         return super().feed(record)
 
-    def _take_damaged(self, record: Record) -> list[Event]:
+    def _take_damaged(self, record: SourceRecord) -> list[Event]:
         return [*self._words.flush(), self._damaged(record, record.place, self._context.thread)]
 
-    def _take(self, record: Record, value: dict[str, Any]) -> list[Event]:
+    def _take(self, record: SourceRecord, value: dict[str, Any]) -> list[Event]:
         now = self._now(record, value)
         if self._was_copied(now):
             self._tokens.follow(now.payload)
@@ -97,7 +105,7 @@ class CodexParser(RecordParser):
         """Whether words may still be told again, or better."""
         return self._words.are_waiting
 
-    def _now(self, record: Record, value: dict[str, Any]) -> Now:
+    def _now(self, record: SourceRecord, value: dict[str, Any]) -> CurrentCodexRecord:
         """Return the record at hand; it is called by its own id where that is one, else by its place."""
         payload = members(value.get("payload")) if "payload" in value else value
         name = first_text((payload.get("call_id"), payload.get("response_id"), payload.get("id")))
@@ -108,9 +116,9 @@ class CodexParser(RecordParser):
         elif name and kind:
             self._keys.add(key)
         at = instant(value.get("timestamp")) if "payload" in value else None
-        return Now(record, value, payload, key, at)
+        return CurrentCodexRecord(record, value, payload, key, at)
 
-    def _was_copied(self, now: Now) -> bool:
+    def _was_copied(self, now: CurrentCodexRecord) -> bool:
         """Say whether a record is the parent's: behind its own head a fork has a copy of its parent."""
         if self._number == 2 and self._parent_turns and now.value.get("type") == "session_meta":
             self._is_copy = True
@@ -119,7 +127,7 @@ class CodexParser(RecordParser):
             self._is_copy = False
         return self._is_copy
 
-    def _record(self, now: Now) -> list[Event]:
+    def _record(self, now: CurrentCodexRecord) -> list[Event]:
         kind = text(now.value.get("type"))
         events = [] if _is_reasoning(now) else self._words.flush_item()
         if kind == "compacted":
@@ -129,7 +137,7 @@ class CodexParser(RecordParser):
             return []
         return events + self._words.flush_answer() + self._content(now, kind)
 
-    def _content(self, now: Now, kind: str) -> list[Event]:
+    def _content(self, now: CurrentCodexRecord, kind: str) -> list[Event]:
         events: list[Event] = []
         if "payload" not in now.value:
             return events + self._bare(now)
@@ -150,7 +158,7 @@ class CodexParser(RecordParser):
             return [*events, shown]
         return events + self._context.keep(now, kind or "no type")
 
-    def _bare(self, now: Now) -> list[Event]:
+    def _bare(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a record of the generation that had no envelopes."""
         if "record_type" in now.value:
             if len(now.value) > 1:
@@ -160,7 +168,7 @@ class CodexParser(RecordParser):
             return self._turns.session_meta(now)
         return self._item(now)
 
-    def _item(self, now: Now) -> list[Event]:
+    def _item(self, now: CurrentCodexRecord) -> list[Event]:
         kind = text(now.payload.get("type"))
         if kind == "message":
             return self._words.message(now)
@@ -174,14 +182,14 @@ class CodexParser(RecordParser):
             return self._calls.output(now)
         return self._context.keep(now, f"response item {kind}".strip())
 
-    def _event(self, now: Now) -> list[Event]:
+    def _event(self, now: CurrentCodexRecord) -> list[Event]:
         kind = text(now.payload.get("type"))
         if handler := self._happened.get(kind):
             return handler(now)
         call = self._calls.event_of(now.payload.get("call_id"))
         return self._context.keep(now, f"event {kind}".strip(), tool_use_id=call)
 
-    def _item_completed(self, now: Now) -> list[Event]:
+    def _item_completed(self, now: CurrentCodexRecord) -> list[Event]:
         item = members(now.payload.get("item"))
         told = self._words.turn_item(now, item)
         return self._calls.turn_item(now, item) if told is None else told
@@ -191,7 +199,7 @@ _BOOKKEEPING = ("token_count", "context_compacted", "thread_settings_applied")
 _REASONING = ("reasoning", "agent_reasoning", "agent_reasoning_raw_content")
 
 
-def _is_bookkeeping(now: Now) -> bool:
+def _is_bookkeeping(now: CurrentCodexRecord) -> bool:
     """Say whether a record may stand between a summary and the compaction that it is made for."""
     if now.value.get("type") in ("token_usage_record", "world_state", "turn_context"):
         return True
@@ -199,7 +207,7 @@ def _is_bookkeeping(now: Now) -> bool:
     return now.payload.get("type") in _BOOKKEEPING or item.get("type") == "ContextCompaction"
 
 
-def _is_reasoning(now: Now) -> bool:
+def _is_reasoning(now: CurrentCodexRecord) -> bool:
     return (
         now.payload.get("type") in _REASONING or members(now.payload.get("item")).get("type") == "Reasoning"
     )

@@ -12,11 +12,19 @@ import msgspec
 from durable_sessions.importers import folders
 from durable_sessions.importers.codex.context import TOOL
 from durable_sessions.importers.codex.parser import CodexParser
-from durable_sessions.importers.events import About, Event, first_text, members, objects, session_id, text
-from durable_sessions.importers.lines import LineReader, Record
+from durable_sessions.importers.events import (
+    Event,
+    SessionMetadata,
+    first_text,
+    members,
+    objects,
+    session_id,
+    text,
+)
+from durable_sessions.importers.lines import LineReader, SourceRecord
 from durable_sessions.importers.sources import (
     DocumentPart,
-    Fork,
+    ForkPoint,
     LinesPart,
     Part,
     Transcript,
@@ -181,10 +189,10 @@ class _Family:
             rollout.name,
             is_subagent=bool(rollout.parent),
             parent_turns=turns,
-            about=About(title=self._titles.get(rollout.thread)),
+            about=SessionMetadata(title=self._titles.get(rollout.thread)),
         )
 
-    def _origin(self, rollout: Rollout) -> Fork | None:
+    def _origin(self, rollout: Rollout) -> ForkPoint | None:
         """Return where a fork has left its source, if the source is here."""
         base = members(rollout.meta.get("history_base"))
         named = text(base.get("thread_id")) or text(rollout.meta.get("forked_from_id"))
@@ -199,7 +207,7 @@ class _Family:
         behind = _last_event(
             source, self._parser(source, key)(), end if isinstance(end, int) else None, shared
         )
-        return Fork(session_id(TOOL, self._root(source, key)), behind) if behind else None
+        return ForkPoint(session_id(TOOL, self._root(source, key)), behind) if behind else None
 
 
 def _turns(rollout: Rollout) -> set[str]:
@@ -229,8 +237,8 @@ def _last_event(rollout: Rollout, parser: CodexParser, end: int | None, shared: 
     return events[-1]["id"] if events and end is not None else last
 
 
-def _document(rollout: Rollout) -> Callable[[About, Tally], Iterator[Event]]:
-    def produce(about: About, tally: Tally) -> Iterator[Event]:
+def _document(rollout: Rollout) -> Callable[[SessionMetadata, Tally], Iterator[Event]]:
+    def produce(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
         if rollout.path.stat().st_size > DOCUMENT_BYTES_MAX:
             tally.skipped["document too large"] += 1
             return
@@ -241,7 +249,7 @@ def _document(rollout: Rollout) -> Callable[[About, Tally], Iterator[Event]]:
             return
         parser = CodexParser(rollout.thread, rollout.name, about=about, tally=tally)
         for number, value in enumerate([members(document.get("session")), *objects(document.get("items"))]):
-            yield from parser.feed(Record(number, 0, value))
+            yield from parser.feed(SourceRecord(number, 0, value))
         yield from parser.finish(settled=True)
 
     return produce

@@ -6,7 +6,7 @@ Summaries are always in the item. Raw reasoning is often left out of it; then on
 from collections import deque
 from dataclasses import dataclass, field
 
-from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.context import CodexContext, CurrentCodexRecord
 from durable_sessions.importers.codex.outputs import content
 from durable_sessions.importers.events import Event, text, text_block, without
 
@@ -18,7 +18,7 @@ _TWICE = "reasoning as response item and as event"
 class _Told:
     """A thought that no item has told so far."""
 
-    now: Now
+    now: CurrentCodexRecord
     summary: list[str] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
 
@@ -29,7 +29,7 @@ class _Told:
 class Thoughts:
     """Makes events of reasoning; an event waits for the item that tells it better."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CodexContext) -> None:
         self._context = context
         self._waiting: list[_Told] = []
         self._items: deque[str] = deque(maxlen=ITEMS_REMEMBERED_MAX)
@@ -62,7 +62,7 @@ class Thoughts:
             self._remember(held["content"])
         return [] if held is None else [held]
 
-    def item(self, now: Now) -> list[Event]:
+    def item(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a reasoning item, which alone has the encrypted part."""
         events, payload = self.flush_item(), now.payload
         shown = content(payload.get("summary")) + content(payload.get("content"))
@@ -82,7 +82,7 @@ class Thoughts:
         self._remember(shown)
         return [*events, event]
 
-    def tell(self, now: Now, summary: list[str], raw: list[str]) -> list[Event]:
+    def tell(self, now: CurrentCodexRecord, summary: list[str], raw: list[str]) -> list[Event]:
         """Take reasoning as an event or a turn's item tells it, in case that no item does."""
         new = _Told(now, self._unsaid(summary), self._unsaid(raw))
         if not (new.summary or new.raw):

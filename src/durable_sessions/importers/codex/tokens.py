@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.context import CodexContext, CurrentCodexRecord
 from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.events import Event, count, members, usage
 
@@ -10,16 +10,16 @@ from durable_sessions.importers.events import Event, count, members, usage
 class Tokens:
     """Makes spans of usage records, or of token counts where there are no such records."""
 
-    def __init__(self, context: Context, words: Words) -> None:
+    def __init__(self, context: CodexContext, words: Words) -> None:
         self._context = context
         self._words = words
         self._totals: dict[str, Any] = {}
 
-    def record(self, now: Now) -> list[Event]:
+    def record(self, now: CurrentCodexRecord) -> list[Event]:
         """Take the usage of one response."""
         return self._used(now, now.payload.get("usage"), {"response_id": now.payload.get("response_id")})
 
-    def count(self, now: Now) -> list[Event]:
+    def count(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a token count: what the total has grown by since the last one."""
         info = members(now.payload.get("info"))
         total, last = members(info.get("total_token_usage")), members(info.get("last_token_usage"))
@@ -40,7 +40,7 @@ class Tokens:
             total = members(members(payload.get("info")).get("total_token_usage"))
             self._totals = total or self._totals
 
-    def _used(self, now: Now, used: object, detail: object) -> list[Event]:
+    def _used(self, now: CurrentCodexRecord, used: object, detail: object) -> list[Event]:
         events, context, counted = self._words.flush_prompt(), self._context, members(used)
         cached = count(counted.get("cached_input_tokens"))
         written = count(counted.get("cache_write_input_tokens"))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from durable_sessions.importers.codex.context import Context, Now
+from durable_sessions.importers.codex.context import CodexContext, CurrentCodexRecord
 from durable_sessions.importers.codex.messages import Words
 from durable_sessions.importers.events import (
     Event,
@@ -17,16 +17,16 @@ from durable_sessions.importers.events import (
 )
 
 
-class Turns:
+class CodexTurns:
     """Makes events of what frames the talk."""
 
-    def __init__(self, context: Context, words: Words) -> None:
+    def __init__(self, context: CodexContext, words: Words) -> None:
         self.current: str | None = None
         self._context = context
         self._words = words
         self._settings: dict[str, Any] = {}
 
-    def thread_created(self, now: Now) -> Event:
+    def thread_created(self, now: CurrentCodexRecord) -> Event:
         """Return the beginning of a subagent."""
         payload = now.payload
         spawn = members(members(members(payload.get("source")).get("subagent")).get("thread_spawn"))
@@ -38,7 +38,7 @@ class Turns:
             "session.thread_created", now, "thread", agent_name=name, parent_source_thread_id=parent
         )
 
-    def session_meta(self, now: Now) -> list[Event]:
+    def session_meta(self, now: CurrentCodexRecord) -> list[Event]:
         """Take what the first record says of the session."""
         context, payload = self._context, now.payload
         if isinstance(version := payload.get("cli_version"), str):
@@ -60,7 +60,7 @@ class Turns:
             events.append(context.event("system.message", now, "instructions", injected=True, content=shown))
         return events
 
-    def turn_context(self, now: Now) -> list[Event]:
+    def turn_context(self, now: CurrentCodexRecord) -> list[Event]:
         """Take the settings of a turn, if they have changed."""
         self._context.about.note(model=now.payload.get("model"), cwd=now.payload.get("cwd"))
         settings = without(now.payload, "turn_id", "root_turn_id")
@@ -69,19 +69,19 @@ class Turns:
         self._settings = settings
         return [self._context.event("session.updated", now, source_record=now.value)]
 
-    def settings(self, now: Now) -> list[Event]:
+    def settings(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a name, or settings that were applied."""
         title = text(now.payload.get("thread_name")) or text(now.payload.get("name"))
         self._context.about.name(title)
         return [self._context.event("session.updated", now, title=title or None, source_record=now.value)]
 
-    def started(self, now: Now) -> list[Event]:
+    def started(self, now: CurrentCodexRecord) -> list[Event]:
         """Begin a turn."""
         self.current = text(now.payload.get("turn_id")) or None
         self._context.request_since = now.at
         return [self._context.event(self._status("running"), now, source_detail=now.payload)]
 
-    def completed(self, now: Now) -> list[Event]:
+    def completed(self, now: CurrentCodexRecord) -> list[Event]:
         """End a turn, well or with an error."""
         events, error = self._words.end_turn(), now.payload.get("error")
         if error:
@@ -90,19 +90,19 @@ class Turns:
         events += self._words.last_words(now)
         return [*events, self._idle(now, "end_turn", without(now.payload, "last_agent_message"))]
 
-    def aborted(self, now: Now) -> list[Event]:
+    def aborted(self, now: CurrentCodexRecord) -> list[Event]:
         """End a turn that somebody has stopped."""
         reason = text(now.payload.get("reason")) or "interrupted"
         interrupt = self._context.event("user.interrupt", now, reason=reason, source_detail=now.payload)
         return [*self._words.end_turn(), interrupt, self._idle(now, reason, None)]
 
-    def error(self, now: Now) -> list[Event]:
+    def error(self, now: CurrentCodexRecord) -> list[Event]:
         """Take an error outside of any turn's end."""
         message = text(now.payload.get("message"))
         held = self._words.flush_prompt() + self._words.flush_early()
         return [*held, self._failed(now, message, now.payload)]
 
-    def rolled_back(self, now: Now) -> list[Event]:
+    def rolled_back(self, now: CurrentCodexRecord) -> list[Event]:
         """Take turns back: they stay, and what follows is another branch."""
         context = self._context
         left, context.branch = context.branch, context.branch + 1
@@ -118,7 +118,7 @@ class Turns:
             )
         ]
 
-    def compacted(self, now: Now) -> list[Event]:
+    def compacted(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a compaction; an answer before it that no turn's item repeats is its summary."""
         summary, (held, behind) = text(now.payload.get("message")), self._words.take_answer()
         if held is not None:
@@ -141,11 +141,11 @@ class Turns:
             f"session.status_{status}" if self._context.thread is None else f"session.thread_status_{status}"
         )
 
-    def _idle(self, now: Now, reason: str, detail: object) -> Event:
+    def _idle(self, now: CurrentCodexRecord, reason: str, detail: object) -> Event:
         stop = {"type": reason}
         return self._context.event(self._status("idle"), now, "idle", stop_reason=stop, source_detail=detail)
 
-    def _failed(self, now: Now, message: str, detail: object) -> Event:
+    def _failed(self, now: CurrentCodexRecord, message: str, detail: object) -> Event:
         return self._context.event(
             "session.error", now, "error", error=failure(message), source_detail=detail
         )

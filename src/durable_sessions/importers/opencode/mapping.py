@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from durable_sessions.importers.events import (
-    About,
     Event,
     Maker,
+    SessionMetadata,
     count,
     failure,
     instant,
@@ -40,7 +40,7 @@ class OpenCodeMapping:
         info: dict[str, Any],
         extras: dict[str, Any],
         make: Maker,
-        about: About,
+        about: SessionMetadata,
         tally: Tally,
         *,
         is_child: bool,

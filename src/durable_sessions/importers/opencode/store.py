@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import folders
-from durable_sessions.importers.events import About, Event, Maker, session_id, text
+from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id, text
 from durable_sessions.importers.opencode.mapping import TOOL, OpenCodeMapping
-from durable_sessions.importers.opencode.stores import Database, Exported, Store, Tree
+from durable_sessions.importers.opencode.stores import Database, Exported, StorageTree, Store
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
 from durable_sessions.importers.tally import Tally
 
@@ -60,7 +60,7 @@ def _stores(given: Path) -> list[Store]:
         tree = folder.parent if folder.name == "session" and (folder / "info").is_dir() else folder
         if tree not in seen and (tree / "session").is_dir():
             seen.add(tree)
-            stores.append(Tree(tree))
+            stores.append(StorageTree(tree))
     return stores
 
 
@@ -88,10 +88,10 @@ def _part(store: Store, info: dict[str, Any], root: Path, *, is_child: bool) -> 
 
 def _produce(
     store: Store, info: dict[str, Any], file: str, is_child: bool
-) -> Callable[[About, Tally], Iterator[Event]]:
+) -> Callable[[SessionMetadata, Tally], Iterator[Event]]:
     session = text(info.get("id"))
 
-    def produce(about: About, tally: Tally) -> Iterator[Event]:
+    def produce(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
         try:
             mapping = OpenCodeMapping(
                 info,

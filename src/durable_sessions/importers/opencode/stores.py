@@ -150,7 +150,7 @@ def _session_row(row: dict[str, Any]) -> dict[str, Any]:
     return info
 
 
-class Tree:
+class StorageTree:
     """``storage`` of OpenCode 0.6 to 1.1, or that of a project before; one file for each record."""
 
     def __init__(self, path: Path) -> None:

@@ -86,14 +86,16 @@ class Calls:
             await partition.create(_key(path), wanted)
             return history.Done()
 
-        return await self._record(path, history.Create(source, anchor, path.expires), perform, partition)
+        return await self._record(
+            path, history.CreateOperation(source, anchor, path.expires), perform, partition
+        )
 
     async def append(
         self,
         partition: Partition,
         path: Path,
         values: tuple[str, ...],
-        producer: history.Producer | None = None,
+        producer: history.ProducerNumbers | None = None,
         *,
         close: bool = False,
     ) -> Outcome:
@@ -104,9 +106,9 @@ class Calls:
 
         async def perform() -> Outcome:
             done = await partition.append(_key(path), wanted)
-            return history.Appended(done.tail, done.duplicate)
+            return history.AppendAcknowledged(done.tail, done.duplicate)
 
-        return await self._record(path, history.Append(values, producer, close), perform, partition)
+        return await self._record(path, history.AppendOperation(values, producer, close), perform, partition)
 
     async def delete(self, partition: Partition, path: Path) -> Outcome:
         """Delete a stream."""
@@ -115,7 +117,7 @@ class Calls:
             await partition.delete(_key(path))
             return history.Done()
 
-        return await self._record(path, history.Delete(), perform, partition)
+        return await self._record(path, history.DeleteOperation(), perform, partition)
 
     async def read(
         self, partition: Partition, path: Path, offset: int, bytes_max: int, wait_seconds: float = 0.0
@@ -126,7 +128,7 @@ class Calls:
             durable = partition.find(_key(path))
             partition.touch(durable)
             if offset > durable.tail:
-                return history.Refused("offset_beyond_tail")
+                return history.CallRefused("offset_beyond_tail")
             if wait_seconds and not await _woken(partition, durable, offset, wait_seconds):
                 self._book.problems.append(f"nobody woke {self.client}, who waited for {path.name}")
             found = await partition.reader.read(durable, offset, bytes_max)
@@ -134,7 +136,7 @@ class Calls:
             values = msgspec.json.decode(b"[%b]" % found.data[:-1], type=tuple[str, ...])
             return history.Answered(values, found.next, up_to_date, up_to_date and durable.closed)
 
-        return await self._record(path, history.Read(offset), perform, partition)
+        return await self._record(path, history.ReadOperation(offset), perform, partition)
 
     async def _record(
         self,
@@ -151,7 +153,7 @@ class Calls:
             except DurableSessionsError as error:
                 # A refusal may rest on what is not durable yet; the HTTP face waits for that as well.
                 await partition.settled()
-                return history.Refused(error.code)
+                return history.CallRefused(error.code)
 
         try:
             return await self._book.recorder.record(self.client, path.name, request, answered)
@@ -164,7 +166,7 @@ class Calls:
             return history.Unknown()
 
 
-class Client:
+class SimulatedClient:
     """Makes calls until its process ends, and goes on with the next one; what it knows it keeps."""
 
     def __init__(self, name: str, seed: str, book: Book, pause_seconds: float) -> None:
@@ -242,9 +244,9 @@ class Client:
         values = self._unknown.get(key) or self._values()
         self._unknown[key] = values
         self._producers[key] = producer, seq
-        sent = history.Producer(producer, 0, seq)
+        sent = history.ProducerNumbers(producer, 0, seq)
         done = await self._changed(path, self._calls.append(partition, path, values, sent))
-        if isinstance(done, history.Appended):
+        if isinstance(done, history.AppendAcknowledged):
             self._producers[key] = producer, seq + 1
             del self._unknown[key]
 
@@ -254,7 +256,7 @@ class Client:
             return
         values = self._values() if self._random.random() < 0.5 else ()
         done = await self._changed(path, self._calls.append(partition, path, values, close=True))
-        path.closed = path.closed or isinstance(done, history.Appended)
+        path.closed = path.closed or isinstance(done, history.AppendAcknowledged)
 
     async def _delete(self, partition: Partition) -> None:
         path = self._some(lambda path: path.free and not path.changing)
@@ -300,9 +302,9 @@ class Client:
             done = await call
         finally:
             path.changing -= 1
-        if isinstance(done, history.Appended):
+        if isinstance(done, history.AppendAcknowledged):
             path.tail = max(path.tail, done.next)
-        elif isinstance(done, history.Refused) and done.code in ENDED:
+        elif isinstance(done, history.CallRefused) and done.code in ENDED:
             path.closed = True
         return done
 

@@ -60,12 +60,12 @@ class Judge:
     def _check_refusals(self) -> None:
         """Where nothing fails, a read fails only because its stream is being removed."""
         calls = self._world.book.recorder.calls
-        deleted = {call.stream for call in calls if isinstance(call.request, history.Delete)}
+        deleted = {call.stream for call in calls if isinstance(call.request, history.DeleteOperation)}
         deleted |= {path.name for path in self._world.book.paths if path.expires}
         self.problems += [
             f"it could not be read, although nothing failed: {call}"
             for call in calls
-            if call.outcome == history.Refused("cold_read_failed") and call.stream not in deleted
+            if call.outcome == history.CallRefused("cold_read_failed") and call.stream not in deleted
         ]
 
     async def _started(self, when: str) -> Process | None:
@@ -85,11 +85,11 @@ class Judge:
         path = clients.Path("judged", None)
         self._world.book.paths.append(path)
         created = await self._patiently(lambda: self._calls.create(process.partition, path))
-        producer = history.Producer("judge", 0, 0)
+        producer = history.ProducerNumbers("judge", 0, 0)
         appended = await self._patiently(
             lambda: self._calls.append(process.partition, path, ("judged",), producer)
         )
-        if not isinstance(created, history.Done) or not isinstance(appended, history.Appended):
+        if not isinstance(created, history.Done) or not isinstance(appended, history.AppendAcknowledged):
             self.problems.append(f"it does not take an append: {created}, {appended}")
         for _ in range(TRIES_MAX):
             try:
@@ -106,7 +106,7 @@ class Judge:
         """Make a call again as long as too much waits to be flushed."""
         for _ in range(TRIES_MAX):
             done = await call()
-            if done != history.Refused("overloaded"):
+            if done != history.CallRefused("overloaded"):
                 break
             await asyncio.sleep(1.0)
         return done
@@ -120,7 +120,7 @@ class Judge:
                 if isinstance(done, history.Answered) and done.next > offset and not done.up_to_date:
                     offset = done.next
                     continue
-                if isinstance(done, history.Refused) and done.code in ("stream_not_found", "stream_gone"):
+                if isinstance(done, history.CallRefused) and done.code in ("stream_not_found", "stream_gone"):
                     break
                 if not isinstance(done, history.Answered):
                     self.problems.append(f"{path.name} cannot be read from {offset}: {done}")

@@ -58,7 +58,7 @@ class LifePlan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """A run: ``clients`` work through the ``lives``, while disk, network and clock misbehave."""
 
     limits: Limits
@@ -80,7 +80,7 @@ class Plan:
         return not faults and not any(life.disk_fault or life.mishap for life in self.lives)
 
 
-def plan(seed: int) -> Plan:
+def plan(seed: int) -> RunPlan:
     """Return the run that a seed stands for."""
     draw = random.Random(f"{seed}/plan")
     calm = draw.random() < 0.25  # then nothing fails but the processes
@@ -92,7 +92,7 @@ def plan(seed: int) -> Plan:
             spoilt=draw.choice((0.0, 0.01, 0.05)),
             left_behind=draw.choice((0.0, 0.5)),
         )
-    return Plan(
+    return RunPlan(
         limits=_limits(draw),
         lives=tuple(_life(draw, calm=calm) for _ in range(draw.randint(2, 5))),
         clients=draw.randint(2, 6),
@@ -106,7 +106,7 @@ def plan(seed: int) -> Plan:
     )
 
 
-def rival_plan(seed: int) -> Plan:
+def rival_plan(seed: int) -> RunPlan:
     """Return the run of a seed with two servers on one bucket; nothing fails but the processes."""
     draw = random.Random(f"{seed}/rivals")
     long = draw.random() < 0.5  # then one of them has time to notice that it was overtaken
@@ -118,7 +118,7 @@ def rival_plan(seed: int) -> Plan:
             seconds, draw.choice(("power", "kill", "stop")), doom, draw.choice(("kept", "deleted"))
         )
 
-    return Plan(
+    return RunPlan(
         limits=_limits(draw),
         lives=tuple(life() for _ in range(draw.randint(2, 4))),
         clients=draw.randint(1, 3),

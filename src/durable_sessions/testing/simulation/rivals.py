@@ -15,7 +15,7 @@ from durable_sessions.errors import DurableSessionsError
 from durable_sessions.testing import history
 from durable_sessions.testing.simulation.clients import Calls
 from durable_sessions.testing.simulation.judge import READ_BYTES, Judge
-from durable_sessions.testing.simulation.plan import LifePlan, Plan
+from durable_sessions.testing.simulation.plan import LifePlan, RunPlan
 from durable_sessions.testing.simulation.world import World
 from durable_sessions.tools.verify import verify
 
@@ -28,7 +28,7 @@ SLACK_SECONDS = 5.0
 class Rivals:
     """Runs both machines at the same time, and judges each by its own history."""
 
-    def __init__(self, seed: str, plan: Plan, folder: Path, first: World) -> None:
+    def __init__(self, seed: str, plan: RunPlan, folder: Path, first: World) -> None:
         self._random = random.Random(f"{seed}/rivals")
         self._seed = seed
         self._plan = plan
@@ -99,7 +99,7 @@ class Rivals:
             kept = b"\n".join(world.machine.disk.contents().values())
             gone = _deleted(world) | _deleted(winner)
             for call in _appends(world):
-                if not isinstance(call.outcome, history.Appended) or call.stream in gone:
+                if not isinstance(call.outcome, history.AppendAcknowledged) or call.stream in gone:
                     continue
                 for value in _values(call):
                     if value not in served and value.encode() not in kept:
@@ -142,7 +142,7 @@ class Rivals:
                     call
                     for call in own
                     if overtaken_at + bound < call.started < again
-                    and isinstance(call.outcome, history.Appended)
+                    and isinstance(call.outcome, history.AppendAcknowledged)
                 ]
                 if late:
                     self.problems.append(
@@ -155,15 +155,17 @@ class Rivals:
                 self.problems.append("the old server has opened a bucket that a new one had begun to use")
 
 
-def _appends(world: World) -> list[history.Call]:
-    return [call for call in world.book.recorder.calls if isinstance(call.request, history.Append)]
+def _appends(world: World) -> list[history.RecordedCall]:
+    return [call for call in world.book.recorder.calls if isinstance(call.request, history.AppendOperation)]
 
 
-def _values(call: history.Call) -> tuple[str, ...]:
-    assert isinstance(call.request, history.Append)
+def _values(call: history.RecordedCall) -> tuple[str, ...]:
+    assert isinstance(call.request, history.AppendOperation)
     return call.request.values
 
 
 def _deleted(world: World) -> set[str]:
-    deleted = {call.stream for call in world.book.recorder.calls if isinstance(call.request, history.Delete)}
+    deleted = {
+        call.stream for call in world.book.recorder.calls if isinstance(call.request, history.DeleteOperation)
+    }
     return deleted | {path.name for path in world.book.paths if path.expires}

@@ -12,7 +12,7 @@ import structlog
 from durable_sessions.testing.simulation.clients import Book
 from durable_sessions.testing.simulation.judge import Judge
 from durable_sessions.testing.simulation.loop import StuckError
-from durable_sessions.testing.simulation.plan import End, Plan, plan, rival_plan
+from durable_sessions.testing.simulation.plan import End, RunPlan, plan, rival_plan
 from durable_sessions.testing.simulation.rivals import Rivals
 from durable_sessions.testing.simulation.scenario import Story, scenario
 from durable_sessions.testing.simulation.trace import Trace
@@ -33,7 +33,7 @@ class Run(NamedTuple):
     lines: list[str]
 
 
-def run(seed: int, planned: Plan | None = None, *, trace: bool = False) -> Run:
+def run(seed: int, planned: RunPlan | None = None, *, trace: bool = False) -> Run:
     """Run a seed, by its own plan or another, and judge it; the same seed gives the same run, everywhere."""
     return _run(seed, planned or plan(seed), Trace(keep=trace), None)[0]
 
@@ -52,7 +52,7 @@ def run_scenario(point: int | None, end: End = "power", *, trace: bool = False) 
 
 
 def _run(
-    seed: int, planned: Plan, trace: Trace, worker: Callable[[Book], Worker] | None
+    seed: int, planned: RunPlan, trace: Trace, worker: Callable[[Book], Worker] | None
 ) -> tuple[Run, list[str]]:
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="simulation-", dir=_folder()) as folder, _collected_by_hand():

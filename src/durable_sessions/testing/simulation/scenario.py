@@ -7,7 +7,7 @@ from dataclasses import replace
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing import history
 from durable_sessions.testing.simulation.clients import Book, Calls, Path
-from durable_sessions.testing.simulation.plan import Doom, End, LifePlan, Plan
+from durable_sessions.testing.simulation.plan import Doom, End, LifePlan, RunPlan
 from durable_sessions.testing.simulation.process import Process
 
 Step = Callable[[Process], Awaitable[object]]
@@ -30,10 +30,10 @@ LIMITS = replace(
 )
 
 
-def scenario(point: int | None, end: End) -> Plan:
+def scenario(point: int | None, end: End) -> RunPlan:
     """Return the run of the story in which the process dies at a fault point, counted from 1."""
     first = LifePlan(1_000.0, end, Doom(point=point), "kept")
-    return Plan(LIMITS, (first, first._replace(end="stop", doom=Doom())), 0, 1.0, flush_seconds=1_000.0)
+    return RunPlan(LIMITS, (first, first._replace(end="stop", doom=Doom())), 0, 1.0, flush_seconds=1_000.0)
 
 
 class Story:
@@ -90,7 +90,7 @@ class Story:
     def _append(self, name: str, count: int) -> Step:
         seq = self._seqs[name] = self._seqs.get(name, -1) + 1
         values = tuple(f"{name}-{seq}-{number}{'.' * 20}" for number in range(count))
-        producer = history.Producer("story", 0, seq)
+        producer = history.ProducerNumbers("story", 0, seq)
         return lambda process: self._calls.append(process.partition, self._path(name), values, producer)
 
     def _close(self, name: str) -> Step:

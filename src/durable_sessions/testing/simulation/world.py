@@ -12,12 +12,12 @@ from durable_sessions.errors import DurableSessionsError
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.history import Recorder
 from durable_sessions.testing.simulation.bucket import LATE_SECONDS_MAX, NetworkFaults, SimulatedStore
-from durable_sessions.testing.simulation.clients import Book, Client
+from durable_sessions.testing.simulation.clients import Book, SimulatedClient
 from durable_sessions.testing.simulation.clock import SeededIds, SimulatedClock
 from durable_sessions.testing.simulation.disk import DiskFaults
 from durable_sessions.testing.simulation.life import Life
 from durable_sessions.testing.simulation.loop import SimulatedLoop
-from durable_sessions.testing.simulation.plan import CatalogFate, Doom, End, LifePlan, Plan
+from durable_sessions.testing.simulation.plan import CatalogFate, Doom, End, LifePlan, RunPlan
 from durable_sessions.testing.simulation.process import Machine, Process
 from durable_sessions.testing.simulation.trace import Trace
 from durable_sessions.tools.verify.catalog import SUFFIXES, about, copied
@@ -38,7 +38,7 @@ class World:
     """A machine, its clients, and what becomes of both."""
 
     def __init__(
-        self, seed: str, plan: Plan, folder: Path, trace: Trace, *, beside: "World | None" = None
+        self, seed: str, plan: RunPlan, folder: Path, trace: Trace, *, beside: "World | None" = None
     ) -> None:
         """Make a machine; ``beside`` another one it shares loop, clock and bucket with that."""
         self.name = "the first server" if beside is None else "the second server"
@@ -75,7 +75,7 @@ class World:
         letter = "c" if beside is None else "d"
         self.clients = [f"{letter}{number}" for number in range(plan.clients)]
         self.workers: list[Worker] = [
-            Client(name, seed, self.book, plan.pause_seconds) for name in self.clients
+            SimulatedClient(name, seed, self.book, plan.pause_seconds) for name in self.clients
         ]
 
     def note(self, what: str) -> None:

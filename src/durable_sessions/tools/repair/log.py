@@ -5,7 +5,7 @@ from pathlib import Path
 
 from durable_sessions.errors import LogError
 from durable_sessions.log.repair import replace_segments
-from durable_sessions.log.scan import Found, Frame, LogScan, scan
+from durable_sessions.log.scan import Frame, LogScan, ScannedSegment, scan
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.streams.state import State
@@ -33,8 +33,8 @@ class LogRepair:
         self._directory = directory
         self._examined = examined
         self._ledger = ledger
-        self._kept: list[Found] = []
-        self._replaced: list[Found] = []
+        self._kept: list[ScannedSegment] = []
+        self._replaced: list[ScannedSegment] = []
         self._base: int | None = None
         self._home = LOST_AND_FOUND
         self._changes: dict[tuple[Path, str], list[int]] = {}

@@ -13,7 +13,7 @@ from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.limits import Limits
-from durable_sessions.search.index import DEPTH_MAX, Hit, Order
+from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.query import Query, parse
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.service import Search, Wish
@@ -131,7 +131,7 @@ class Searches:
         )
 
     async def _groups(
-        self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
+        self, found: Sequence[tuple[DurableStream, Sequence[IndexHit]]], query: Query
     ) -> list[dict[str, object]] | None:
         """Return the sessions that were found, each with its hits; None if they are too much for a page."""
         now_ms = self._sessions.now_ms()
@@ -177,7 +177,7 @@ class Searches:
         return msgspec.structs.replace(scope, streams=tuple(streams))
 
     async def _shown(
-        self, found: Sequence[tuple[DurableStream, Sequence[Hit]]], query: Query
+        self, found: Sequence[tuple[DurableStream, Sequence[IndexHit]]], query: Query
     ) -> list[list[msgspec.Raw]]:
         """Return the events that were found in each session, as many of each as fit into a page.
 
@@ -186,7 +186,7 @@ class Searches:
         events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
         return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
 
-    async def _read(self, durable: DurableStream, hits: Sequence[Hit]) -> list[bytes]:
+    async def _read(self, durable: DurableStream, hits: Sequence[IndexHit]) -> list[bytes]:
         events: list[bytes] = []
         size = 0
         for at in range(0, len(hits), _READ_AT_A_TIME):
@@ -205,7 +205,7 @@ class Searches:
 
 
 def _with_snippets(
-    events: Sequence[Sequence[bytes]], hits: Sequence[Sequence[Hit]], query: Query
+    events: Sequence[Sequence[bytes]], hits: Sequence[Sequence[IndexHit]], query: Query
 ) -> list[list[msgspec.Raw]]:
     return [
         [_with_snippet(event, hit, query) for event, hit in zip(*of_session, strict=False)]
@@ -213,7 +213,7 @@ def _with_snippets(
     ]
 
 
-def _with_snippet(event: bytes, hit: Hit, query: Query) -> msgspec.Raw:
+def _with_snippet(event: bytes, hit: IndexHit, query: Query) -> msgspec.Raw:
     piece = snippet(searchable(event).text, query)
     said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
     if b'"search"' in event:
