@@ -38,7 +38,7 @@ from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
-from durable_sessions.http.api.signing import Keyring
+from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.sse import EventSource
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
@@ -116,7 +116,7 @@ class Engine:
         )
         opened.push_async_callback(self.log.close)
         await asyncio.to_thread(private.tighten, settings.data)
-        keyring = Keyring.open(settings.data / "keys.json")
+        signing_keys = SigningKeys.open(settings.data / "signing-keys.json")
         await self._open_bucket()
         opened.push_async_callback(self.archive.close)
         quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)
@@ -135,7 +135,7 @@ class Engine:
         shelf = Shelf(limits.sse_shared_bytes_max)
         self._events = EventSource(self.partition, cursors, limits, pace, shelf)
         self._webhooks = await asyncio.to_thread(
-            WebhookSender, keyring, self._clock, limits, self._webhook_reach
+            WebhookSender, signing_keys, self._clock, limits, self._webhook_reach
         )
         self._subscriptions = SubscriptionManager(
             self.partition, self._clock, self._ids, limits, self._webhooks.deliver
@@ -164,7 +164,7 @@ class Engine:
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(
-            self._subscriptions, auth, keyring, self._clock, limits, self._webhook_reach, audit, parser
+            self._subscriptions, auth, signing_keys, self._clock, limits, self._webhook_reach, audit, parser
         )
         documentation = await asyncio.to_thread(Documentation, limits, settings.public_url)
         rules = OriginRules(

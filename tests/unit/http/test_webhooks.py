@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import WebhookUrlRejectedError
-from durable_sessions.http.api.signing import Keyring
+from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach, WebhookTarget, parse
 from durable_sessions.http.api.webhooks import Resolve, WebhookSender
 from durable_sessions.limits import Limits
@@ -24,7 +24,7 @@ from tests.support.receiver import DONE, Receiver, answer
 
 pytestmark = pytest.mark.anyio
 
-KEYRING = Keyring(bytes(range(32)), b"s" * 32)
+SIGNING_KEYS = SigningKeys(bytes(range(32)), b"s" * 32)
 DELIVERY = Delivery(
     SubscriptionKey("w", "a/b ü"),
     "",
@@ -48,7 +48,7 @@ def sender(
     tls: ssl.SSLContext | None = None,
     reach: Reach = Reach.LOOPBACK,
 ) -> WebhookSender:
-    return WebhookSender(KEYRING, ManualClock(), limits or Limits(), lambda: reach, resolve, tls)
+    return WebhookSender(SIGNING_KEYS, ManualClock(), limits or Limits(), lambda: reach, resolve, tls)
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ async def test_a_webhook_says_what_it_must_and_is_signed(receiver: Receiver) -> 
     assert got.headers["content-type"] == "application/json"
     body = got.json()
     token = body.pop("callback_token")
-    assert KEYRING.check_token(token, DELIVERY.key, ManualClock().now_ms() // 1000) == 3
+    assert SIGNING_KEYS.check_token(token, DELIVERY.key, ManualClock().now_ms() // 1000) == 3
     assert body == {
         "subscription_id": "a/b ü",
         "wake_id": "w_1",
@@ -278,7 +278,7 @@ async def test_a_webhook_says_what_it_must_and_is_signed(receiver: Receiver) -> 
         "callback_url": "http://here:4437/v1/stream/__ds/subscriptions/a%2Fb%20%C3%BC/callback",
     }
     seconds = ManualClock().now_ms() // 1000
-    assert got.headers["webhook-signature"] == KEYRING.signature(got.body, seconds)
+    assert got.headers["webhook-signature"] == SIGNING_KEYS.signature(got.body, seconds)
 
 
 @pytest.mark.parametrize(

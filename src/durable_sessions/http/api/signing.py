@@ -1,7 +1,7 @@
-"""The server's own keys: webhook signatures (Ed25519) and bearer tokens (HMAC-SHA256).
+"""The keys that the server signs with: webhooks (Ed25519) and callback tokens (HMAC-SHA256).
 
-They live in one file, made once, so that receivers can keep the public key and a wake that
-was sent before a restart can be answered after it.
+These are not the API keys of callers. They live in one file that is made once, so that receivers can keep the
+public key, and a wake that was sent before a restart can be answered after it.
 """
 
 import base64
@@ -18,6 +18,7 @@ from durable_sessions.streams.subscriptions import SubscriptionKey
 
 _KEY_BYTES = 32
 _VERSION = 1
+_FORMER_NAME = "keys.json"
 
 
 class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -26,7 +27,7 @@ class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
     token_secret: bytes
 
 
-class Keyring:
+class SigningKeys:
     """Signs webhooks and issues tokens; the same file gives the same keys."""
 
     def __init__(self, ed25519_seed: bytes, token_secret: bytes) -> None:
@@ -40,14 +41,18 @@ class Keyring:
         self.jwks: bytes = msgspec.json.encode({"keys": [key]})
 
     @classmethod
-    def open(cls, path: Path) -> "Keyring":
-        """Return the keys in the file; make it, durably, if there is none."""
+    def open(cls, path: Path) -> "SigningKeys":
+        """Return the keys in the file; make it, durably, if there is none.
+
+        A file beside it that still has the name of earlier versions, ``keys.json``, is taken over.
+        """
         try:
+            _take_over(path.with_name(_FORMER_NAME), path)
             content = path.read_bytes()
         except FileNotFoundError:
             content = _create(path)
         except OSError as error:
-            raise SettingsError(problem=f"The key file {path} cannot be read: {error}.") from error
+            raise SettingsError(problem=f"The signing key file {path} cannot be read: {error}.") from error
         try:
             keys = msgspec.json.decode(content, type=_KeyFile)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -99,6 +104,22 @@ class Keyring:
         return _base64url(hmac.digest(self._token_secret, subject, "sha256"))
 
 
+def _take_over(former: Path, path: Path) -> None:
+    """Rename the file of an earlier version; durable on return."""
+    if path.exists() or not former.exists():
+        return  # if both exist, the older program was started once more and has made keys of its own
+    former.rename(path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _create(path: Path) -> bytes:
     content = msgspec.json.encode(_KeyFile(_VERSION, os.urandom(_KEY_BYTES), os.urandom(_KEY_BYTES)))
     temporary = path.with_name(path.name + ".new")
@@ -112,20 +133,16 @@ def _create(path: Path) -> bytes:
             os.close(file)
         temporary.rename(path)
         # A key that was used but is lost in a crash would make every token and signature void.
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        _sync_directory(path.parent)
     except OSError as error:
-        raise SettingsError(problem=f"The key file {path} cannot be made: {error}.") from error
+        raise SettingsError(problem=f"The signing key file {path} cannot be made: {error}.") from error
     return content
 
 
 def _damaged(path: Path, problem: str) -> SettingsError:
     return SettingsError(
-        problem=f"The key file {path} is damaged: {problem}. Restore it from a copy; or remove it, and "
-        "new keys are made: receivers then have to fetch the new public key."
+        problem=f"The signing key file {path} is damaged: {problem}. Restore it from a copy; or remove it, "
+        "and new keys are made: receivers then have to fetch the new public key."
     )
 
 

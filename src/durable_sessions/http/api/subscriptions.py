@@ -19,7 +19,7 @@ from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.paths import stream_path
-from durable_sessions.http.api.signing import Keyring
+from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.limits import Limits
@@ -49,7 +49,7 @@ class SubscriptionRoutes:
         self,
         manager: SubscriptionManager,
         auth: Authenticator,
-        keyring: Keyring,
+        signing_keys: SigningKeys,
         clock: Clock,
         limits: Limits,
         reach: Callable[[], Reach],
@@ -61,7 +61,7 @@ class SubscriptionRoutes:
         self._audit = audit
         self._manager = manager
         self._auth = auth
-        self._keyring = keyring
+        self._signing_keys = signing_keys
         self._clock = clock
         self._limits = limits
         self._actions: dict[str, Act] = {
@@ -78,7 +78,7 @@ class SubscriptionRoutes:
             method = _method(request, "GET", "HEAD")
             if isinstance(method, Response):
                 return method
-            return Response(200, _JWKS, self._keyring.jwks)
+            return Response(200, _JWKS, self._signing_keys.jwks)
         root, _, below = rest.partition("/")
         name, _, action = below.partition("/")
         if request.method == b"OPTIONS":
@@ -124,7 +124,7 @@ class SubscriptionRoutes:
         Authorization holds that token, so that a key, which need not be sent, would be in ``x-api-key``.
         """
         if self._auth.keys_required and b"x-api-key" not in request.headers:
-            return self._keyring.workspace(_bearer(request), self._id(name), self._now_seconds())
+            return self._signing_keys.workspace(_bearer(request), self._id(name), self._now_seconds())
         caller = self._auth.caller(request)
         caller.require(Role.WRITER)
         return caller.workspace
@@ -182,7 +182,7 @@ class SubscriptionRoutes:
             {
                 "wake_id": claim.wake_id,
                 "generation": claim.generation,
-                "token": self._keyring.issue_token(key, claim.generation, expires_at_seconds),
+                "token": self._signing_keys.issue_token(key, claim.generation, expires_at_seconds),
                 "streams": claim.streams,
                 "lease_ttl_ms": claim.lease_ttl_ms,
             }
@@ -191,7 +191,7 @@ class SubscriptionRoutes:
     async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, bodies.HoldBody]:
         """Return what the client shows to work on a wake: first of all a token of ours."""
         await self._manager.require_kind(key, kind)
-        token_generation = self._keyring.check_token(_bearer(request), key, self._now_seconds())
+        token_generation = self._signing_keys.check_token(_bearer(request), key, self._now_seconds())
         CURRENT_HOLDER.set(f"workspace {key.workspace}")
         body = await self._parser.parsed(request.body, bodies.decode, request.body, bodies.HoldBody, _HOLD)
         return Hold(body.wake_id, body.generation, token_generation), body
@@ -208,7 +208,7 @@ class SubscriptionRoutes:
             "url": config.webhook_url,
             "signing": {
                 "alg": "ed25519",
-                "kid": self._keyring.kid,
+                "kid": self._signing_keys.kid,
                 "jwks_url": base_url + "/v1/stream/__ds/jwks.json",
             },
         }

@@ -14,7 +14,7 @@ from durable_sessions import __version__
 from durable_sessions.clock import Clock
 from durable_sessions.errors import WebhookUrlRejectedError
 from durable_sessions.fair_queue import FairQueue
-from durable_sessions.http.api.signing import Keyring
+from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach, WebhookTarget, parse
 from durable_sessions.limits import Limits
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult
@@ -56,14 +56,14 @@ class WebhookSender:
 
     def __init__(
         self,
-        keyring: Keyring,
+        signing_keys: SigningKeys,
         clock: Clock,
         limits: Limits,
         reach: Callable[[], Reach],
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        self._keyring = keyring
+        self._signing_keys = signing_keys
         self._clock = clock
         self._limits = limits
         self._reach = reach
@@ -104,7 +104,7 @@ class WebhookSender:
             (b"Content-Type", b"application/json"),
             (b"User-Agent", _USER_AGENT),
             (b"Accept-Encoding", b"identity"),
-            (b"Webhook-Signature", self._keyring.signature(body, self._clock.now_ms() // 1000).encode()),
+            (b"Webhook-Signature", self._signing_keys.signature(body, self._clock.now_ms() // 1000).encode()),
         ]
         url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)
         backend = _PinnedBackend(await self._addresses(target))
@@ -143,7 +143,7 @@ class WebhookSender:
                 "generation": delivery.generation,
                 "streams": delivery.streams,
                 "callback_url": delivery.base_url + path,
-                "callback_token": self._keyring.issue_token(
+                "callback_token": self._signing_keys.issue_token(
                     delivery.key, delivery.generation, expires_at_seconds
                 ),
             }
