@@ -24,7 +24,6 @@ from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.frame_budget import Shelf
 from durable_sessions.http.api.health import Health
 from durable_sessions.http.api.ingest import IngestFace
-from durable_sessions.http.api.known_parameters import KnownParameters
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.metrics import Metrics
 from durable_sessions.http.api.operations import Operations
@@ -217,7 +216,6 @@ class Engine:
             KeyAdmission(auth, rules, subscriptions, limits),
             rules,
             settings.public_url,
-            KnownParameters(limits),
         )
 
     async def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:

@@ -17,10 +17,10 @@ from durable_sessions.http.api.headers import base_url
 from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
 from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.ingest import IngestFace
-from durable_sessions.http.api.known_parameters import KnownParameters
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, control_path
+from durable_sessions.http.api.route_table import ROUTES
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.routes import SessionsFace
@@ -49,7 +49,6 @@ class Application:
         admission: Admission,
         rules: OriginRules,
         public_url: str,
-        known_parameters: KnownParameters,
     ) -> None:
         self._rules = rules
         self._auth = auth
@@ -61,7 +60,6 @@ class Application:
         self._subscriptions = subscriptions
         self._sessions = sessions
         self._public_url = public_url
-        self._known_parameters = known_parameters
         self.operations = operations
         self.admission = admission
         self.closed: DurableSessionsError | None = None
@@ -99,7 +97,7 @@ class Application:
 
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
         if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
-            self._known_parameters.check(request)
+            ROUTES.check_parameters(request)
         if self._sessions.serves(request.path):
             return self._sessions.handle(request)
         if request.path.startswith(ARTIFACT_ROOT):

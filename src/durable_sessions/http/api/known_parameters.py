@@ -1,15 +1,12 @@
 """Refusing query parameters that a route does not have, so that a typo is not taken for "no filter"."""
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from urllib.parse import unquote_to_bytes
 
 from durable_sessions.errors import UnknownParameterError
 from durable_sessions.http.carrier.message import Request
-from durable_sessions.http.openapi.document import nouns
 from durable_sessions.http.openapi.parts import Operation
-from durable_sessions.limits import Limits
 
 _EVERYWHERE = frozenset({"beta"})
 """What Anthropic's SDKs add to every request."""
@@ -17,41 +14,8 @@ _SAME = {"type": "types", "types": "type"}
 """Two names of one parameter."""
 
 
-class KnownParameters:
-    """The parameters of every route, as the OpenAPI document has them."""
-
-    def __init__(self, limits: Limits) -> None:
-        by_path: dict[str, dict[str, _Route]] = {}
-        for noun in nouns(limits):
-            for operation in noun.operations:
-                route = _Route(operation)
-                by_path.setdefault(operation.path, {})[operation.method] = route
-        # A path without parameters is tried before one with: /v1/sessions/x/stream before /v1/sessions/x/{y}.
-        self._paths = [
-            (_pattern(path), methods)
-            for path, methods in sorted(by_path.items(), key=lambda item: (item[0].count("{"), item[0]))
-        ]
-
-    def check(self, request: Request) -> None:
-        """Refuse a parameter that the route of this request does not have, and name the nearest one."""
-        route = self._find(request)
-        if route is None:
-            return
-        for pair in request.query.split(b"&"):
-            name = _text(pair.partition(b"=")[0])
-            if name and not route.has(name):
-                raise UnknownParameterError(name=name[:80], advice=route.advice(name))
-
-    def _find(self, request: Request) -> "_Route | None":
-        path, method = request.path.decode("latin-1"), request.method.decode("latin-1").lower()
-        for pattern, methods in self._paths:
-            if pattern.fullmatch(path):
-                return methods.get("get" if method == "head" else method)
-        return None
-
-
-class _Route:
-    """The parameters of one route; those of a family, ``metadata[…]``, have any name in the brackets."""
+class QueryParameters:
+    """The parameters of one operation; those of a family, ``metadata[…]``, have any name in the brackets."""
 
     def __init__(self, operation: Operation) -> None:
         given = [one for one in operation.parameters if one.place == "query"]
@@ -59,11 +23,17 @@ class _Route:
         self._shown = [one.name for one in given if one.style != "deepObject"]
         self._names = frozenset(_spellings(self._shown)) | _EVERYWHERE
 
-    def has(self, name: str) -> bool:
-        """Say whether a parameter is known here."""
+    def check(self, request: Request) -> None:
+        """Refuse a parameter that the operation does not have, and name the nearest one."""
+        for pair in request.query.split(b"&"):
+            name = _text(pair.partition(b"=")[0])
+            if name and not self._has(name):
+                raise UnknownParameterError(name=name[:80], advice=self._advice(name))
+
+    def _has(self, name: str) -> bool:
         return name in self._names or name.startswith(self._families)
 
-    def advice(self, name: str) -> str:
+    def _advice(self, name: str) -> str:
         """Return what to send instead."""
         near = get_close_matches(name, self._shown, n=1, cutoff=0.5)
         if near:
@@ -78,11 +48,6 @@ def _spellings(names: Iterable[str]) -> Iterable[str]:
         bare = name.removesuffix("[]")
         for one in (bare, _SAME.get(bare, bare)):
             yield from (one, f"{one}[]")
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    parts = re.split(r"(\{\w+\})", path)
-    return re.compile("".join("[^/]+" if part.startswith("{") else re.escape(part) for part in parts))
 
 
 def _text(name: bytes) -> str:

@@ -278,13 +278,13 @@ class Events:
             return Range(start, end, limit, backwards)
         return Range(_offset(parameters, durable), end, limit, backwards)
 
-    async def one(self, request: Request, key: Key, event: str) -> Response:
+    async def one(self, request: Request, caller: Caller, key: Key, event: str) -> Response:
         """Answer with one event."""
         durable = self._sessions.find(key, incarnations.asked(request))
         _, stored = await self._sessions.events.by_id(durable, event)
         return Response(200, [JSON, _NO_STORE, incarnations.of(durable)], stored)
 
-    def head(self, request: Request, key: Key) -> Response:
+    def head(self, request: Request, caller: Caller, key: Key) -> Response:
         """Answer with what a client needs to go on, and nothing else."""
         durable = self._sessions.find(key, incarnations.asked(request))
         stream = durable.stream

@@ -1,6 +1,6 @@
 """``/v1/agents`` and ``/v1/environments``: plain versioned registries, as the SDKs expect them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -9,11 +9,10 @@ from durable_sessions.access.caller import Caller
 from durable_sessions.errors import (
     InvalidRequestError,
     InvalidSessionError,
-    MethodNotAllowedError,
     RegisteredObjectNotFoundError,
-    RouteNotFoundError,
 )
 from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions.bodies import decode
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
@@ -93,57 +92,46 @@ class Registries:
             return agents.unknown(name, version)
         return await self._agents.document(workspace, name, version)
 
-    async def handle_agents(self, request: Request, caller: Caller, rest: list[str]) -> Response:
-        """Answer a request below ``/v1/agents``; their versions stay readable."""
-        registry, workspace = self._agents, caller.workspace
-        match (request.method, rest):
-            case (b"GET", [name]):
-                version = Parameters(request).number("version", None, 2**31, 1)
-                if version is not None:
-                    return _json(registry.kind.shown(await registry.version(workspace, name, version)))
-            case (b"GET", [name, "versions"]):
-                after, limit = _paging(request)
-                return _page(await registry.versions(workspace, name, after, limit))
-        return await self._handle(registry, request, caller, rest, "GET, POST")
+    async def _create(self, registry: Registry, request: Request, caller: Caller) -> Response:
+        body = _body(request, registry, caller.workspace)
+        return _json(registry.kind.shown(await registry.create(caller.workspace, registry.kind.new(body))))
 
-    async def handle_environments(self, request: Request, caller: Caller, rest: list[str]) -> Response:
-        """Answer a request below ``/v1/environments``; one that nobody needs can be deleted."""
-        match (request.method, rest):
-            case (b"DELETE", [name]):
-                act = self._audit.beside(deletion(caller, request, "environment", name))
-                await self._environments.delete(caller.workspace, name, act)
-                act.log()
-                return _json(msgspec.json.encode({"id": name, "type": "environment_deleted"}))
-        return await self._handle(self._environments, request, caller, rest, "GET, POST, DELETE")
+    async def _get(self, registry: Registry, request: Request, caller: Caller, name: str) -> Response:
+        return _json(registry.kind.shown(registry.get(caller.workspace, name)))
 
-    async def _handle(
-        self, registry: Registry, request: Request, caller: Caller, rest: list[str], on_one: str
-    ) -> Response:
-        """Answer what is asked of both registries; ``on_one`` are the methods that one object takes."""
-        kind, workspace = registry.kind, caller.workspace
-        match (request.method, rest):
-            case (b"POST", []):
-                body = _body(request, registry, workspace)
-                return _json(kind.shown(await registry.create(workspace, kind.new(body))))
-            case (b"GET", []):
-                return _page(await self._list(registry, request, caller))
-            case (b"GET", [name]):
-                return _json(kind.shown(registry.get(workspace, name)))
-            case (b"POST", [name]):
-                body = _body(request, registry, workspace)
-                expected = getattr(body, "version", msgspec.UNSET)
-                updated = registry.update(
-                    workspace,
-                    name,
-                    lambda old: kind.revise(old, body),
-                    expected=None if expected is msgspec.UNSET else expected,
-                )
-                return _json(kind.shown(await updated))
-            case (b"POST", [name, "archive"]):
-                return _json(kind.shown(await registry.archive(workspace, name)))
-        raise _wrong(rest, {0: "GET, POST", 1: on_one})
+    async def _update(self, registry: Registry, request: Request, caller: Caller, name: str) -> Response:
+        body = _body(request, registry, caller.workspace)
+        expected = getattr(body, "version", msgspec.UNSET)
+        updated = registry.update(
+            caller.workspace,
+            name,
+            lambda old: registry.kind.revise(old, body),
+            expected=None if expected is msgspec.UNSET else expected,
+        )
+        return _json(registry.kind.shown(await updated))
 
-    async def _list(self, registry: Registry, request: Request, caller: Caller) -> Registered:
+    async def _archive(self, registry: Registry, request: Request, caller: Caller, name: str) -> Response:
+        return _json(registry.kind.shown(await registry.archive(caller.workspace, name)))
+
+    async def _get_agent(self, request: Request, caller: Caller, name: str) -> Response:
+        """Answer with an agent, or with one of its versions, which stay readable."""
+        registry = self._agents
+        version = Parameters(request).number("version", None, 2**31, 1)
+        if version is None:
+            return await self._get(registry, request, caller, name)
+        return _json(registry.kind.shown(await registry.version(caller.workspace, name, version)))
+
+    async def _list_agent_versions(self, request: Request, caller: Caller, name: str) -> Response:
+        after, limit = _paging(request)
+        return _page(await self._agents.versions(caller.workspace, name, after, limit))
+
+    async def _delete_environment(self, request: Request, caller: Caller, name: str) -> Response:
+        act = self._audit.beside(deletion(caller, request, "environment", name))
+        await self._environments.delete(caller.workspace, name, act)
+        act.log()
+        return _json(msgspec.json.encode({"id": name, "type": "environment_deleted"}))
+
+    async def _list(self, registry: Registry, request: Request, caller: Caller) -> Response:
         parameters = Parameters(request)
         after, limit = _paging(request)
         archived = parameters.flag("include_archived")
@@ -158,7 +146,22 @@ class Registries:
             )
 
         async with self._scans.admitted(caller.key_id):
-            return await registry.list(caller.workspace, after, limit, wanted)
+            return _page(await registry.list(caller.workspace, after, limit, wanted))
+
+    handlers: ClassVar[dict[str, Handler]] = {
+        "createAgent": lambda self, *given: self._create(self._agents, *given),
+        "listAgents": lambda self, *given: self._list(self._agents, *given),
+        "getAgent": _get_agent,
+        "updateAgent": lambda self, *given: self._update(self._agents, *given),
+        "archiveAgent": lambda self, *given: self._archive(self._agents, *given),
+        "listAgentVersions": _list_agent_versions,
+        "createEnvironment": lambda self, *given: self._create(self._environments, *given),
+        "listEnvironments": lambda self, *given: self._list(self._environments, *given),
+        "getEnvironment": lambda self, *given: self._get(self._environments, *given),
+        "updateEnvironment": lambda self, *given: self._update(self._environments, *given),
+        "archiveEnvironment": lambda self, *given: self._archive(self._environments, *given),
+        "deleteEnvironment": _delete_environment,
+    }
 
 
 def _require_current(registry: Registry, workspace: str, name: str) -> None:
@@ -203,9 +206,3 @@ def _paging(request: Request) -> tuple[int | None, int]:
 def _page(found: Registered) -> Response:
     following = None if found.next is None else str(found.next)
     return _json(json_page(found.documents, next_page=following))
-
-
-def _wrong(rest: list[str], allowed: dict[int, str]) -> MethodNotAllowedError | RouteNotFoundError:
-    if len(rest) in allowed:
-        return MethodNotAllowedError(allow=allowed[len(rest)])
-    return RouteNotFoundError(path="/".join(rest))

@@ -1,12 +1,13 @@
 """The resources of a session: files, repositories and memory stores that a harness mounts."""
 
-from collections.abc import Awaitable
+from typing import ClassVar
 
 import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
-from durable_sessions.errors import InvalidSessionError, MethodNotAllowedError, RegisteredObjectNotFoundError
+from durable_sessions.errors import InvalidSessionError, RegisteredObjectNotFoundError
+from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.bodies import decode, new_resource, require_fitting
 from durable_sessions.http.api.sessions.events import JSON
@@ -33,28 +34,14 @@ class Resources:
         self._ids = ids
         self._limits = limits
 
-    def handle(
-        self, request: Request, caller: Caller, key: Key, rest: list[str]
-    ) -> Answer | Awaitable[Answer]:
-        """Answer a request."""
-        match (request.method, rest):
-            case (b"GET", []):
-                return self._list(request, key)
-            case (b"POST", []):
-                return self._add(request, caller, key)
-            case (b"GET", [name]):
-                return self._one(key, name, incarnations.asked(request))
-            case (b"POST", [name]):
-                return self._update(request, caller, key, name)
-            case (b"DELETE", [name]):
-                return self._delete(request, caller, key, name)
-        raise MethodNotAllowedError(allow="GET, POST, DELETE")
+    def _get(self, request: Request, caller: Caller, key: Key, name: str) -> Response:
+        return self._one(key, name, incarnations.asked(request))
 
     def _one(self, key: Key, name: str, life: str | None) -> Response:
         durable = self._sessions.find(key, life)
         return _json(_find(record.of(durable.attributes), name), incarnations.of(durable))
 
-    async def _list(self, request: Request, key: Key) -> Answer:
+    async def _list(self, request: Request, caller: Caller, key: Key) -> Answer:
         durable = self._sessions.find(key, incarnations.asked(request))
         kept = record.of(durable.attributes).resources
         page = await sliced(kept, Parameters(request), bytes, self._sessions.scans.turns, self._limits)
@@ -96,6 +83,14 @@ class Resources:
 
         life = await self._sessions.update(key, revise, _by(request, caller))
         return _json({"id": name, "type": "session_resource_deleted"}, incarnations.header(life))
+
+    handlers: ClassVar[dict[str, Handler]] = {
+        "addResource": _add,
+        "listResources": _list,
+        "getResource": _get,
+        "updateResource": _update,
+        "deleteResource": _delete,
+    }
 
 
 def _by(request: Request, caller: Caller) -> By:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 from functools import lru_cache
-from typing import TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -15,6 +15,7 @@ from durable_sessions.errors import (
     InvalidRequestError,
     InvalidSessionError,
     MethodNotAllowedError,
+    PermissionDeniedError,
     RouteNotFoundError,
     ThreadNotFoundError,
 )
@@ -23,6 +24,7 @@ from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.paths import is_of_sessions
+from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
 from durable_sessions.http.api.sessions import bodies, incarnations, indexes
 from durable_sessions.http.api.sessions.bodies import (
     NativeSessionBody,
@@ -55,6 +57,7 @@ T = TypeVar("T")
 _NO_STORE = (b"Cache-Control", b"no-store")
 _WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
 _AT_ONCE = (Response, StreamingResponse, Later)
+_REGISTRIES = ("/v1/agents/", "/v1/environments/")
 _SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
 
 
@@ -96,8 +99,15 @@ class SessionsFace:
         caller: Caller | None = None
         try:
             caller = self._auth.caller(request)
-            key = _events_of(caller.workspace, request.path)
-            answer = self._route(request, caller) if key is None else self._on_events(request, caller, key)
+            target = _target(caller.workspace, request.path)
+            route = None if target is None else target.resource.methods.get(request.method)
+            if target is None or route is None:
+                raise _wrong(request, caller, target)
+            if route.role is not None:
+                caller.require(route.role)
+            answer = self._handlers[route.id](self, request, caller, *target.arguments)
+        except InvalidSessionError as error:
+            return self._refuse(_of_role(request, caller) or error, request, caller)
         except DurableSessionsError as error:
             return self._refuse(error, request, caller)
         return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request, caller)
@@ -118,75 +128,13 @@ class SessionsFace:
             return refusal(failure, request)
         return refusal(error, request, life)
 
-    def _route(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
-        parts = request.path.split(b"/")[2:]
-        if request.method not in (b"GET", b"HEAD"):
-            caller.require(_WRITER)
-        if parts[0] != b"sessions":
-            rest = _decoded(parts[1:])
-            if parts[0] == b"search":
-                return self._on_search(request, caller, rest)
-            if parts[0] == b"agents":
-                return self._registries.handle_agents(request, caller, rest)
-            return self._registries.handle_environments(request, caller, rest)
-        return self._on_session(request, caller, parts[1:])
-
-    def _on_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
-        if request.method == b"POST":
-            caller.require(_WRITER)
-            return self._events.append(request, caller, key)
-        if request.method == b"GET":
-            return self._events.read(request, caller, key)
-        if request.method == b"HEAD":
-            return self._events.head(request, key)
-        raise MethodNotAllowedError(allow="GET, HEAD, POST")
-
-    def _on_search(self, request: Request, caller: Caller, rest: list[str]) -> Awaitable[Answer]:
-        if rest:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
-        if request.method not in (b"GET", b"HEAD"):
-            raise MethodNotAllowedError(allow="GET, HEAD")
-        return self._searches.everywhere(request, caller)
-
-    def _on_session(self, request: Request, caller: Caller, parts: list[bytes]) -> Answer | Awaitable[Answer]:
-        if not parts or parts == [b""]:
-            return self._on_all(request, caller)
-        key, rest = _key(caller.workspace, parts[0]), _decoded(parts[1:])
-        method = request.method
-        match (method, rest):
-            case (b"GET" | b"HEAD", []):
-                return self._show(key, incarnations.asked(request))
-            case (b"POST", []):
-                return self._update(request, caller, key)
-            case (b"PUT", []):
-                return self._put(request, caller, key)
-            case (b"DELETE", []):
-                return self._delete(request, caller, key)
-            case (b"POST", ["archive"]):
-                return self._archive(request, caller, key)
-            case (b"POST", ["close"]):
-                return self._close(request, caller, key)
-            case (b"GET", ["stream"] | ["events", "stream"]):
-                return self._events.stream(request, caller, key)
-            case (b"GET", ["events", event]):
-                return self._events.one(request, key, event)
-            case (_, ["threads", *inner]):
-                return self._on_threads(request, caller, key, inner)
-            case (_, ["resources", *inner]):
-                return self._resources.handle(request, caller, key, inner)
-        raise _wrong(rest, request)
-
-    def _on_all(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
-        if request.method == b"POST":
-            return self._create(request, caller)
-        if request.method == b"GET":
-            return self._list(request, caller)
-        raise MethodNotAllowedError(allow="GET, POST")
-
     async def _list(self, request: Request, caller: Caller) -> Answer:
         return Response(200, [JSON, _NO_STORE], await listed(self._sessions, request, caller))
 
     # One session ------------------------------------------------------------------------
+
+    def _get(self, request: Request, caller: Caller, key: Key) -> Response:
+        return self._show(key, incarnations.asked(request))
 
     def _show(self, key: Key, life: str | None, status: int = 200, **more: object) -> Response:
         """Answer with a session; with ``life`` only that one, so that nobody is shown another by its id."""
@@ -269,25 +217,7 @@ class SessionsFace:
 
     # Threads ----------------------------------------------------------------------------
 
-    def _on_threads(
-        self, request: Request, caller: Caller, key: Key, inner: list[str]
-    ) -> Answer | Awaitable[Answer]:
-        match (request.method, inner):
-            case (b"GET", []):
-                return self._threads(request, key)
-            case (b"GET", [thread]):
-                return self._thread(key, thread, incarnations.asked(request))
-            case (b"POST", [thread, "archive"]):
-                return self._archive_thread(request, caller, key, thread)
-            case (b"GET", [thread, "events"]):
-                self._thread(key, thread, incarnations.asked(request))
-                return self._events.of_thread(request, caller, key, thread)
-            case (b"GET", [thread, "stream"]):
-                self._thread(key, thread, incarnations.asked(request))
-                return self._events.stream(request, caller, key, thread)
-        raise _wrong(["threads", *inner], request)
-
-    async def _threads(self, request: Request, key: Key) -> Answer:
+    async def _threads(self, request: Request, caller: Caller, key: Key) -> Answer:
         parameters = Parameters(request)
         statuses = parameters.choices("statuses", summary.STATUSES, tolerant=is_strict(request))
         durable = self._sessions.find(key, incarnations.asked(request))
@@ -315,6 +245,63 @@ class SessionsFace:
             self._thread(key, thread, by.incarnation)
             raise InvalidRequestError(problem="The primary thread is archived with its session.")
         return self._thread(key, thread, by.incarnation)
+
+    def _get_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Response:
+        return self._thread(key, thread, incarnations.asked(request))
+
+    def _thread_events(
+        self, request: Request, caller: Caller, key: Key, thread: str
+    ) -> Answer | Awaitable[Answer]:
+        self._get_thread(request, caller, key, thread)
+        return self._events.of_thread(request, caller, key, thread)
+
+    def _thread_stream(
+        self, request: Request, caller: Caller, key: Key, thread: str
+    ) -> Answer | Awaitable[Answer]:
+        self._get_thread(request, caller, key, thread)
+        return self._events.stream(request, caller, key, thread)
+
+    # Routes -----------------------------------------------------------------------------
+
+    def _append_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
+        return self._events.append(request, caller, key)
+
+    def _read_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
+        return self._events.read(request, caller, key)
+
+    _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete(
+        {
+            "createSession": _create,
+            "listSessions": _list,
+            "putSession": _put,
+            "getSession": _get,
+            "updateSession": _update,
+            "deleteSession": _delete,
+            "closeSession": _close,
+            "archiveSession": _archive,
+            "appendEvents": _append_events,
+            "readEvents": _read_events,
+            "headEvents": delegate("_events", Events.head),
+            "streamEvents": delegate("_events", Events.stream),
+            "streamSession": delegate("_events", Events.stream),
+            "getEvent": delegate("_events", Events.one),
+            "search": delegate("_searches", Searches.everywhere),
+            "listThreads": _threads,
+            "getThread": _get_thread,
+            "archiveThread": _archive_thread,
+            "readThreadEvents": _thread_events,
+            "streamThread": _thread_stream,
+            **{name: delegate("_resources", act) for name, act in Resources.handlers.items()},
+            **{name: delegate("_registries", act) for name, act in Registries.handlers.items()},
+        },
+        "Sessions",
+        "Events",
+        "Search",
+        "Threads",
+        "Resources",
+        "Agents",
+        "Environments",
+    )
 
 
 def _fork(request: Request) -> Fork | None:
@@ -347,49 +334,57 @@ def _source_life(request: Request) -> str | None:
     return incarnations.asked(named)
 
 
-def _decoded(parts: list[bytes]) -> list[str]:
-    return [unquote(part.decode("latin-1")) for part in parts]
-
-
 def _json(value: object, status: int = 200, *fields: Header) -> Response:
     return Response(status, [JSON, _NO_STORE, *fields], msgspec.json.encode(value))
 
 
-_ALLOWED = {
-    (): "GET, HEAD, POST, PUT, DELETE",
-    ("archive",): "POST",
-    ("close",): "POST",
-    ("stream",): "GET",
-    ("threads",): "GET",
-}
+class _Target(NamedTuple):
+    """What a path names, for the callers of one workspace."""
+
+    resource: Resource
+    arguments: tuple[Key | str, ...]
 
 
 @lru_cache(maxsize=4_096)
-def _events_of(workspace: str, path: bytes) -> Key | None:
-    """Return the session whose events a path names; kept, because one is asked for again and again."""
-    parts = path.split(b"/")[2:]
-    if len(parts) != 3 or parts[0] != b"sessions" or parts[2] != b"events":
+def _target(workspace: str, path: bytes) -> _Target | None:
+    """Return what a path names; kept, because the events of a session are asked for again and again."""
+    found = ROUTES.find(path)
+    if found is None:
         return None
-    return _key(workspace, parts[1])
+    resource, values = found
+    if resource.names[:1] == ("session_id",):
+        return _Target(resource, (session_key(workspace, values[0]), *values[1:]))
+    return _Target(resource, values)
 
 
 def _session_of(workspace: str, path: bytes) -> Key | None:
     """Return the session that a path is below, None if it is not below any."""
-    parts = path.split(b"/")[2:]
-    if len(parts) < 2 or parts[0] != b"sessions" or not parts[1]:
-        return None
     try:
-        return _key(workspace, parts[1])
+        target = _target(workspace, path)
     except InvalidSessionError:
         return None
+    first = target.arguments[0] if target is not None and target.arguments else None
+    return first if isinstance(first, Key) else None
 
 
-def _key(workspace: str, part: bytes) -> Key:
-    return session_key(workspace, unquote(part.decode("latin-1")))
+def _wrong(request: Request, caller: Caller, target: _Target | None) -> DurableSessionsError:
+    """Return the refusal of a request that is no operation."""
+    if (denied := _of_role(request, caller)) is not None:
+        return denied
+    allow = None if target is None else target.resource.allow
+    if allow is not None:
+        return MethodNotAllowedError(allow=allow)
+    path = request.path.decode("latin-1")
+    if path.startswith(_REGISTRIES):
+        path = unquote(path.split("/", 3)[3])  # a registry tells only what is below it
+    return RouteNotFoundError(path=path)
 
 
-def _wrong(rest: list[str], request: Request) -> MethodNotAllowedError | RouteNotFoundError:
-    allowed = _ALLOWED.get(tuple(rest))
-    if allowed is not None:
-        return MethodNotAllowedError(allow=allowed)
-    return RouteNotFoundError(path=request.path.decode("latin-1"))
+def _of_role(request: Request, caller: Caller | None) -> PermissionDeniedError | None:
+    """Return the refusal of a caller who may not write, who hears of nothing else, None if there is none."""
+    if caller is not None and request.method not in (b"GET", b"HEAD"):
+        try:
+            caller.require(_WRITER)
+        except PermissionDeniedError as denied:
+            return denied
+    return None

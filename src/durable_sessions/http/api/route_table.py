@@ -1,0 +1,195 @@
+"""The route table: which operation a method and a path name, compiled from the operations that are described.
+
+An operation is declared once, in ``http/openapi``: its method, path, parameters, body, answers and role. The
+table is what dispatches to it and knows its query parameters; the OpenAPI document is what describes it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from durable_sessions.access.caller import ROLES, Role
+from durable_sessions.errors import MethodNotAllowedError
+from durable_sessions.http.api.known_parameters import QueryParameters
+from durable_sessions.http.carrier.message import Answer, Request
+from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.openapi.parts import Noun, Operation
+from durable_sessions.limits import DEFAULT_LIMITS
+
+Handler = Callable[..., Answer | Awaitable[Answer]]
+"""A method of a face, not bound to it: it is given the face, the request and what the path names."""
+
+_METHODS = (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE")
+_SESSION = "/v1/sessions/{session_id}"
+_RESOURCES = _SESSION + "/resources"
+
+_ALIASES = {"/v1/sessions/": "/v1/sessions"}
+"""Other spellings of a path."""
+
+_UNDESCRIBED = (_SESSION + "/{path}", _RESOURCES + "/{path}")
+"""Paths where nothing is served, but of which a part is looked at before that is said."""
+
+_REFUSALS: dict[str, str | None] = {
+    _RESOURCES: "GET, POST, DELETE",
+    _RESOURCES + "/{resource_id}": "GET, POST, DELETE",
+    _RESOURCES + "/{path}": "GET, POST, DELETE",
+    _SESSION + "/events/stream": None,
+    _SESSION + "/events/{event_id}": None,
+    _SESSION + "/threads/{thread_id}": None,
+    _SESSION + "/threads/{thread_id}/archive": None,
+    _SESSION + "/threads/{thread_id}/events": None,
+    _SESSION + "/threads/{thread_id}/stream": None,
+    "/v1/agents/{agent_id}/archive": None,
+    "/v1/agents/{agent_id}/versions": None,
+    "/v1/environments/{environment_id}/archive": None,
+}
+"""What a method that a path lacks is told to use instead, where that is not what it has; None is 404."""
+
+
+class Route(NamedTuple):
+    """One operation: its id, the role that it needs if a reader's is not enough, its query parameters."""
+
+    id: str
+    role: Role | None
+    parameters: QueryParameters
+
+
+@dataclass(slots=True, eq=False)
+class Resource:
+    """Everything that is served at one path: routes by method.
+
+    ``allow`` is what a method that is missing is answered with; None if that is 404.
+    """
+
+    template: str
+    methods: dict[bytes, Route] = field(default_factory=dict)
+    allow: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the variable segments of the path are called."""
+        return tuple(part[1:-1] for part in self.template.split("/") if part.startswith("{"))
+
+    def route(self, request: Request) -> Route:
+        """Return the operation of a request for this path, or refuse its method."""
+        route = self.methods.get(request.method)
+        if route is None:
+            raise MethodNotAllowedError(allow=self.allow)
+        return route
+
+
+class Match(NamedTuple):
+    """The resource at a path, and the segments of the path that are variable, decoded."""
+
+    resource: Resource
+    values: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """One segment of paths: a fixed one is preferred to a variable one, that to any number of them."""
+
+    fixed: dict[str, "_Node"] = field(default_factory=dict)
+    variable: "_Node | None" = None
+    rest: Resource | None = None
+    resource: Resource | None = None
+
+    def add(self, segments: list[str], resource: Resource) -> None:
+        """Put a resource at a path."""
+        if not segments:
+            self.resource = resource
+        elif segments == ["{path}"]:
+            self.rest = resource
+        elif segments[0].startswith("{"):
+            self.variable = self.variable or _Node()
+            self.variable.add(segments[1:], resource)
+        else:
+            self.fixed.setdefault(segments[0], _Node()).add(segments[1:], resource)
+
+    def find(self, segments: list[str], at: int, values: tuple[str, ...]) -> Match | None:
+        """Return what is at the segments from ``at`` on; as deep as a path is described, no deeper."""
+        if at == len(segments):
+            return None if self.resource is None else Match(self.resource, values)
+        segment, found = segments[at], None
+        if (fixed := self.fixed.get(segment)) is not None:
+            found = fixed.find(segments, at + 1, values)
+        if found is None and self.variable is not None:
+            found = self.variable.find(segments, at + 1, (*values, segment))
+        if found is None and self.rest is not None:
+            found = Match(self.rest, (*values, "/".join(segments[at:])))
+        return found
+
+
+class RouteTable:
+    """Finds what is served at a path."""
+
+    def __init__(self, described: Iterable[Noun]) -> None:
+        self._ids: dict[str, list[str]] = {}
+        self._root = _Node()
+        resources: dict[str, Resource] = {path: Resource(path) for path in _UNDESCRIBED}
+        for noun in described:
+            self._ids[noun.name] = [operation.id for operation in noun.operations]
+            for operation in noun.operations:
+                _add(resources.setdefault(operation.path, Resource(operation.path)), operation)
+        for path, resource in resources.items():
+            allowed = b", ".join(method for method in _METHODS if method in resource.methods).decode()
+            resource.allow = _REFUSALS.get(path, allowed or None)
+            self._root.add(path.split("/"), resource)
+        for path, same in _ALIASES.items():
+            self._root.add(path.split("/"), resources[same])
+        self._resources = resources
+
+    def find(self, path: bytes) -> Match | None:
+        """Return what is served at the path of a request, None if nothing is."""
+        segments = path.decode("latin-1").split("/")
+        if b"%" in path:
+            # The first two segments choose a face by their bytes; what is below may be escaped.
+            segments[3:] = map(unquote, segments[3:])
+        return self._root.find(segments, 0, ())
+
+    def at(self, template: str) -> Resource:
+        """Return the resource at a path, written as in the description."""
+        return self._resources[template]
+
+    def complete(self, handlers: Mapping[str, Handler], *names: str) -> dict[str, Handler]:
+        """Return the handlers of some nouns by the id of the operation; each must have exactly one."""
+        wanted = {one for name in names for one in self._ids[name]}
+        if wanted != handlers.keys():
+            raise LookupError(f"handlers and operations differ: {sorted(wanted ^ handlers.keys())}")
+        return dict(handlers)
+
+    def check_parameters(self, request: Request) -> None:
+        """Refuse a query parameter that the operation of this request does not have."""
+        found = self.find(request.path)
+        if found is not None and "" not in found.values and not request.path.endswith(b"/"):
+            method = b"GET" if request.method == b"HEAD" else request.method
+            route = found.resource.methods.get(method)
+            if route is not None:
+                route.parameters.check(request)
+
+
+def delegate(attribute: str, handler: Handler) -> Handler:
+    """Return a handler that a part of a face carries out.
+
+    Methods bound to the face, and kept by it, would be a cycle: it would outlive its engine.
+    """
+    part = attrgetter(attribute)
+
+    def handle(face: object, *given: Any) -> Answer | Awaitable[Answer]:
+        return handler(part(face), *given)
+
+    return handle
+
+
+def _add(resource: Resource, operation: Operation) -> None:
+    role = None if operation.role in (None, "reader") else ROLES[operation.role]
+    route = Route(operation.id, role, QueryParameters(operation))
+    resource.methods[operation.method.upper().encode()] = route
+    if operation.head:
+        resource.methods[b"HEAD"] = route
+
+
+ROUTES = RouteTable(nouns(DEFAULT_LIMITS))
+"""All routes; no limit changes any of them."""

@@ -1,0 +1,122 @@
+"""The route table: what a method and a path name."""
+
+from collections.abc import Awaitable
+
+import pytest
+
+from durable_sessions.access.caller import Role
+from durable_sessions.errors import MethodNotAllowedError, UnknownParameterError
+from durable_sessions.http.api.route_table import ROUTES, RouteTable, delegate
+from durable_sessions.http.carrier.message import Answer, Request, Response
+from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.openapi.parts import Noun, Operation
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
+
+
+def found(path: bytes, method: bytes = b"GET") -> tuple[str, tuple[str, ...]]:
+    match = ROUTES.find(path)
+    assert match is not None
+    return match.resource.methods[method].id, match.values
+
+
+def request(method: bytes, path: bytes, query: bytes = b"") -> Request:
+    return Request(method, path, query, {}, b"")
+
+
+def handler(*_: object) -> Answer | Awaitable[Answer]:
+    return Response(204, [])
+
+
+@pytest.mark.parametrize("limits", [DEFAULT_LIMITS, Limits(page_items_max=7)])
+def test_every_operation_that_is_described_is_found_at_its_path(limits: Limits) -> None:
+    for noun in nouns(limits):
+        for operation in noun.operations:
+            path = operation.path.replace("{", "a-").replace("}", "")
+            method = operation.method.upper().encode()
+            assert found(path.encode(), method)[0] == operation.id
+            if operation.head:
+                assert found(path.encode(), b"HEAD")[0] == operation.id
+
+
+def test_a_fixed_segment_is_preferred_to_a_variable_one() -> None:
+    assert found(b"/v1/sessions/s/events/stream") == ("streamEvents", ("s",))
+    assert found(b"/v1/sessions/s/events/e") == ("getEvent", ("s", "e"))
+    assert found(b"/v1/sessions/events/events") == ("readEvents", ("events",))
+
+
+def test_a_fixed_segment_that_leads_nowhere_is_taken_for_a_variable_one() -> None:
+    assert found(b"/docs/api") == ("docsApi", ())
+    assert found(b"/docs/api/first") == ("docsPageInFolder", ("api", "first"))
+
+
+def test_segments_are_decoded_after_they_are_told_apart() -> None:
+    assert found(b"/v1/agents/a%2Fb%20c") == ("getAgent", ("a/b c",))
+    assert found(b"/v1/sessions/s/%65vents") == ("readEvents", ("s",))
+    assert ROUTES.find(b"/v1/%61gents") is None
+    assert ROUTES.find(b"/v1%2Fagents") is None
+
+
+def test_a_path_of_a_stream_may_have_any_number_of_segments() -> None:
+    assert found(b"/v1/stream/a") == ("readStream", ("a",))
+    assert found(b"/v1/stream/a/b/c") == ("readStream", ("a/b/c",))
+
+
+def test_what_is_not_described_is_not_found() -> None:
+    for path in (
+        b"",
+        b"*",
+        b"/v1",
+        b"/v1/agents/a/b",
+        b"/v1/search/",
+        b"/v1/keys/k/l",
+        b"/v1/agents/a/versions/1",
+    ):
+        assert ROUTES.find(path) is None
+
+
+def test_a_method_that_a_path_lacks_is_told_those_it_has() -> None:
+    for path, allow in (
+        (b"/v1/keys", "GET, HEAD, POST"),
+        (b"/v1/sessions/s", "GET, HEAD, POST, PUT, DELETE"),
+    ):
+        match = ROUTES.find(path)
+        assert match is not None
+        with pytest.raises(MethodNotAllowedError) as refused:
+            match.resource.route(request(b"PATCH", path))
+        assert f"Use one of: {allow}." in str(refused.value)
+
+
+def test_a_route_knows_who_may_use_it() -> None:
+    roles = {method: route.role for method, route in ROUTES.at("/v1/artifacts/{sha256}").methods.items()}
+    assert roles == {b"GET": None, b"HEAD": None, b"PUT": Role.WRITER, b"DELETE": Role.ADMIN}
+
+
+def test_parameters_are_those_of_the_operation() -> None:
+    ROUTES.check_parameters(request(b"GET", b"/v1/agents/a", b"version=1"))
+    with pytest.raises(UnknownParameterError, match="There is no query parameter version here"):
+        ROUTES.check_parameters(request(b"POST", b"/v1/agents/a", b"version=1"))
+    ROUTES.check_parameters(request(b"PATCH", b"/v1/agents/a", b"version=1"))
+    ROUTES.check_parameters(request(b"GET", b"/nowhere", b"version=1"))
+
+
+def test_an_operation_without_a_handler_and_a_handler_without_one_are_both_faults() -> None:
+    operations = (Operation("get", "/a", "a", "A", {}), Operation("get", "/b", "b", "B", {}))
+    table = RouteTable([*nouns(DEFAULT_LIMITS), Noun("Letters", "", operations)])
+    assert table.complete({"a": handler, "b": handler}, "Letters").keys() == {"a", "b"}
+    with pytest.raises(LookupError, match=r"\['b'\]"):
+        table.complete({"a": handler}, "Letters")
+    with pytest.raises(LookupError, match=r"\['c'\]"):
+        table.complete({"a": handler, "b": handler, "c": handler}, "Letters")
+
+
+def test_a_part_of_a_face_carries_out_what_is_delegated_to_it() -> None:
+    class Part:
+        def act(self, number: int) -> Response:
+            return Response(200 + number, [])
+
+    class Face:
+        part = Part()
+
+    answer = delegate("part", Part.act)(Face(), 4)
+    assert isinstance(answer, Response)
+    assert answer.status == 204
