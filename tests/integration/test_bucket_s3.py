@@ -26,6 +26,7 @@ from durable_sessions.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
 )
+from durable_sessions.partition_id import ONLY_PARTITION
 from tests.support.s3 import S3Server, rclone, seaweedfs
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +100,7 @@ async def test_a_segment_is_flushed_and_read_back(url: str) -> None:
     messages = [b'{"type":"test","n":%d},' % n for n in range(5_000)]
     runs = [AppendRun(n, 1_794_700_000_000, (len(message),), message) for n, message in enumerate(messages)]
     encoded = encode_segment([StreamRecords(7, "w", "s", "application/json", runs)], group_bytes=20_000)
-    path = events_path(date(2026, 11, 15), 0, 1)
+    path = events_path(date(2026, 11, 15), ONLY_PARTITION, 1)
     await bucket.create(path, encoded.data)
     manifest = Manifest(
         number=1,

@@ -24,6 +24,7 @@ from durable_sessions.log.disk import Disk, File, write_all
 from durable_sessions.log.file import FileLog
 from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.segment import ActiveSegment, Segment, segment_name
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import published
 from durable_sessions.storage.archive import Archive, Flushed
 from durable_sessions.storage.commit import Committer
@@ -315,11 +316,11 @@ def wake_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def no_manifest_at_open(patch: pytest.MonkeyPatch) -> None:
     async def claim(
-        bucket: ObjectStore, log: Log, writer: str, clock: Clock, ids: Ids
+        bucket: ObjectStore, partition: PartitionId, log: Log, writer: str, clock: Clock, ids: Ids
     ) -> tuple[Manifest, Manifest]:
-        found = await Manifests(bucket).newest()
+        found = await Manifests(bucket, partition).newest()
         if found is None:
-            return await original(bucket, log, writer, clock, ids)
+            return await original(bucket, partition, log, writer, clock, ids)
         tie = await ownership.match(log, found)
         lineage = tie.lineage or ids.token("log_")
         await log.tie(lineage)

@@ -1,18 +1,81 @@
 """Where things lie in the bucket."""
 
+import re
 from datetime import date
+from typing import NamedTuple
+
+from durable_sessions.partition_id import PartitionId
 
 FORMAT = "format.json"
+EVENTS = "events"
+SESSIONS = "sessions"
+FLUSH_DIGITS = 12
+"""How many digits the number of a manifest, and of what it names, has: it goes up by one with each change."""
 
 
-def events_path(day: date, partition: int, number: int) -> str:
+def events_path(day: date, partition: PartitionId, number: int) -> str:
     """Return where the events of one day in the flush with this number go."""
-    return f"events/date={day.isoformat()}/{partition:02d}-{number:012d}.parquet"
+    return f"{EVENTS}/date={day.isoformat()}/{partition.digits}-{number:0{FLUSH_DIGITS}d}.parquet"
 
 
-def sessions_path(partition: int, number: int) -> str:
+def sessions_path(partition: PartitionId, number: int) -> str:
     """Return where the session metadata of the flush with this number goes."""
-    return f"sessions/{partition:02d}-{number:012d}.parquet"
+    return f"{SESSIONS}/{partition.digits}-{number:0{FLUSH_DIGITS}d}.parquet"
+
+
+def partition_prefix(partition: PartitionId) -> str:
+    """Return where all that lies that only one partition's server reads."""
+    return f"partitions/{partition.digits}"
+
+
+def subscriptions_prefix(partition: PartitionId) -> str:
+    """Return where a partition's subscriptions lie."""
+    return f"{partition_prefix(partition)}/subscriptions"
+
+
+def subscriptions_path(partition: PartitionId, number: int, kind: str) -> str:
+    """Return where the subscriptions of the flush with this number go, all of them or the changes."""
+    return f"{subscriptions_prefix(partition)}/{number:0{FLUSH_DIGITS}d}.{kind}"
+
+
+def manifests_prefix(partition: PartitionId) -> str:
+    """Return where a partition's manifests lie."""
+    return f"{partition_prefix(partition)}/manifest/"
+
+
+class FlushedName(NamedTuple):
+    """What the name of an object says: the first manifest that can name it, its part, and which try."""
+
+    number: int
+    part: int
+    again: int
+
+
+class FlushedNames:
+    """Tells the objects that one partition writes by their names, and those of others apart."""
+
+    def __init__(self, partition: PartitionId) -> None:
+        own, digits = re.escape(partition.digits), rf"(\d{{{FLUSH_DIGITS}}})"
+        folders = (
+            rf"{EVENTS}/date=\d{{4}}-\d\d-\d\d/{own}-",
+            rf"{SESSIONS}/{own}-",
+            rf"{re.escape(subscriptions_prefix(partition))}/",
+        )
+        self._flushed = re.compile(
+            rf"(?:{'|'.join(folders)}){digits}(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes)", re.ASCII
+        )
+        self._manifest = re.compile(rf"{re.escape(manifests_prefix(partition))}{digits}\.json", re.ASCII)
+        self.prefixes = (EVENTS, SESSIONS, partition_prefix(partition))
+
+    def parse(self, path: str) -> FlushedName | None:
+        """Return what the name of a segment, a checkpoint or subscriptions says; None for anything else."""
+        match = self._flushed.fullmatch(path)
+        return None if match is None else FlushedName(int(match[1]), int(match[2] or 0), int(match[3] or 0))
+
+    def manifest_number(self, path: str) -> int | None:
+        """Return the number of a manifest by its path; None if it is not that of a manifest."""
+        match = self._manifest.fullmatch(path)
+        return None if match is None else int(match[1])
 
 
 ARTIFACTS = "artifacts"
@@ -23,8 +86,3 @@ ARTIFACT_ABOUT = ".json"
 def artifact_path(workspace: str, digest: str) -> str:
     """Return where an artifact of a workspace lies; the workspace's name is safe in a path."""
     return f"{ARTIFACTS}/{workspace}/sha256/{digest[:2]}/{digest}"
-
-
-def manifests_prefix(partition: int) -> str:
-    """Return where a partition's manifests lie."""
-    return f"partitions/{partition:02d}/manifest/"

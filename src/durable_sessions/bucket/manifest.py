@@ -13,6 +13,7 @@ from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import BucketRefusedError, ObjectDamagedError, ObjectNotFoundError
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 
 VERSION = 1
 _DIGEST_KEY = b',"sha256":"'
@@ -111,7 +112,7 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
 class Manifests:
     """The manifests of one partition; the newest one is what holds."""
 
-    def __init__(self, bucket: ObjectStore, partition: int = 0) -> None:
+    def __init__(self, bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> None:
         self._objects = NumberedObjects(bucket, manifests_prefix(partition), ".json")
 
     async def newest(self) -> Manifest | None:

@@ -3,10 +3,18 @@
 import re
 from pathlib import PurePosixPath
 
+from durable_sessions.bucket.layout import FLUSH_DIGITS
 from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
+from durable_sessions.errors import (
+    BucketError,
+    BucketRefusedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
 
-NUMBER_MAX = 10**12 - 1
+POSITION_DIGITS = 20
+"""How many digits a position of a log has in a name. A new log on a bucket begins 2**40 beyond the old one,
+which 12 digits cannot hold even once; 20 hold every 64-bit number."""
 LOOKS_MAX = 10
 """How often the newest object is looked for while others are removing old ones."""
 NAMES_MAX = 1_000
@@ -14,19 +22,29 @@ NAMES_MAX = 1_000
 
 
 class NumberedObjects:
-    """Objects ``<prefix><12 digits><suffix>``; among rivals for a number exactly one succeeds."""
+    """Objects ``<prefix><digits><suffix>``; among rivals for a number exactly one succeeds.
 
-    def __init__(self, bucket: ObjectStore, prefix: str, suffix: str) -> None:
+    All names are equally long, so that they sort as their numbers do. Manifests have 12 digits, which are
+    enough for what goes up by one; what is numbered by positions of a log needs ``POSITION_DIGITS``.
+    """
+
+    def __init__(self, bucket: ObjectStore, prefix: str, suffix: str, digits: int = FLUSH_DIGITS) -> None:
         assert prefix.endswith("/")
         self._bucket = bucket
         self._prefix = prefix
         self._suffix = suffix
-        self._name = re.compile(re.escape(prefix) + r"(\d{12})" + re.escape(suffix))
+        self._digits = digits
+        self._name = re.compile(rf"{re.escape(prefix)}(\d{{{digits}}}){re.escape(suffix)}", re.ASCII)
 
     def path(self, number: int) -> str:
-        """Return the path of the object with this number."""
-        assert 0 <= number <= NUMBER_MAX
-        return f"{self._prefix}{number:012d}{self._suffix}"
+        """Return the path of the object with this number, or refuse one that its names cannot hold."""
+        # A longer name would sort in the wrong place and be overlooked, and with it whom it fences.
+        if not 0 <= number < 10**self._digits:
+            raise BucketRefusedError(
+                problem=f"objects under {self._prefix} have {self._digits} digits, too few for {number}",
+                remedy="This program counts up by one, so that something else wrote the newest of them.",
+            )
+        return f"{self._prefix}{number:0{self._digits}d}{self._suffix}"
 
     async def numbers(self) -> list[int]:
         """Return every number that exists, in order."""

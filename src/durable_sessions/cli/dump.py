@@ -16,6 +16,7 @@ from durable_sessions.bucket.manifest import Manifest, Manifests, decode_manifes
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.cli.output import Target, shortened, with_target
 from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.stream import Key
 from durable_sessions.tools.dump.log import Names, Plain, log_items
 from durable_sessions.tools.dump.segments import segment_items
@@ -84,7 +85,7 @@ async def _manifest(where: Target, number: int | None) -> Manifest:
         if newest is None:
             raise click.ClickException(f"{where.location} holds no manifest: nothing was flushed there yet.")
         return newest
-    objects = NumberedObjects(bucket, manifests_prefix(0), ".json")
+    objects = NumberedObjects(bucket, manifests_prefix(ONLY_PARTITION), ".json")
     return decode_manifest(await objects.get(number), objects.path(number))
 
 

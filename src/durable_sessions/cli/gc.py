@@ -10,6 +10,7 @@ from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.cli.output import Target, with_target
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.sweeper import Removal, Sweeper, plan
 from durable_sessions.tools.verify import CATALOG_NAME
@@ -38,7 +39,7 @@ async def _collect(where: Target, *, dry_run: bool) -> list[Removal]:
     manifest = await Manifests(bucket).newest()
     if manifest is None:
         return []
-    removals = plan(manifest, await bucket.list(""), clock.now_ms(), limits)
+    removals = plan(manifest, ONLY_PARTITION, await bucket.list(""), clock.now_ms(), limits)
     if removals and not dry_run:
         await _sweep(where, bucket)
     return removals

@@ -7,7 +7,7 @@ from typing import Any
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.access.keys import Keys
-from durable_sessions.bucket.format import ensure_format
+from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.manifest import Manifests
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
@@ -52,6 +52,7 @@ from durable_sessions.managed_agents.agents import AGENTS
 from durable_sessions.managed_agents.environments import ENVIRONMENTS
 from durable_sessions.managed_agents.kind import Kind
 from durable_sessions.managed_agents.registry import Registry
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.service import Search
 from durable_sessions.sessions.event_ids import names_of
@@ -77,6 +78,7 @@ class Engine:
     """Everything that stands on one opened log; thrown away as a whole when that log has failed.
 
     ``writers`` are the names under which this process has written to the bucket; the next one is added.
+    ``partition`` is the one that the log is of; its files are in a directory of its own, but for the first's.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Engine:
         supervisor: Supervisor,
         health: Health,
         writers: set[str],
+        partition: PartitionId = ONLY_PARTITION,
     ) -> None:
         self._settings = settings
         self._limits = limits
@@ -98,6 +101,8 @@ class Engine:
         self._health = health
         self._disk = disk
         self._writers = writers
+        self.partition_id = partition
+        self._directory = partition.directory(settings.data)
         self._is_closed = False
 
     async def open(self) -> "Engine":
@@ -111,7 +116,7 @@ class Engine:
     async def _open(self, opened: AsyncExitStack) -> None:
         settings, limits = self._settings, self._limits
         self.log = await FileLog.open(
-            settings.data / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=self._disk
+            self._directory / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=self._disk
         )
         opened.push_async_callback(self.log.close)
         await asyncio.to_thread(private.tighten, settings.data)
@@ -159,7 +164,7 @@ class Engine:
             self.partition, self._events, cursors, limits, pace, readers, settings.long_poll_seconds
         )
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
-        self._times = TimesBackfill(sessions, settings.data / ORIGINAL_TIMES_MARK)
+        self._times = TimesBackfill(sessions, self._directory / ORIGINAL_TIMES_MARK)
         searches = Searches(sessions, search, limits)
         self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(
@@ -245,7 +250,7 @@ class Engine:
 
     def _open_search(self) -> Search:
         lineage = f"{self._settings.bucket} {self.log.lineage}"
-        self.feed = Feed(self.partition, self._clock, self._settings.data / "search", lineage, self._limits)
+        self.feed = Feed(self.partition, self._clock, self._directory / "search", lineage, self._limits)
         return Search(self.partition, self.feed, self._clock, self._limits)
 
     def _registries(self, sessions: Sessions, audit: Audit) -> Registries:
@@ -258,18 +263,19 @@ class Engine:
     async def _open_bucket(self) -> None:
         settings = self._settings
         bucket = await Bucket.open(settings.bucket or settings.data / "bucket")
-        await require_own(self.log, bucket)
+        await require_own(self.log, bucket, self.partition_id)
         await probe(bucket, self._ids)
-        await ensure_format(bucket)
+        await ensure_format(bucket, BucketFormat(partitions=self.partition_id.of))
         self.archive = await BucketArchive.open(
             bucket,
-            settings.data / "catalog.sqlite",
+            self._directory / "catalog.sqlite",
             self._clock,
             self._ids,
             self._limits,
             names_of,
             log=self.log,
             writers=self._writers,
+            partition=self.partition_id,
         )
 
     def _start(self) -> None:
@@ -292,9 +298,9 @@ class Engine:
     async def probe(self) -> None:
         """Find out whether the disk takes writes and the bucket answers; raises what an opening would."""
         await asyncio.to_thread(
-            probe_disk, self._disk, self._settings.data / "log", self._limits.reopen_probe_bytes
+            probe_disk, self._disk, self._directory / "log", self._limits.reopen_probe_bytes
         )
-        await Manifests(self.archive.bucket).newest()
+        await Manifests(self.archive.bucket, self.partition_id).newest()
 
     # Ending -----------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.engine import Engine
 from durable_sessions.node.exposure import cannot_listen, require_guarded
 from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
 from durable_sessions.storage.flush import Flusher
@@ -60,12 +61,21 @@ class Service:
     server: HttpServer
     _keeper: Task
 
-    def __init__(self, settings: Settings, limits: Limits, clock: Clock, ids: Ids, disk: Disk) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        limits: Limits,
+        clock: Clock,
+        ids: Ids,
+        disk: Disk,
+        partition: PartitionId,
+    ) -> None:
         self._settings = settings
         self._limits = limits
         self._clock = clock
         self._ids = ids
         self._disk = disk
+        self._partition_id = partition
         self._pause_seconds = limits.reopen_seconds
         self._writers: set[str] = set()
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -81,10 +91,11 @@ class Service:
         clock: Clock | None = None,
         ids: Ids | None = None,
         disk: Disk = REAL_DISK,
+        partition: PartitionId = ONLY_PARTITION,
     ) -> "Service":
         """Return a service that has replayed its log and can answer, but does not listen yet."""
         limits = limits or settings.limits()
-        service = cls(settings, limits, clock or SystemClock(), ids or RandomIds(), disk)
+        service = cls(settings, limits, clock or SystemClock(), ids or RandomIds(), disk, partition)
         service.engine = await service._open_engine()
         service.server = service.health.server = HttpServer(
             service.handle, limits, admission=CurrentAdmission(service), answer_format=ANSWER_FORMAT
@@ -105,6 +116,7 @@ class Service:
             self.supervisor,
             self.health,
             self._writers,
+            self._partition_id,
         )
         return await engine.open()
 

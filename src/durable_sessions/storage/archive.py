@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 from durable_sessions.errors import ManifestLostError
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.storage.reading import FlushedRecords
 from durable_sessions.storage.retention import Retention
 from durable_sessions.streams.effects import Effect
@@ -98,9 +99,9 @@ class NothingArchived:
     """For a partition that keeps everything in its log."""
 
     flushed_through = 0
-    next_stream = 1
 
-    def __init__(self) -> None:
+    def __init__(self, partition: PartitionId = ONLY_PARTITION) -> None:
+        self.next_stream = partition.streams.start
         self.cold: ColdStreams = NothingCold()
         self.records: FlushedRecords = self
 

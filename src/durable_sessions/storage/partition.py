@@ -105,7 +105,7 @@ class Partition:
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
         archive.tell_lost(partition.step_down)
-        partition.state.next_id = archive.next_stream
+        partition.state.next_stream = archive.next_stream
         if quotas is not None and quotas.bounded:
             partition._quotas = quotas
             partition.state.usages = Usages(archive.usage())

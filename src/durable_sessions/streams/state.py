@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from durable_sessions.errors import OverloadedError
+from durable_sessions.partition_id import ONLY_PARTITION, STREAMS_MAX, same_partition
 from durable_sessions.streams.effects import (
     Appended,
     Effect,
@@ -15,6 +17,9 @@ from durable_sessions.streams.effects import (
 from durable_sessions.streams.stream import NO_PRODUCERS, Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
 from durable_sessions.streams.usage import Usages
+
+SPARE_NUMBERS = 2**20
+"""How many of a partition's stream numbers stay unused, for decisions that take several in a row."""
 
 
 class ColdStreams(Protocol):
@@ -53,6 +58,7 @@ class State:
     ``removed`` are those that the cold ones may still have. ``era`` is moved on from outside; a stream
     remembers in which one it was last looked up. ``govern`` is told of each stream that comes into
     memory, to say what the retention policies mean for it. ``usages`` are kept only if somebody asked.
+    ``next_stream`` is the lowest number that no stream has had; its partition is that of all new streams.
     """
 
     def __init__(
@@ -67,11 +73,18 @@ class State:
         self.streams: dict[Key, Stream] = {}
         self.by_id: dict[int, Stream] = {}
         self.removed: dict[int, Key] = {}
-        self.next_id = 1
+        self.next_stream = ONLY_PARTITION.streams.start
         self.era = 0
         self.subscriptions = Subscriptions()
         self.usages: Usages | None = None
         self.attribute_bytes = 0  # of the streams in memory
+
+    @property
+    def next_id(self) -> int:
+        """The number for a stream that is to be created; refused when the partition has given out all."""
+        if self.next_stream % STREAMS_MAX >= STREAMS_MAX - SPARE_NUMBERS:
+            raise OverloadedError(what="streams that its partition can number")
+        return self.next_stream
 
     def get(self, key: Key) -> Stream | None:
         """Return the stream at a path, None if there is none."""
@@ -210,7 +223,8 @@ class State:
             parent.forks += 1
         assert stream.key not in self.streams, "a path is created only when it is free"
         self._enter(stream)
-        self.next_id = max(self.next_id, stream.id + 1)
+        if same_partition(stream.id, self.next_stream):
+            self.next_stream = max(self.next_stream, stream.id + 1)
         if self.usages is not None:
             self.usages.created(stream)
 

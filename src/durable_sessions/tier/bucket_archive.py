@@ -28,6 +28,7 @@ from durable_sessions.fair_queue import FairQueue
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.log import Log
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.shares import CURRENT_HOLDER
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.storage.retention import Retention
@@ -48,7 +49,7 @@ from durable_sessions.tier.manifest_chain import (
     about,
     successor,
 )
-from durable_sessions.tier.ownership import claim, first_manifest
+from durable_sessions.tier.ownership import claim, first_manifest, require_numbers
 
 T = TypeVar("T")
 _ROW_GROUP_BYTES = 1024 * 1024
@@ -66,12 +67,14 @@ class BucketArchive:
         clock: Clock,
         limits: Limits,
         log: Log | None,
+        partition: PartitionId = ONLY_PARTITION,
     ) -> None:
         self.bucket = bucket
+        self.partition = partition
         self.catalog = catalog
         location = "its data directory" if log is None else log.location
         self.succession = Succession(
-            bucket, manifest, clock, self._carry_out, location, written=log is not None
+            bucket, partition, manifest, clock, self._carry_out, location, written=log is not None
         )
         self._log = log
         self.cache = BlockCache(limits.block_cache_bytes_max)
@@ -94,6 +97,7 @@ class BucketArchive:
         *,
         log: Log | None,
         writers: set[str] | None = None,
+        partition: PartitionId = ONLY_PARTITION,
     ) -> "BucketArchive":
         """Open the archive for a log; a catalog that is not of the newest manifest is made anew.
 
@@ -107,12 +111,13 @@ class BucketArchive:
         if writers is not None:
             writers.add(writer)
         if log is None:
-            found = await Manifests(bucket).newest() or first_manifest(clock)
+            found = await Manifests(bucket, partition).newest() or first_manifest(partition, clock)
+            require_numbers(found, partition)
             manifest = msgspec.structs.replace(found, writer=writer)
         else:
-            found, manifest = await claim(bucket, log, writer, clock, ids, predecessors)
+            found, manifest = await claim(bucket, partition, log, writer, clock, ids, predecessors)
         catalog = Catalog.open(catalog_path, limits)
-        archive = cls(bucket, catalog, manifest, clock, limits, log)
+        archive = cls(bucket, catalog, manifest, clock, limits, log, partition)
         try:
             archive._add_segments(manifest)
             if catalog.reader.about() not in (about(manifest), about(found)):
@@ -256,13 +261,13 @@ class BucketArchive:
         segments: list[SegmentInfo] = []
         held: list[segment_contents.Contents] = []
         for day, segment in encoded.items():
-            path = await create_beside(self.bucket, events_path(day, 0, number), segment.data)
+            path = await create_beside(self.bucket, events_path(day, self.partition, number), segment.data)
             segments.append(segment.info(path))
             held.append(await self.catalog.run(segment_contents.contents, path, segment.directory))
         checkpoint = await CPU.run(encode_changes, state)
-        sessions = await create_beside(self.bucket, sessions_path(0, number), checkpoint.data)
+        sessions = await create_beside(self.bucket, sessions_path(self.partition, number), checkpoint.data)
         subscriptions = await subscription_objects.write(
-            self.bucket, manifest, number, folded.subscriptions, self._limits
+            self.bucket, self.partition, manifest, number, folded.subscriptions, self._limits
         )
         following = msgspec.structs.replace(
             successor(
@@ -274,7 +279,7 @@ class BucketArchive:
             ),
             flushed_through=through,
             frame=await self._log.checksum(through),
-            next_stream=state.next_id,
+            next_stream=state.next_stream,
             extra=subscriptions.extra,
         )
         prepared = await self.catalog.run(_next, following, folded, held, sessions, now_ms)

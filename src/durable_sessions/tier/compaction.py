@@ -115,7 +115,7 @@ class Compactor:
         held: list[segment_contents.Contents] = []
         encoded = await catalog.run(self._encode, replaced, runs)
         if encoded is not None:
-            wanted = events_path(day_of(replaced[0]), 0, manifest.number + 1)
+            wanted = events_path(day_of(replaced[0]), self._archive.partition, manifest.number + 1)
             path = await create_beside(self._bucket, wanted, encoded.data)
             segments.append(encoded.info(path))
             held.append(await catalog.run(segment_contents.contents, path, encoded.directory))
@@ -158,7 +158,7 @@ class Compactor:
         parts = full_parts(catalog.writer, self._limits.checkpoint_rows_max)
         infos: list[CheckpointInfo] = []
         while part := await catalog.run(next, parts, None):
-            path = sessions_path(0, number)
+            path = sessions_path(self._archive.partition, number)
             if infos:
                 path = path.replace(".parquet", f"-part{len(infos)}.parquet")
             infos.append(part.info(await create_beside(self._bucket, path, part.data)))

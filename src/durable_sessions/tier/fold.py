@@ -41,7 +41,7 @@ def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folde
     What they say of subscriptions is collected, not applied: it is written as it is.
     """
     state = State(cold)
-    state.next_id = next_stream
+    state.next_stream = next_stream
     folded = Folded(state)
     runs = folded.runs
     for payload in batches:

@@ -28,6 +28,7 @@ from durable_sessions.errors import (
     ObjectDamagedError,
     ObjectExistsError,
 )
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage.archive import Flushed
 from durable_sessions.tier import subscription_objects
 from durable_sessions.tier.catalog import Change
@@ -91,6 +92,7 @@ class Succession:
     def __init__(
         self,
         bucket: ObjectStore,
+        partition: PartitionId,
         manifest: Manifest,
         clock: Clock,
         carry_out: Callable[[Next], Awaitable[None]],
@@ -98,7 +100,7 @@ class Succession:
         *,
         written: bool = False,
     ) -> None:
-        self._manifests = Manifests(bucket)
+        self._manifests = Manifests(bucket, partition)
         self._clock = clock
         self._carry_out = carry_out
         self._turn = asyncio.Lock()

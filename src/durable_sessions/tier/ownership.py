@@ -18,6 +18,7 @@ from durable_sessions.errors import (
     ArchiveBehindError,
     ArchiveMissingError,
     BucketError,
+    BucketRefusedError,
     LogDivergedError,
     LogForeignError,
     ManifestLostError,
@@ -25,6 +26,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.log import NEW_LOG_GAP, Log, LogIdentity
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.tier.manifest_chain import successor
 
 CLAIMS_MAX = 10
@@ -41,9 +43,9 @@ class Tie(NamedTuple):
     frame: int | None = None
 
 
-async def require_own(log: LogIdentity, bucket: ObjectStore) -> None:
-    """Refuse a log that is not the bucket's, before anything is written to either."""
-    manifests = Manifests(bucket)
+async def require_own(log: LogIdentity, bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> None:
+    """Refuse a log that is not that of the bucket's partition, before anything is written to either."""
+    manifests = Manifests(bucket, partition)
     newest = await manifests.newest()
     try:
         await match(log, newest)
@@ -131,7 +133,13 @@ def _require_reach(log: LogIdentity, flushed: int) -> None:
 
 
 async def claim(
-    bucket: ObjectStore, log: Log, writer: str, clock: Clock, ids: Ids, predecessors: Collection[str] = ()
+    bucket: ObjectStore,
+    partition: PartitionId,
+    log: Log,
+    writer: str,
+    clock: Clock,
+    ids: Ids,
+    predecessors: Collection[str] = (),
 ) -> tuple[Manifest, Manifest]:
     """Make a log the one that the bucket goes on with; return the manifest found, and the one that holds now.
 
@@ -139,9 +147,11 @@ async def claim(
     is not the bucket's is refused and changes nothing. With ``predecessors``, the writers that this process
     was before, nobody else is fenced: who has lost the bucket meanwhile does not take it back by itself.
     """
-    manifests = Manifests(bucket)
+    manifests = Manifests(bucket, partition)
     for _ in range(CLAIMS_MAX):
         found = await manifests.newest()
+        if found is not None:
+            require_numbers(found, partition)
         tie = await match(log, found)
         if predecessors and found is not None and found.writer not in (*predecessors, writer):
             raise ManifestLostError(
@@ -153,7 +163,7 @@ async def claim(
         lineage = tie.lineage or ids.token("log_")
         if log.lineage != lineage:
             await log.intend(lineage)
-        before = found or first_manifest(clock)
+        before = found or first_manifest(partition, clock)
         manifest = msgspec.structs.replace(
             successor(before, clock.now_ms()),
             writer=writer,
@@ -173,6 +183,22 @@ async def claim(
     raise BucketError(reason="other servers keep becoming the writer of the bucket")
 
 
-def first_manifest(clock: Clock) -> Manifest:
-    """Return what stands for the manifest of a bucket that has none."""
-    return Manifest(number=0, writer="", flushed_through=0, next_stream=1, created_at_ms=clock.now_ms())
+def require_numbers(manifest: Manifest, partition: PartitionId) -> None:
+    """Refuse a manifest that numbers streams as another partition does: their event ids would collide."""
+    if manifest.next_stream not in partition.streams:
+        raise BucketRefusedError(
+            problem=f"manifest {manifest.number} of partition {partition.number} gives the number"
+            f" {manifest.next_stream} to the next stream, which is not one of this partition's",
+            remedy="It was copied from another partition, or not written by a server. Restore the right one.",
+        )
+
+
+def first_manifest(partition: PartitionId, clock: Clock) -> Manifest:
+    """Return what stands for the manifest of a partition that has none."""
+    return Manifest(
+        number=0,
+        writer="",
+        flushed_through=0,
+        next_stream=partition.streams.start,
+        created_at_ms=clock.now_ms(),
+    )

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 import msgspec
 
 from durable_sessions.bucket.fetch import digest, fetch_object
+from durable_sessions.bucket.layout import subscriptions_path
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifest
 from durable_sessions.bucket.numbered import create_beside
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import BucketError, ObjectDamagedError
 from durable_sessions.limits import Limits
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.subscriptions import Subscriptions
@@ -23,7 +25,6 @@ SUBSCRIPTIONS = "subscriptions"
 """The member of a manifest's ``extra`` that says where the subscriptions as of one flush are."""
 CHANGES = "subscription_changes"
 """The member that says where the changes of later flushes are, the oldest first."""
-PREFIX = "partitions/00/subscriptions"
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -50,7 +51,12 @@ async def load(bucket: ObjectStore, manifest: Manifest) -> list[Effect]:
 
 
 async def write(
-    bucket: ObjectStore, manifest: Manifest, number: int, effects: Sequence[Effect], limits: Limits
+    bucket: ObjectStore,
+    partition: PartitionId,
+    manifest: Manifest,
+    number: int,
+    effects: Sequence[Effect],
+    limits: Limits,
 ) -> Written:
     """Write what a flush has changed, or everything anew if the changes before it have become many."""
     if not effects:
@@ -58,21 +64,21 @@ async def write(
     known = objects(manifest)
     if _is_due(manifest, known, limits):
         try:
-            return await _write_whole(bucket, manifest, number, effects)
+            return await _write_whole(bucket, partition, manifest, number, effects)
         except (BucketError, ObjectDamagedError):
             pass  # what is there could not be read; the next flush tries again, and this one goes on
     data = await CPU.run(_encoded, effects)
     changes = [info for info in known if not _is_whole(manifest, info)]
-    changes.append(await _create(bucket, number, "changes", data, len(effects)))
+    changes.append(await create(bucket, partition, number, "changes", data, len(effects)))
     return Written({**manifest.extra, CHANGES: msgspec.Raw(msgspec.json.encode(changes))})
 
 
 async def _write_whole(
-    bucket: ObjectStore, manifest: Manifest, number: int, effects: Sequence[Effect]
+    bucket: ObjectStore, partition: PartitionId, manifest: Manifest, number: int, effects: Sequence[Effect]
 ) -> Written:
     whole = await CPU.run(_merged, [*await load(bucket, manifest), *effects])
     data = await CPU.run(_encoded, whole)
-    info = await _create(bucket, number, "batch", data, len(whole))
+    info = await create(bucket, partition, number, "batch", data, len(whole))
     extra = {name: value for name, value in manifest.extra.items() if name != CHANGES}
     extra[SUBSCRIPTIONS] = msgspec.Raw(msgspec.json.encode(info))
     return Written(extra, [known.path for known in objects(manifest)])
@@ -91,8 +97,11 @@ def _is_whole(manifest: Manifest, info: CheckpointInfo) -> bool:
     return whole is not None and msgspec.json.decode(whole, type=CheckpointInfo).path == info.path
 
 
-async def _create(bucket: ObjectStore, number: int, kind: str, data: bytes, rows: int) -> CheckpointInfo:
-    path = await create_beside(bucket, f"{PREFIX}/{number:012d}.{kind}", data)
+async def create(
+    bucket: ObjectStore, partition: PartitionId, number: int, kind: str, data: bytes, rows: int
+) -> CheckpointInfo:
+    """Write one object of encoded effects, and return what a manifest says of it."""
+    path = await create_beside(bucket, subscriptions_path(partition, number, kind), data)
     return CheckpointInfo(path=path, bytes=len(data), rows=rows, sha256=digest(data))
 
 

@@ -1,15 +1,16 @@
 """Sweeping: removing from the bucket what nothing refers to any more, and nothing else."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from durable_sessions.bucket.layout import FlushedNames
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectInfo
 from durable_sessions.clock import Clock
 from durable_sessions.limits import Limits
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.threads import CPU
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.catalog import Change
@@ -19,12 +20,6 @@ GARBAGE = "it was replaced"
 ORPHAN = "nothing refers to it"
 OLD_MANIFEST = "newer manifests hold"
 
-_PREFIXES = ("events", "sessions", "partitions/00")
-_OURS = re.compile(
-    r"(?:events/date=\d{4}-\d\d-\d\d/00-|sessions/00-|partitions/00/subscriptions/)"
-    r"(\d{12})(?:-part\d+)?(?:-\d+)?\.(?:parquet|batch|changes)"
-)
-_MANIFEST = re.compile(r"partitions/00/manifest/(\d{12})\.json")
 _DELETED_AT_ONCE = 500
 
 
@@ -35,29 +30,36 @@ class Removal(NamedTuple):
     reason: str
 
 
-def plan(manifest: Manifest, listing: Iterable[ObjectInfo], now_ms: int, limits: Limits) -> list[Removal]:
-    """Return what can be removed now, given the manifest that holds and what is in the bucket.
+def plan(
+    manifest: Manifest,
+    partition: PartitionId,
+    listing: Iterable[ObjectInfo],
+    now_ms: int,
+    limits: Limits,
+) -> list[Removal]:
+    """Return what can be removed now, given the partition's newest manifest and what is in the bucket.
 
-    Nothing that the manifest refers to is ever removed, nor what is not named as we name things.
+    Nothing that the manifest refers to is ever removed, nor what is not named as this partition names things.
     An object's number is that of the first manifest that can refer to it. One with a higher number
     than the manifest's may be about to be referred to; one with a lower number can not.
     """
-    kept = referred(manifest)
+    kept, names = referred(manifest), FlushedNames(partition)
     oldest_ms = now_ms - int(limits.garbage_grace_seconds * 1000)
     garbage = [one.path for one in manifest.garbage if one.since_ms <= oldest_ms and one.path not in kept]
     kept.update(one.path for one in manifest.garbage)
     return [Removal(path, GARBAGE) for path in garbage] + [
         Removal(info.path, reason)
         for info in listing
-        if info.path not in kept and (reason := _reason(info, manifest.number, now_ms, limits))
+        if info.path not in kept and (reason := _reason(names, info, manifest.number, now_ms, limits))
     ]
 
 
-def _reason(info: ObjectInfo, newest: int, now_ms: int, limits: Limits) -> str | None:
-    if found := _MANIFEST.fullmatch(info.path):
-        return OLD_MANIFEST if int(found[1]) <= newest - limits.manifests_kept_max else None
-    found = _OURS.fullmatch(info.path)
-    if found is None or int(found[1]) > newest:
+def _reason(names: FlushedNames, info: ObjectInfo, newest: int, now_ms: int, limits: Limits) -> str | None:
+    number = names.manifest_number(info.path)
+    if number is not None:
+        return OLD_MANIFEST if number <= newest - limits.manifests_kept_max else None
+    found = names.parse(info.path)
+    if found is None or found.number > newest:
         return None
     old = info.modified_at_ms <= now_ms - limits.orphan_grace_seconds * 1000
     return ORPHAN if old else None
@@ -77,15 +79,18 @@ class Sweeper:
 
     async def collect(self) -> int:
         """Remove garbage whose grace time is over; return how many objects that were."""
-        return await self._remove(plan(self._archive.manifest, (), self._clock.now_ms(), self._limits))
+        archive = self._archive
+        return await self._remove(
+            plan(archive.manifest, archive.partition, (), self._clock.now_ms(), self._limits)
+        )
 
     async def sweep(self) -> int:
         """Remove garbage, old manifests and orphans; return how many objects that were."""
-        listing: list[ObjectInfo] = []
-        for prefix in _PREFIXES:
-            listing += await self._archive.bucket.list(prefix)
+        archive, listing = self._archive, list[ObjectInfo]()
+        for prefix in FlushedNames(archive.partition).prefixes:
+            listing += await archive.bucket.list(prefix)
         now_ms = self._clock.now_ms()
-        removals = await CPU.run(plan, self._archive.manifest, listing, now_ms, self._limits)
+        removals = await CPU.run(plan, archive.manifest, archive.partition, listing, now_ms, self._limits)
         return await self._remove(removals)
 
     async def _remove(self, removals: Sequence[Removal]) -> int:

@@ -12,11 +12,12 @@ from durable_sessions.bucket.checkpoint import SessionRow, encode_checkpoint, re
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import sessions_path
 from durable_sessions.errors import ObjectDamagedError
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.testing.bucket import MemoryBucket
 
 pytestmark = pytest.mark.anyio
 
-PATH = sessions_path(0, 42)
+PATH = sessions_path(ONLY_PARTITION, 42)
 TIMES = st.integers(0, 4_000_000_000_000)
 NUMBERS = st.integers(0, 2**62)
 

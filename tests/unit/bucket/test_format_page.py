@@ -23,6 +23,7 @@ from durable_sessions.bucket.segment import (
     encode_segment,
 )
 from durable_sessions.bucket.store import Bucket
+from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.testing.bucket import MemoryBucket
 from tests.unit.bucket.support import NOON, json_append
 
@@ -90,7 +91,7 @@ async def test_the_queries_run(tmp_path: Path) -> None:
             next_position=number,
         )
         gone = msgspec.structs.replace(row, session="sessions/b", stream=8, deleted=number == 2)
-        await bucket.create(sessions_path(0, number), encode_checkpoint([row, gone]).data)
+        await bucket.create(sessions_path(ONLY_PARTITION, number), encode_checkpoint([row, gone]).data)
     assert run("all", tmp_path) == [("agent.message", 2), ("user.message", 2)]
     assert run("live", tmp_path) == [("agent.message", 1), ("user.message", 1)]
     assert [row[:3] for row in run("sessions", tmp_path)] == [("main", "sessions/a", 2)]

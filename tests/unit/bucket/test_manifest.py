@@ -23,6 +23,7 @@ from durable_sessions.errors import (
     ObjectDamagedError,
     ObjectExistsError,
 )
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket
 
 pytestmark = pytest.mark.anyio
@@ -109,7 +110,7 @@ async def test_the_newest_holds() -> None:
     assert await manifests.newest() == manifest(3)
     await manifests.delete_before(3)
     assert list(memory.objects) == ["partitions/00/manifest/000000000003.json"]
-    assert await Manifests(memory, partition=7).newest() is None
+    assert await Manifests(memory, PartitionId(7, of=8)).newest() is None
 
 
 async def test_only_one_writer_makes_the_next_one() -> None:

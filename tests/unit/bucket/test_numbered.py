@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.bucket.numbered import NUMBER_MAX, NumberedObjects, create_beside
+from durable_sessions.bucket.numbered import POSITION_DIGITS, NumberedObjects, create_beside
 from durable_sessions.bucket.store import Bucket
-from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
+from durable_sessions.errors import (
+    BucketError,
+    BucketRefusedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+)
+from durable_sessions.log import NEW_LOG_GAP
 from durable_sessions.testing.bucket import FaultyBucket, MemoryBucket
 
 pytestmark = pytest.mark.anyio
+
+NUMBER_MAX = 10**12 - 1
 
 
 def numbered(bucket: MemoryBucket | FaultyBucket | Bucket) -> NumberedObjects:
@@ -31,8 +39,35 @@ async def test_numbers_are_twelve_digits_and_sort() -> None:
     assert await objects.get(10) == b"10"
     with pytest.raises(ObjectNotFoundError):
         await objects.get(3)
-    with pytest.raises(AssertionError):
-        objects.path(NUMBER_MAX + 1)
+    for number in (-1, NUMBER_MAX + 1):
+        with pytest.raises(BucketRefusedError, match=r"objects under p/ have 12 digits"):
+            await objects.create_newest(number, b"")
+    assert len(memory.objects) == 4
+
+
+async def test_positions_of_a_log_have_room_for_the_gap_that_each_new_log_leaves() -> None:
+    memory = MemoryBucket()
+    objects = NumberedObjects(memory, "p/log/", "", POSITION_DIGITS)
+    assert NEW_LOG_GAP > NUMBER_MAX, "which 12 digits cannot hold"
+    numbers = [1, NUMBER_MAX, NUMBER_MAX + 1, NEW_LOG_GAP, NEW_LOG_GAP + 1, 1_000 * NEW_LOG_GAP, 2**64 - 1]
+    for number in reversed(numbers):
+        await objects.create(number, b"%d" % number)
+    assert await objects.numbers() == numbers
+    assert sorted(memory.objects) == [objects.path(number) for number in numbers], "names sort as numbers do"
+    assert objects.path(NEW_LOG_GAP) == "p/log/00000001099511627776"
+    assert await objects.newest() == (2**64 - 1, b"18446744073709551615")
+    await objects.delete_before(NEW_LOG_GAP + 1)
+    assert await objects.numbers() == numbers[4:]
+    assert objects.path(10**20 - 1) == "p/log/" + "9" * 20
+    with pytest.raises(BucketRefusedError, match="have 20 digits"):
+        objects.path(10**20)
+
+
+async def test_names_of_another_width_or_alphabet_are_not_numbers() -> None:
+    memory = MemoryBucket()
+    for name in ("p/1000000000000", "p/00000001099511627776", "p/" + "\u0661" * 12):
+        memory.objects[name + ".json"] = b""
+    assert await numbered(memory).numbers() == []
 
 
 async def test_other_names_are_left_alone() -> None:

@@ -17,6 +17,7 @@ from durable_sessions.bucket.blocks import decode_footer
 from durable_sessions.bucket.layout import events_path
 from durable_sessions.bucket.records import StreamRecords, split_by_date
 from durable_sessions.bucket.segment import EncodedSegment, encode_segment
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from tests.unit.bucket.support import (
     NOON,
     PATH,
@@ -223,7 +224,10 @@ def test_records_are_split_by_the_day_they_came() -> None:
     }
     assert [a.first for a in days[date(2026, 11, 15)][0].appends] == [0, 2]
     assert encode_segment(days[date(2026, 11, 15)]).directory.runs(1) == [(0, 1), (2, 3)]
-    assert events_path(date(2026, 1, 5), 3, 42) == "events/date=2026-01-05/03-000000000042.parquet"
+    assert (
+        events_path(date(2026, 1, 5), PartitionId(3, of=4), 42)
+        == "events/date=2026-01-05/03-000000000042.parquet"
+    )
 
 
 @pytest.fixture
@@ -236,7 +240,7 @@ def written(tmp_path: Path) -> Path:
         raw_stream(3, [b"\0\xff raw"]),
     ]
     for number, day in enumerate((date(2026, 11, 15), date(2026, 11, 16)), 1):
-        file = tmp_path / events_path(day, 0, number)
+        file = tmp_path / events_path(day, ONLY_PARTITION, number)
         file.parent.mkdir(parents=True)
         file.write_bytes(encode_segment(records, group_bytes=10_000).data)
     return tmp_path

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.ids import RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import drafts
 from durable_sessions.sessions.append import Batch, Stored
@@ -28,11 +27,18 @@ class SessionWorld(World):
 
     async def open(self) -> "SessionWorld":
         self.archive = await BucketArchive.open(
-            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits, names_of, log=self.log
+            self.faults,
+            self.catalog_path,
+            self.clock,
+            self.ids,
+            self.limits,
+            names_of,
+            log=self.log,
+            partition=self.partition_id,
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)
-        self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits)
+        self.sessions = Sessions(self.partition, self.clock, self.ids, self.limits)
         return self
 
     async def send(self, session: str, *events: Event, **options: Any) -> Stored:

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 
 from durable_sessions.clock import ManualClock
 from durable_sessions.errors import BucketError
-from durable_sessions.ids import RandomIds
+from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams.append import Append
@@ -39,21 +40,38 @@ GONE_SECONDS = LIMITS.delete_within_seconds
 class World:
     """Everything between the log and the bucket; records are read from the bucket once they are flushed."""
 
-    def __init__(self, folder: Path, limits: Limits = LIMITS, retention: Retention = NO_RETENTION) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits = LIMITS,
+        retention: Retention = NO_RETENTION,
+        partition_id: PartitionId = ONLY_PARTITION,
+        beside: "World | None" = None,
+    ) -> None:
         self.limits = limits
         self.retention = retention
-        self.clock = ManualClock()
-        self.store = MemoryStore(self.clock)
+        self.partition_id = partition_id
+        self.clock: ManualClock = ManualClock() if beside is None else beside.clock
+        self.store: MemoryStore = MemoryStore(self.clock) if beside is None else beside.store
+        self.ids: Ids = RandomIds()
         self.faults = FaultyBucket(self.store)
         self.log = MemoryLog()
-        self.catalog_path = folder / "catalog.sqlite"
+        directory = partition_id.directory(folder)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.catalog_path = directory / "catalog.sqlite"
         self.archive: BucketArchive
         self.partition: Partition
         self.maintenance: Maintenance
 
     async def open(self) -> "World":
         self.archive = await BucketArchive.open(
-            self.faults, self.catalog_path, self.clock, RandomIds(), self.limits, log=self.log
+            self.faults,
+            self.catalog_path,
+            self.clock,
+            self.ids,
+            self.limits,
+            log=self.log,
+            partition=self.partition_id,
         )
         self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
         self.maintenance = Maintenance(self.archive, self.clock, self.limits)

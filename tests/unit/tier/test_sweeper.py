@@ -14,6 +14,7 @@ from durable_sessions.bucket.objects import ObjectInfo
 from durable_sessions.errors import BucketError, ManifestLostError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.streams.effects import SubscriptionCreated
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.manifest_chain import referred
@@ -41,8 +42,13 @@ def listing(*paths: str, at_ms: int = OLD) -> list[ObjectInfo]:
     return [ObjectInfo(path, 1, at_ms) for path in paths]
 
 
-def planned(holds: Manifest, found: list[ObjectInfo], now_ms: int = NOW) -> list[Removal]:
-    return plan(holds, found, now_ms, DEFAULT_LIMITS)
+def planned(
+    holds: Manifest,
+    found: list[ObjectInfo],
+    now_ms: int = NOW,
+    partition: PartitionId = ONLY_PARTITION,
+) -> list[Removal]:
+    return plan(holds, partition, found, now_ms, DEFAULT_LIMITS)
 
 
 EVENTS = "events/date=2026-01-31/00-000000000050.parquet"
@@ -91,6 +97,19 @@ def test_an_object_of_ours_that_nothing_refers_to_goes_when_it_is_old(path: str)
 )
 def test_whatever_else_is_in_the_bucket_stays(path: str) -> None:
     assert planned(manifest(), listing(path, at_ms=0)) == []
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_a_partition_sweeps_its_own_objects_only(number: int) -> None:
+    names = (
+        "events/date=2026-01-31/{}-000000000003.parquet",
+        "sessions/{}-000000000003.parquet",
+        "partitions/{}/subscriptions/000000000003.batch",
+        "partitions/{}/manifest/000000000003.json",
+    )
+    everything = listing(*(name.format(f"{each:02d}") for each in range(8) for name in names))
+    removals = planned(manifest(), everything, partition=PartitionId(number, of=8))
+    assert [one.path for one in removals] == [name.format(f"{number:02d}") for name in names]
 
 
 def test_all_but_the_newest_manifests_go() -> None:

@@ -4,13 +4,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from durable_sessions.bucket.format import ensure_format
+from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import SystemClock
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.file import FileLog
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
@@ -27,22 +28,26 @@ MARKER = {"type": "durable_sessions.lost"}
 class DataDirectory:
     """Opens a data directory up to its partition, and closes it without a flush."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, partition_id: PartitionId = ONLY_PARTITION) -> None:
         self.data = data
+        self.partition_id = partition_id
+        self.own = partition_id.directory(data)
         self.log: FileLog
         self.archive: BucketArchive
         self.partition: Partition
         self.maintenance: Maintenance
 
     async def __aenter__(self) -> "DataDirectory":
-        self.data.mkdir(exist_ok=True)
-        self.log = await FileLog.open(self.data / "log", segment_bytes_max=4_000)
+        self.own.mkdir(parents=True, exist_ok=True)
+        self.log = await FileLog.open(self.own / "log", segment_bytes_max=4_000)
         try:
             bucket = await Bucket.open(self.data / "bucket")
-            await ensure_format(bucket)
+            await ensure_format(bucket, BucketFormat(partitions=self.partition_id.of))
             clock = SystemClock()
-            catalog = self.data / "catalog.sqlite"
-            self.archive = await BucketArchive.open(bucket, catalog, clock, RandomIds(), LIMITS, log=self.log)
+            catalog = self.own / "catalog.sqlite"
+            self.archive = await BucketArchive.open(
+                bucket, catalog, clock, RandomIds(), LIMITS, log=self.log, partition=self.partition_id
+            )
             self.partition = await Partition.open(self.log, clock, LIMITS, self.archive)
         except BaseException:
             await self.log.close()
@@ -80,9 +85,9 @@ class DataDirectory:
         return found
 
 
-async def make(data: Path) -> dict[str, list[object]]:
+async def make(data: Path, partition_id: PartitionId = ONLY_PARTITION) -> dict[str, list[object]]:
     """Make a directory with several flushes, merged segments and a log that goes on; return its records."""
-    async with DataDirectory(data) as made:
+    async with DataDirectory(data, partition_id) as made:
         create = made.partition.create
         for path in ("a", "b", "c", "gone"):
             await create(Key("default", path), Create(content_type=JSON))

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from durable_sessions.bucket.layout import FORMAT, manifests_prefix
+from durable_sessions.bucket.probe import PREFIX as PROBE
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.testing import history
 from durable_sessions.testing.checker import check
@@ -133,10 +135,11 @@ class Judge:
         graces = limits.delete_within_seconds + limits.orphan_grace_seconds + limits.garbage_grace_seconds
         await asyncio.sleep(4 * (graces + limits.sweep_seconds + limits.maintenance_seconds))
         kept = referred(archive.manifest)
+        others = (manifests_prefix(archive.partition), FORMAT, f"{PROBE}/")
         left = sorted(
             path
             for path in self._world.machine.store.objects
-            if path not in kept and not path.startswith(("partitions/00/manifest/", "format.json", "probe/"))
+            if path not in kept and not path.startswith(others)
         )
         if left:
             self.problems.append(f"nothing refers to these objects, and they are still there: {left}")
@@ -150,7 +153,7 @@ class Judge:
         """Log, bucket and catalog agree, byte for byte."""
         machine = self._world.machine
         self.lay_out_log()
-        findings = await verify(machine.store, machine.folder)
+        findings = await verify(machine.store, machine.folder, partition=machine.partition)
         self.problems += [f"verify: {problem}" for problem in findings.problems]
 
     def lay_out_log(self) -> None:

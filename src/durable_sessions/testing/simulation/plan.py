@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.testing.simulation.bucket import Mishap, NetworkFaults
 
 End = Literal["power", "kill", "stop"]
@@ -72,6 +73,7 @@ class RunPlan:
     clock_jumps: bool = False
     slow_disk: bool = False
     rival: Rival | None = None
+    partition: PartitionId = ONLY_PARTITION
 
     @property
     def faultless(self) -> bool:

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from durable_sessions.bucket.format import ensure_format
+from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
 from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.partition import Partition
 from durable_sessions.testing.disk import FaultyDisk
@@ -40,6 +41,7 @@ class Machine:
     limits: Limits
     flush_seconds: float
     note: Callable[[str], None]
+    partition: PartitionId = ONLY_PARTITION
     problems: list[str] = field(default_factory=list)
 
     def check_removal(self, segment: Path) -> None:
@@ -48,7 +50,7 @@ class Machine:
             return
         names = (name for name in self.disk.sizes(LOG_DIRECTORY) if name.endswith(".log"))
         following = [name for name in names if name > segment.name]
-        manifest = self.store.newest_manifest()
+        manifest = self.store.newest_manifest(self.partition)
         flushed_through = 0 if manifest is None else manifest.flushed_through
         if following and int(Path(min(following)).stem) > flushed_through:
             problem = f"{segment.name} is removed, but the bucket has only what came before {flushed_through}"
@@ -87,11 +89,17 @@ class Process:
             writer=SimulatedWriter,
         )
         bucket = Bucket(machine.store, "simulated", ids=machine.ids)
-        await require_own(self.log, bucket)
+        await require_own(self.log, bucket, machine.partition)
         await probe(bucket, machine.ids)
-        await ensure_format(bucket)
+        await ensure_format(bucket, BucketFormat(partitions=machine.partition.of))
         self.archive = await BucketArchive.open(
-            bucket, machine.catalog, machine.clock, machine.ids, machine.limits, log=self.log
+            bucket,
+            machine.catalog,
+            machine.clock,
+            machine.ids,
+            machine.limits,
+            log=self.log,
+            partition=machine.partition,
         )
         self.partition = await Partition.open(self.log, machine.clock, machine.limits, self.archive)
         self.flusher = Flusher(self.partition, machine.clock, machine.limits, machine.flush_seconds)

@@ -106,7 +106,9 @@ class Rivals:
                         self.problems.append(f"{value!r} was acknowledged by {world.name} and is nowhere")
             judge = Judge(world)
             judge.lay_out_log()
-            if not (await verify(world.machine.store, world.machine.folder)).problems:
+            machine = world.machine
+            found = await verify(machine.store, machine.folder, partition=machine.partition)
+            if not found.problems:
                 self.problems.append(f"verify finds nothing wrong with {world.name}, which is refused")
 
     async def _served(self, winner: World, other: World) -> dict[str, str]:

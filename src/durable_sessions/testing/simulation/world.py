@@ -68,6 +68,7 @@ class World:
             limits=plan.limits,
             flush_seconds=plan.flush_seconds,
             note=self.note,
+            partition=plan.partition,
         )
         self._last_time = 0.0
         self.reached: list[list[str]] = []

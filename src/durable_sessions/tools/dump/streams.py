@@ -12,6 +12,7 @@ from durable_sessions.bucket.records import AppendRun
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.errors import StreamNotFoundError
 from durable_sessions.log.scan import scan
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.streams.effects import Appended
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
@@ -82,10 +83,10 @@ def _records(place: Place, run: AppendRun) -> Iterator[Plain]:
         at += length
 
 
-async def load_names(bucket: ObjectStore) -> Names:
+async def load_names(bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> Names:
     """Return the names of all streams as of the last flush."""
     names = Names()
-    manifest = await Manifests(bucket).newest()
+    manifest = await Manifests(bucket, partition).newest()
     for info in () if manifest is None else manifest.checkpoints:
         for row in await read_checkpoint(bucket, info):
             if not row.deleted:
@@ -93,12 +94,14 @@ async def load_names(bucket: ObjectStore) -> Names:
     return names
 
 
-async def look_up(bucket: ObjectStore, log: Path, key: Key, folder: Path) -> StreamDump:
+async def look_up(
+    bucket: ObjectStore, log: Path, key: Key, folder: Path, partition: PartitionId = ONLY_PARTITION
+) -> StreamDump:
     """Return everything about the stream at a path; a server may be running."""
     for look in range(LOOKS_MAX):
-        manifest = await Manifests(bucket).newest()
+        manifest = await Manifests(bucket, partition).newest()
         found = await _look_up(bucket, manifest, log, key, folder / f"ledger{look}.sqlite")
-        newest = await Manifests(bucket).newest()
+        newest = await Manifests(bucket, partition).newest()
         if newest == manifest:
             break
     if found is None:

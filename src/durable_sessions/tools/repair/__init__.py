@@ -13,6 +13,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.log.frame import VERSION
 from durable_sessions.log.repair import complete, interrupted
 from durable_sessions.log.scan import REPAIR_NAME, scan
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.tier.ownership import match
 from durable_sessions.tools.repair.bucket import BucketRepair
 from durable_sessions.tools.repair.copies import Copies
@@ -29,17 +30,20 @@ __all__ = ["Action", "Loss", "Plan", "Repair"]
 
 
 class Repair:
-    """One repair: :meth:`plan` changes nothing, :meth:`apply` does what was planned.
+    """One repair of one partition: :meth:`plan` changes nothing, :meth:`apply` does what was planned.
 
     The caller holds the log's lock all the while. ``folder`` is for temporary files.
     """
 
-    def __init__(self, bucket: ObjectStore, data: Path, folder: Path) -> None:
+    def __init__(
+        self, bucket: ObjectStore, data: Path, folder: Path, partition: PartitionId = ONLY_PARTITION
+    ) -> None:
         self._bucket = bucket
+        self._partition = partition
         self._data = data
         self._folder = folder
-        self._ledger = Ledger(folder / "ledger.sqlite")
-        self._bucket_repair = BucketRepair(bucket, data, self._ledger, folder)
+        self._ledger = Ledger(folder / "ledger.sqlite", partition)
+        self._bucket_repair = BucketRepair(bucket, partition, data, self._ledger, folder)
         self._log_repair: LogRepair | None = None
         self._tying: Tying | None = None
         self._interrupted = interrupted(data / LOG_NAME)
@@ -66,7 +70,7 @@ class Repair:
         examined, scanned = self._bucket_repair.examined, ScannedLog(log)
         if examined.manifest is None and not bucket_lost:
             await match(scanned, None)
-        self._tying = Tying(self._bucket, log, examined, self._ledger)
+        self._tying = Tying(self._bucket, self._partition, log, examined, self._ledger)
         holds = examined.trusted and not self._bucket_repair.flushed_anew
         await self._tying.plan(plan, scanned, manifest_holds=holds)
         self._log_repair = LogRepair(log, examined, self._ledger)

@@ -6,18 +6,18 @@ from pathlib import Path
 import msgspec
 
 from durable_sessions.bucket.format import BucketFormat, ensure_format
-from durable_sessions.bucket.layout import FORMAT
+from durable_sessions.bucket.layout import EVENTS, FORMAT, SESSIONS, subscriptions_prefix
 from durable_sessions.bucket.manifest import Manifest, Manifests
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
 from durable_sessions.errors import BucketRefusedError, ObjectNotFoundError
 from durable_sessions.ids import Ids
 from durable_sessions.log.scan import scan
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier.compaction import FULL_PARTS
 from durable_sessions.tier.ownership import continues
 from durable_sessions.tier.subscription_objects import CHANGES, SUBSCRIPTIONS
-from durable_sessions.tier.subscription_objects import PREFIX as SUBSCRIPTIONS_PREFIX
 from durable_sessions.tools.repair.copies import Copies
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.repair.records import RecordsRepair
@@ -55,12 +55,23 @@ class BucketRepair:
     After :meth:`plan`, ``ledger`` and ``examined`` are what they will be when it is carried out.
     """
 
-    def __init__(self, bucket: ObjectStore, data: Path, ledger: Ledger, folder: Path) -> None:
+    def __init__(
+        self, bucket: ObjectStore, partition: PartitionId, data: Path, ledger: Ledger, folder: Path
+    ) -> None:
         self._bucket = bucket
+        self._partition = partition
         self._data = data
         self._ledger = ledger
         self._folder = folder
-        self._records = RecordsRepair(bucket, ledger, data / LOG_NAME)
+        self._records = RecordsRepair(bucket, partition, ledger, data / LOG_NAME)
+        self._format = BucketFormat(partitions=partition.of)
+        self._first = Manifest(
+            number=0,
+            writer="",
+            flushed_through=0,
+            next_stream=partition.streams.start,
+            created_at_ms=0,
+        )
         self._damaged: list[str] = []
         self._new_manifest = False
         self._new_sessions = False
@@ -73,7 +84,7 @@ class BucketRepair:
     async def plan(self, plan: Plan) -> None:
         """Find out what is wrong, and say what is done about it."""
         findings = Findings()
-        self.examined = examined = await Examiner(self._bucket, self._ledger, findings).run()
+        self.examined = examined = await self._examiner(findings).run()
         check_coverage(self._ledger, findings)
         if findings.unmendable:
             raise BucketRefusedError(problem=str(findings.unmendable[0]), remedy=_REMEDY)
@@ -93,6 +104,9 @@ class BucketRepair:
             self._records.plan(examined.segments, unnamed, plan)
             await self._plan_subscriptions(plan, adopting=adopting)
 
+    def _examiner(self, findings: Findings) -> Examiner:
+        return Examiner(self._bucket, self._partition, self._ledger, findings)
+
     async def _must_adopt(self) -> bool:
         """Say whether the last flushes are there, but neither their manifest nor a log that has them too."""
         examined = self.examined
@@ -103,7 +117,7 @@ class BucketRepair:
         if batches and joins and (examined.trusted or not examined.damaged_checkpoints):
             return False
         number = 0 if examined.manifest is None else examined.manifest.number
-        return any(one.number > number for one in await numbered(self._bucket, "sessions"))
+        return any(one.number > number for one in await numbered(self._bucket, SESSIONS, self._partition))
 
     async def _restore(self, plan: Plan) -> list[CheckedSegment]:
         """Let the ledger know the streams of checkpoints that are damaged."""
@@ -131,7 +145,7 @@ class BucketRepair:
     def _flushed_to(self, through: int, plan: Plan) -> None:
         plan.act("manifest", f"made anew: the log counts as flushed up to {through}")
         self.flushed_anew = True
-        base = self.examined.manifest or _FIRST
+        base = self.examined.manifest or self._first
         following = max(base.next_stream, self._ledger.largest + 1)
         self.examined.manifest = msgspec.structs.replace(base, flushed_through=through, next_stream=following)
 
@@ -152,8 +166,8 @@ class BucketRepair:
     async def _adopt_sessions(self, plan: Plan) -> None:
         examined = self.examined
         number = 0 if examined.manifest is None else examined.manifest.number
-        examiner = Examiner(self._bucket, self._ledger, Findings())
-        for one in await numbered(self._bucket, "sessions"):
+        examiner = self._examiner(Findings())
+        for one in await numbered(self._bucket, SESSIONS, self._partition):
             if one.number > number:
                 examined.newest = max(examined.newest, one.number)
                 try:
@@ -168,7 +182,7 @@ class BucketRepair:
         examined = self.examined
         found: list[CheckedSegment] = []
         number = 0 if examined.manifest is None else examined.manifest.number
-        for one in reversed(await numbered(self._bucket, "events")):
+        for one in reversed(await numbered(self._bucket, EVENTS, self._partition)):
             if one.number > number:
                 examined.newest = max(examined.newest, one.number)
                 try:
@@ -186,9 +200,9 @@ class BucketRepair:
         self._new_subscriptions = True
         if examined.subscriptions_damaged is not None:
             self._damaged.append(examined.subscriptions_damaged)
-        found = [
-            one for one in await numbered(self._bucket, SUBSCRIPTIONS_PREFIX) if one.path not in self._damaged
-        ]
+        prefix = subscriptions_prefix(self._partition)
+        there = await numbered(self._bucket, prefix, self._partition)
+        found = [one for one in there if one.path not in self._damaged]
         for one in reversed([one for one in found if one.path.endswith(".batch")]):
             try:
                 data = await self._bucket.get(one.path)
@@ -224,23 +238,25 @@ class BucketRepair:
             await copies.keep_object(self._bucket, path)
         if self.examined.format_damaged:
             await copies.keep_object(self._bucket, FORMAT)
-            await self._bucket.put(FORMAT, msgspec.json.encode(BucketFormat()))
+            await self._bucket.put(FORMAT, msgspec.json.encode(self._format))
         copies.sync()
         if self._new_manifest:
-            await ensure_format(self._bucket)
-            await Manifests(self._bucket).create_next(await self._next_manifest(clock, ids))
+            await ensure_format(self._bucket, self._format)
+            await Manifests(self._bucket, self._partition).create_next(await self._next_manifest(clock, ids))
         await self._bucket.delete(self._damaged)
 
     async def _next_manifest(self, clock: Clock, ids: Ids) -> Manifest:
-        number, before = self.examined.newest + 1, self.examined.manifest or _FIRST
+        number, before = self.examined.newest + 1, self.examined.manifest or self._first
         extra = dict(before.extra)
         if self._new_subscriptions:
             extra.pop(SUBSCRIPTIONS, None)
             extra.pop(CHANGES, None)
-            extra |= await write_subscriptions(self._bucket, number, self.examined.subscriptions)
+            extra |= await write_subscriptions(
+                self._bucket, self._partition, number, self.examined.subscriptions
+            )
         checkpoints = before.checkpoints
         if self._new_sessions:
-            checkpoints = await write_sessions(self._bucket, number, self._ledger)
+            checkpoints = await write_sessions(self._bucket, self._partition, number, self._ledger)
             extra[FULL_PARTS] = msgspec.Raw(b"%d" % len(checkpoints))
         return msgspec.structs.replace(
             before,
@@ -252,9 +268,6 @@ class BucketRepair:
             checkpoints=checkpoints,
             extra=extra,
         )
-
-
-_FIRST = Manifest(number=0, writer="", flushed_through=0, next_stream=1, created_at_ms=0)
 
 
 def _tell_restored(plan: Plan, streams: Sequence[Stream]) -> None:

@@ -12,6 +12,7 @@ from durable_sessions.bucket.records import AppendRun, StreamRecords, split_by_d
 from durable_sessions.bucket.segment import encode_segment
 from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.log.scan import scan
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.tools.conflicts import markers
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.repair.ranges import Wanted
@@ -27,8 +28,9 @@ SEGMENT_BYTES = 32 * 1024 * 1024
 class RecordsRepair:
     """Keeps whole segments as they are, and makes new ones for what the others held."""
 
-    def __init__(self, bucket: ObjectStore, ledger: Ledger, log: Path) -> None:
+    def __init__(self, bucket: ObjectStore, partition: PartitionId, ledger: Ledger, log: Path) -> None:
         self._bucket = bucket
+        self._partition = partition
         self._ledger = ledger
         self._log = log
         self._wanted = Wanted()
@@ -139,6 +141,6 @@ class RecordsRepair:
         written = []
         for day, of_day in split_by_date(records).items():
             segment = encode_segment(of_day)
-            path = await create_beside(self._bucket, events_path(day, 0, number), segment.data)
+            path = await create_beside(self._bucket, events_path(day, self._partition, number), segment.data)
             written.append(segment.info(path))
         return written

@@ -1,6 +1,5 @@
 """Where what is lost may still be: in objects that nothing names, and in the log."""
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,11 +10,13 @@ import pyarrow.parquet as pq
 from durable_sessions.bucket.blocks import decode_footer
 from durable_sessions.bucket.checkpoint import EncodedCheckpoint, SessionRow, read_checkpoint
 from durable_sessions.bucket.fetch import digest
+from durable_sessions.bucket.layout import FlushedNames
 from durable_sessions.bucket.manifest import SegmentInfo
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.errors import ObjectDamagedError, ObjectNotFoundError
 from durable_sessions.log.scan import LogScan
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import (
     Appended,
     StreamCreated,
@@ -30,8 +31,6 @@ from durable_sessions.tools.verify.findings import Findings
 from durable_sessions.tools.verify.ledger import Ledger
 from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
-_NUMBER = re.compile(r".*/(?:00-)?(\d{12})(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes)")
-
 
 class Numbered(NamedTuple):
     """An object by the number of the manifest that it was written for, of its part and of its name."""
@@ -42,14 +41,11 @@ class Numbered(NamedTuple):
     path: str
 
 
-async def numbered(bucket: ObjectStore, prefix: str) -> list[Numbered]:
-    """Return the objects under a prefix that carry a number, in order."""
-    found = [(_NUMBER.fullmatch(info.path), info.path) for info in await bucket.list(prefix)]
-    return sorted(
-        Numbered(int(match[1]), int(match[2] or 0), int(match[3] or 0), path)
-        for match, path in found
-        if match
-    )
+async def numbered(bucket: ObjectStore, prefix: str, partition: PartitionId) -> list[Numbered]:
+    """Return the objects under a prefix that a partition has numbered, in order; no others are its own."""
+    names = FlushedNames(partition)
+    found = [(names.parse(info.path), info.path) for info in await bucket.list(prefix)]
+    return sorted(Numbered(*name, path) for name, path in found if name is not None)
 
 
 async def unnamed_rows(bucket: ObjectStore, path: str) -> list[SessionRow]:

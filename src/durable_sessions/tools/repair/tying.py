@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions.bucket.format import ensure_format
+from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.manifest import Manifest, Manifests
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
@@ -18,6 +18,7 @@ from durable_sessions.errors import ArchiveAheadError, DurableSessionsError, Log
 from durable_sessions.ids import Ids
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.lineage import Lineage, lineage_files, tie
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.tier.manifest_chain import successor
 from durable_sessions.tier.ownership import Tie, first_manifest, last_shared, match
@@ -45,8 +46,16 @@ class _Unshared(NamedTuple):
 class Tying:
     """Finds out whether the log is the bucket's, sets it aside if not, and else ties both in a manifest."""
 
-    def __init__(self, bucket: ObjectStore, directory: Path, examined: Examined, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        bucket: ObjectStore,
+        partition: PartitionId,
+        directory: Path,
+        examined: Examined,
+        ledger: Ledger,
+    ) -> None:
         self._bucket = bucket
+        self._partition = partition
         self._directory = directory
         self._examined = examined
         self._ledger = ledger
@@ -116,8 +125,8 @@ class Tying:
         if self.foreign:
             self._set_aside(copies)
         log = ScannedLog(self._directory)
-        newest = await Manifests(self._bucket).newest()
-        before = newest or first_manifest(clock)
+        newest = await Manifests(self._bucket, self._partition).newest()
+        before = newest or first_manifest(self._partition, clock)
         try:
             found = await match(log, newest)
         except DurableSessionsError:
@@ -147,8 +156,8 @@ class Tying:
             log_begins=wanted.begins,
             frame=wanted.frame,
         )
-        await ensure_format(self._bucket)
-        await Manifests(self._bucket).create_next(manifest)
+        await ensure_format(self._bucket, BucketFormat(partitions=self._partition.of))
+        await Manifests(self._bucket, self._partition).create_next(manifest)
         if log.lineage is None:
             self._directory.mkdir(exist_ok=True)
             tie(REAL_DISK, self._directory, Lineage(None, log.intended), lineage)

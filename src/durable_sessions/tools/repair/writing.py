@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import sessions_path
 from durable_sessions.bucket.manifest import CheckpointInfo
 from durable_sessions.bucket.numbered import create_beside
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
+from durable_sessions.tier import subscription_objects
 from durable_sessions.tier.checkpoints import encode_changes
-from durable_sessions.tier.subscription_objects import PREFIX as SUBSCRIPTIONS_PREFIX
 from durable_sessions.tier.subscription_objects import SUBSCRIPTIONS
 from durable_sessions.tools.verify.ledger import Ledger
 
@@ -22,34 +22,37 @@ SESSIONS_ROWS_MAX = 10_000
 """How many streams go into one checkpoint."""
 
 
-async def write_sessions(bucket: ObjectStore, number: int, ledger: Ledger) -> tuple[CheckpointInfo, ...]:
+async def write_sessions(
+    bucket: ObjectStore, partition: PartitionId, number: int, ledger: Ledger
+) -> tuple[CheckpointInfo, ...]:
     """Write all streams, in parts of bounded size."""
     written: list[CheckpointInfo] = []
     part: list[Stream] = []
     for stream, _ in ledger.streams():
         part.append(stream)
         if len(part) == SESSIONS_ROWS_MAX:
-            written.append(await _write_part(bucket, number, part))
+            written.append(await _write_part(bucket, partition, number, part))
             part = []
     if part:
-        written.append(await _write_part(bucket, number, part))
+        written.append(await _write_part(bucket, partition, number, part))
     return tuple(written)
 
 
-async def _write_part(bucket: ObjectStore, number: int, part: Sequence[Stream]) -> CheckpointInfo:
+async def _write_part(
+    bucket: ObjectStore, partition: PartitionId, number: int, part: Sequence[Stream]
+) -> CheckpointInfo:
     state = State()
     state.by_id = {stream.id: stream for stream in part}
     encoded = encode_changes(state)
-    return encoded.info(await create_beside(bucket, sessions_path(0, number), encoded.data))
+    return encoded.info(await create_beside(bucket, sessions_path(partition, number), encoded.data))
 
 
 async def write_subscriptions(
-    bucket: ObjectStore, number: int, effects: Sequence[Effect]
+    bucket: ObjectStore, partition: PartitionId, number: int, effects: Sequence[Effect]
 ) -> dict[str, msgspec.Raw]:
     """Write the effects that give the subscriptions; return the manifest's word on where they are."""
     if not effects:
         return {}
     data = b"".join(map(batch.encode, effects))
-    path = await create_beside(bucket, f"{SUBSCRIPTIONS_PREFIX}/{number:012d}.batch", data)
-    info = CheckpointInfo(path=path, bytes=len(data), rows=len(effects), sha256=digest(data))
+    info = await subscription_objects.create(bucket, partition, number, "batch", data, len(effects))
     return {SUBSCRIPTIONS: msgspec.Raw(msgspec.json.encode(info))}

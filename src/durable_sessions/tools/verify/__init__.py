@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.tools.verify.artifacts import check_artifacts
 from durable_sessions.tools.verify.bucket import Examiner, OvertakenError
 from durable_sessions.tools.verify.catalog import check_catalog
@@ -20,15 +21,21 @@ LOOKS_MAX = 5
 """How often a bucket is examined anew because a running server has overtaken the look at it."""
 
 
-async def verify(bucket: ObjectStore, data: Path | None, *, artifacts: bool = False) -> Findings:
-    """Check a bucket, and with it the log and the catalog in ``data``; changes nothing.
+async def verify(
+    bucket: ObjectStore,
+    data: Path | None,
+    *,
+    artifacts: bool = False,
+    partition: PartitionId = ONLY_PARTITION,
+) -> Findings:
+    """Check a partition of a bucket, and with it its log and its catalog in ``data``; changes nothing.
 
     With ``data`` the caller holds the log's lock. Without it a server may be running. ``artifacts`` are read
     only if asked for: they may be most of the bucket.
     """
     for _ in range(LOOKS_MAX):
         try:
-            found = await _verify(bucket, data)
+            found = await _verify(bucket, data, partition)
             if artifacts:
                 await check_artifacts(bucket, found)
             return found
@@ -39,12 +46,12 @@ async def verify(bucket: ObjectStore, data: Path | None, *, artifacts: bool = Fa
     return findings
 
 
-async def _verify(bucket: ObjectStore, data: Path | None) -> Findings:
+async def _verify(bucket: ObjectStore, data: Path | None, partition: PartitionId) -> Findings:
     findings = Findings()
     with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
-        ledger = Ledger(Path(folder) / "ledger.sqlite")
+        ledger = Ledger(Path(folder) / "ledger.sqlite", partition)
         try:
-            examined = await Examiner(bucket, ledger, findings).run()
+            examined = await Examiner(bucket, partition, ledger, findings).run()
             check_coverage(ledger, findings)
             if data is not None:
                 copy = Path(folder) / "catalog"

@@ -13,6 +13,7 @@ from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import BucketError, DurableSessionsError, ObjectDamagedError, ObjectNotFoundError
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
@@ -61,8 +62,11 @@ class OvertakenError(Exception):
 class Examiner:
     """Reads everything and stops at nothing; what is wrong goes to ``findings``."""
 
-    def __init__(self, bucket: ObjectStore, ledger: Ledger, findings: Findings) -> None:
+    def __init__(
+        self, bucket: ObjectStore, partition: PartitionId, ledger: Ledger, findings: Findings
+    ) -> None:
         self._bucket = bucket
+        self._partition = partition
         self._ledger = ledger
         self._findings = findings
         self._examined = Examined()
@@ -96,7 +100,7 @@ class Examiner:
     async def _report(self, path: str, error: Exception) -> None:
         """Report an object that could not be read, unless a running server has replaced it."""
         try:
-            newest = await Manifests(self._bucket).newest()
+            newest = await Manifests(self._bucket, self._partition).newest()
         except DurableSessionsError:
             newest = None
         if newest is not None and newest.number > self._examined.newest and path not in referred(newest):
@@ -110,7 +114,7 @@ class Examiner:
 
     async def _read_manifests(self) -> None:
         examined = self._examined
-        objects = NumberedObjects(self._bucket, manifests_prefix(0), ".json")
+        objects = NumberedObjects(self._bucket, manifests_prefix(self._partition), ".json")
         for number in reversed(await objects.numbers()):
             path = objects.path(number)
             examined.newest = max(examined.newest, number)
@@ -146,7 +150,7 @@ class Examiner:
             self._findings.add(FORMAT, f"it is not what a server wrote: {error}")
             return
         self._examined.format_damaged = found.format != bucket_format.NAME
-        if found != bucket_format.BucketFormat():
+        if found != bucket_format.BucketFormat(partitions=self._partition.of):
             problem = f"this program does not read {data.decode(errors='replace')}"
             self._findings.add(FORMAT, problem, mendable=self._examined.format_damaged)
 

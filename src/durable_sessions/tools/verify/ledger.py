@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tier import stream_codec
@@ -44,11 +45,16 @@ class Extent(NamedTuple):
 
 
 class Ledger:
-    """Streams and the places of their records; ``largest`` is the highest number that any stream has had."""
+    """Streams and the places of their records.
 
-    def __init__(self, path: Path) -> None:
+    ``largest`` is the highest number that the partition has given to any of them, and before the first,
+    one less than it begins with.
+    """
+
+    def __init__(self, path: Path, partition: PartitionId = ONLY_PARTITION) -> None:
         self.path = path
-        self.largest = 0
+        self.partition = partition
+        self.largest = partition.streams.start - 1
         self._connection = sqlite3.connect(path, isolation_level=None)
         # Nobody else sees the file, and it is thrown away: nothing in it has to survive anything.
         self._connection.execute("pragma journal_mode = off")
@@ -62,7 +68,7 @@ class Ledger:
     def put(self, streams: Iterable[Stream]) -> None:
         """Add streams, each in place of what was known of its number."""
         rows = [(stream.id, *stream.key, stream_codec.encode(stream)) for stream in streams]
-        self.largest = max([self.largest, *(row[0] for row in rows)])
+        self._note(row[0] for row in rows)
         self._connection.execute("begin")
         self._connection.executemany("delete from removed where id = ?", [row[:1] for row in rows])
         self._connection.executemany("insert or replace into streams values (?, ?, ?, ?)", rows)
@@ -71,9 +77,13 @@ class Ledger:
     def remove(self, numbers: Iterable[int]) -> None:
         """Take streams away; that they existed is remembered."""
         for number in numbers:
-            self.largest = max(self.largest, number)
+            self._note((number,))
             self._connection.execute("delete from streams where id = ?", (number,))
             self._connection.execute("insert or ignore into removed values (?)", (number,))
+
+    def _note(self, numbers: Iterable[int]) -> None:
+        given = self.partition.streams
+        self.largest = max([self.largest, *(number for number in numbers if number in given)])
 
     def forget_streams(self) -> None:
         """Forget all streams."""

@@ -25,7 +25,8 @@ from durable_sessions.tools.verify.scanned import ScannedLog
 def base_state(examined: Examined, ledger: Ledger) -> State:
     """Return the state as of the flush that the manifest is of."""
     state = State(ledger)
-    state.next_id = 1 if examined.manifest is None else examined.manifest.next_stream
+    first = ledger.partition.streams.start
+    state.next_stream = first if examined.manifest is None else examined.manifest.next_stream
     state.removed = dict.fromkeys(ledger.removed(), Key("", ""))
     for effect in examined.subscriptions:
         state.apply(effect)
