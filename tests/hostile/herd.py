@@ -53,7 +53,7 @@ class Herd:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._partition = service.partition
+        self._partition = service.engine.partition
         self._clock, self._ids = SystemClock(), RandomIds()
         self._sessions = Sessions(self._partition, self._clock, self._ids, DEFAULT_LIMITS)
 
@@ -62,12 +62,12 @@ class Herd:
         await self._streams(_session, SESSIONS)
         await self._streams(_plain, PLAIN_STREAMS)
         await self._streams(_mortal, MORTALS)
-        await self._service.flusher.flush_all()
+        await self._service.engine.flusher.flush_all()
         await self._long_session()
         await self._forks()
         await self._large_documents()
         await self._streams(_key, KEYS)
-        await self._service.flusher.flush_all()
+        await self._service.engine.flusher.flush_all()
 
     async def _streams(self, made: Callable[[int, int, int], list[Effect]], count: int) -> None:
         for begin in range(0, count, AT_A_TIME):
@@ -97,7 +97,7 @@ class Herd:
             await self._sessions.append(key, Batch(batch, "herd", Append(b"", _JSON)), 0)
 
     async def _forks(self) -> None:
-        source = self._partition.published.get(session_key(WORKSPACE, "long"))
+        source = self._partition.peek(session_key(WORKSPACE, "long"))
         assert source is not None
         parent = source.stream.id
 

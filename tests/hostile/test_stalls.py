@@ -94,35 +94,37 @@ class Stage:
         """Append to many streams, so that they come into memory and wait to be flushed."""
         for number in range(100, 10_000):
             key = Key(WORKSPACE, f"plain/{number:06d}")
-            appended = self.service.partition.append(key, Append(b"1", "application/json"))
+            appended = self.service.engine.partition.append(key, Append(b"1", "application/json"))
             if number % 50 == 49:
                 await appended
 
     async def flush(self) -> None:
-        await self.service.flusher.flush_all()
+        await self.service.engine.flusher.flush_all()
 
     async def expire(self) -> None:
         """Let many streams be due at once."""
         for begin in range(0, EXPIRED, 50):
             made = [
-                self.service.partition.create(Key(WORKSPACE, f"brief/{number}"), Create("text/plain", 1))
+                self.service.engine.partition.create(
+                    Key(WORKSPACE, f"brief/{number}"), Create("text/plain", 1)
+                )
                 for number in range(begin, begin + 50)
             ]
             await asyncio.gather(*made)
         await asyncio.sleep(1.1)
-        await self.service.partition.expire_in_steps()
-        assert self.service.partition.streams_expired >= EXPIRED
+        await self.service.engine.partition.expire_in_steps()
+        assert self.service.engine.partition.streams_expired >= EXPIRED
 
     async def rest(self) -> None:
         """Take out of memory what is idle."""
         for _ in range(3):
-            await self.service.partition.rest()
+            await self.service.engine.partition.rest()
 
     async def maintain(self) -> None:
         """Merge what can be merged, and sweep the bucket."""
-        while await self.service.maintenance.step():
+        while await self.service.engine.maintenance.step():
             pass
-        await self.service.maintenance.sweeper.sweep()
+        await self.service.engine.maintenance.sweeper.sweep()
 
     async def start_anew(self) -> None:
         """Start without the catalog: it is made again from the bucket; search and subscriptions catch up."""

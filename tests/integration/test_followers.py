@@ -45,8 +45,8 @@ class Eviction:
             if self.is_armed:
                 self.is_armed = False
                 assert durable.changed_at <= partition._archive.flushed_through
-                partition.state.evict(durable.stream)
-                partition.published.evict(durable)
+                partition._state.evict(durable.stream)
+                partition._published.evict(durable)
                 self.done.set()
             return durable
 

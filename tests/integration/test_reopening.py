@@ -361,7 +361,7 @@ async def test_a_log_that_is_opened_again_does_not_take_the_bucket_back_from_a_c
                 raise OSError(errno.EIO, "Input/output error")
 
             patch.setattr(Engine, "probe", probe)
-            first.service.partition.committer.fail("a planted fault")
+            first.service.engine.partition._committer.fail("a planted fault")
             shutil.copytree(tmp_path / "a" / "log", tmp_path / "b" / "log")
             second = await opened.enter_async_context(
                 local_server(tmp_path / "b", limits=LIMITS, bucket=bucket, flush_seconds=3600.0)
@@ -372,7 +372,7 @@ async def test_a_log_that_is_opened_again_does_not_take_the_bucket_back_from_a_c
         assert first.service.health.reopenings == 0
         refused = await client.post(f"{first.url}/v1/stream/s", headers=JSON, content=b"[3]")
         assert refused.status_code == 503
-        await second.service.partition.look()
+        await second.service.engine.partition.look()
         added = await client.post(f"{second.url}/v1/stream/s", headers=JSON, content=b"[4]")
         assert added.status_code == 204
         assert (await client.get(f"{second.url}/v1/stream/s")).json() == [1, 4]

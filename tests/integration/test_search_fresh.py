@@ -226,7 +226,7 @@ async def test_a_search_that_cannot_wait_says_how_far_it_is(tmp_path: Path) -> N
             await append(api, name, said("needle"))
         before = await _until_up_to_date(api, "needle")
         assert before["total_hits"] == 2
-        number = server.service.partition.published.folder("default", "sessions")[0]
+        number = server.service.engine.partition._published.folder("default", "sessions")[0]
         release = _hold(server.service.feed, number)
         await append(api, "s", said("needle late"))
         answer = await found(api, "s", "needle")

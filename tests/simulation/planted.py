@@ -266,13 +266,13 @@ def never_sweep(patch: pytest.MonkeyPatch) -> None:
 
 def evict_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
     async def rest(self: Partition) -> int:
-        self.state.era += 1
+        self._state.era += 1
         await self.settled()
-        for stream in list(self.state.by_id.values()):
-            durable = self.published.by_id.get(stream.id)
+        for stream in list(self._state.by_id.values()):
+            durable = self._published.by_id.get(stream.id)
             if durable is not None and not durable.waiters and durable.flushed:
-                self.state.evict(stream)
-                self.published.evict(durable)
+                self._state.evict(stream)
+                self._published.evict(durable)
         return 0
 
     patch.setattr(Partition, "rest", rest)

@@ -17,8 +17,7 @@ from durable_sessions.access.rate import TokenBucket
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, QuotaExceededError
 from durable_sessions.limits import Limits
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
@@ -96,7 +95,7 @@ class Beside:
 class Audit:
     """Records acts durably and gives them back, in the order in which they happened."""
 
-    def __init__(self, partition: Partition, clock: Clock, limits: Limits) -> None:
+    def __init__(self, partition: Streams, clock: Clock, limits: Limits) -> None:
         self._partition = partition
         self._clock = clock
         self._limits = limits
@@ -214,7 +213,7 @@ class Audit:
         They are read some at a time, and no more of them than fit into a page.
         """
         await self._partition.settled()
-        durable = self._partition.published.get(_key(workspace))
+        durable = self._partition.peek(_key(workspace))
         if durable is None:
             return AuditPage([], None)
         tail = durable.tail
@@ -235,12 +234,10 @@ class Audit:
             return AuditPage(acts, at or None)
         return AuditPage(acts, at if at < tail else None)
 
-    async def _read(self, durable: DurableStream, first: int, end: int) -> list[msgspec.Raw]:
+    async def _read(self, durable: StreamView, first: int, end: int) -> list[msgspec.Raw]:
         acts: list[msgspec.Raw] = []
         while first + len(acts) < end:
-            found = await self._partition.reader.read(
-                durable, first + len(acts), self._limits.read_chunk_bytes_max
-            )
+            found = await self._partition.read(durable, first + len(acts), self._limits.read_chunk_bytes_max)
             acts += msgspec.json.decode(b"[%b]" % found.data[:-1], type=list[msgspec.Raw])
         return acts[: end - first]
 

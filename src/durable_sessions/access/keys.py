@@ -23,7 +23,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
@@ -79,7 +79,7 @@ class Keys:
     """
 
     def __init__(
-        self, partition: Partition, audit: Audit, clock: Clock, ids: Ids, limits: Limits, home: str
+        self, partition: Streams, audit: Audit, clock: Clock, ids: Ids, limits: Limits, home: str
     ) -> None:
         self._partition = partition
         self._audit = audit
@@ -218,7 +218,7 @@ class Keys:
             raise KeyNotFoundError(id=key_id)
         self._require_manager(caller, key.document.workspace)
         if key.document.revoked_at_ms is not None:
-            self._partition.committer.require_running()  # else it may never have become durable
+            self._partition.require_running()  # else it may never have become durable
             await self._partition.settled()
             return key
         document = key.document = msgspec.structs.replace(

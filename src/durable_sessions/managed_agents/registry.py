@@ -25,13 +25,13 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.kind import Document, Kind
 from durable_sessions.storage.companions import Companion, accompanied
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamDescribed
+from durable_sessions.streams.readonly import StreamRecord, as_created
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
 Revise = Callable[[Document], Document]
@@ -66,7 +66,7 @@ class Registry:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: Streams,
         clock: Clock,
         ids: Ids,
         limits: Limits,
@@ -98,7 +98,7 @@ class Registry:
             at = rfc3339(now_ms)
             times = {"created_at": at, "updated_at": at, "archived_at": None}
             whole = {"id": key.path.partition("/")[2], "type": self._kind, "version": 1, **document, **times}
-            effects, encoded = self._version(Stream.of(created), whole, now_ms)
+            effects, encoded = self._version(as_created(created), whole, now_ms)
             return [created, *effects], encoded
 
         return self._partition.commit(decide)
@@ -124,7 +124,7 @@ class Registry:
         durable = self._find(workspace, name)
         if not 1 <= version <= durable.tail:
             raise RegisteredObjectNotFoundError(kind=self._kind, name=f"{name}, version {version}")
-        found = await self._partition.reader.read(durable, version - 1, 1, version)
+        found = await self._partition.read(durable, version - 1, 1, version)
         return found.data[:-1]
 
     def update(
@@ -231,7 +231,9 @@ class Registry:
                 await turn.rest()
         return Registered(found, number or None)
 
-    def _version(self, stream: Stream, document: Document, now_ms: int) -> tuple[Sequence[Effect], bytes]:
+    def _version(
+        self, stream: StreamRecord, document: Document, now_ms: int
+    ) -> tuple[Sequence[Effect], bytes]:
         encoded = msgspec.json.encode(document)
         self.require_small(len(encoded))
         data = encoded + b","
@@ -244,13 +246,13 @@ class Registry:
     def _key(self, workspace: str, name: str) -> Key:
         return Key(workspace, f"{self._folder}/{name}")
 
-    def _find(self, workspace: str, name: str) -> DurableStream:
-        durable = self._partition.published.get(self._key(workspace, name))
+    def _find(self, workspace: str, name: str) -> StreamView:
+        durable = self._partition.peek(self._key(workspace, name))
         if durable is None or durable.removed:
             raise RegisteredObjectNotFoundError(kind=self._kind, name=name)
         return durable
 
-    def _tip(self, state: State, workspace: str, name: str, now_ms: int) -> Stream:
+    def _tip(self, state: State, workspace: str, name: str, now_ms: int) -> StreamRecord:
         stream = state.get(self._key(workspace, name))
         if stream is None:
             raise RegisteredObjectNotFoundError(kind=self._kind, name=name)

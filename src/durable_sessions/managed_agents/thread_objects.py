@@ -9,14 +9,14 @@ from durable_sessions.sessions import record, summary, threads
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.threads import Thread
 from durable_sessions.sessions.view import UNKNOWN_AGENT
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.times import rfc3339
 
 
 class ThreadObjects:
     """The threads of a session as they are now; one is made into an object when it is asked for."""
 
-    def __init__(self, durable: DurableStream) -> None:
+    def __init__(self, durable: StreamView) -> None:
         attributes = durable.attributes
         created_ms = durable.stream.created_at_ms
         self._session = session_of(durable.stream.key)

@@ -68,6 +68,7 @@ from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.subscriptions import SubscriptionManager
 from durable_sessions.tasks import Supervisor
 from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.bucket_tier import BucketTier
 from durable_sessions.tier.maintenance import Maintenance
 from durable_sessions.tier.ownership import require_own
 
@@ -128,12 +129,13 @@ class Engine:
             self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
         )
         opened.push_async_callback(self.partition.close)
-        artifacts = Artifacts(self.archive.bucket, self.partition.state, quotas, self._clock)
+        artifacts = Artifacts(self.archive.bucket, self.partition.tip, quotas, self._clock)
         if quotas.bytes_bounded:
             await artifacts.count()
         auth, audit = await self._open_access(quotas)
         self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
         self.maintenance = Maintenance(self.archive, self._clock, limits)
+        bucket = BucketTier(self.archive, self.flusher, self.maintenance)
         cursors = Cursors(self._clock, self._ids)
         pace = Pace(limits.turn_bytes_max)
         shelf = Shelf(limits.sse_shared_bytes_max)
@@ -148,9 +150,7 @@ class Engine:
         self.metrics = Metrics(
             self.partition,
             self.log,
-            self.archive,
-            self.flusher,
-            self.maintenance,
+            bucket,
             self._events,
             self._webhooks,
             auth,
@@ -182,8 +182,7 @@ class Engine:
             auth,
             Operations(
                 self.partition,
-                self.archive,
-                self.flusher,
+                bucket,
                 self.metrics,
                 auth,
                 self.keys,
@@ -286,7 +285,7 @@ class Engine:
         self.maintenance.start(self._supervisor)
         self._sweeper = self._supervisor.start("expiry", self._sweep)
         self._backfilling = self._supervisor.start("original times", self._times.run)
-        self._telling = self._supervisor.start("listeners", self.partition.published.listeners.run)
+        self._telling = self._supervisor.start("listeners", self.partition.reconcile_listeners)
 
     async def _sweep(self) -> None:
         while True:
@@ -307,7 +306,7 @@ class Engine:
     def drain(self) -> None:
         """Let waiting readers end; they come again with the offset that they have."""
         self._events.draining = self._tails.draining = True
-        self.partition.published.wake_all()
+        self.partition.wake_readers()
 
     async def close(self) -> None:
         """Finish what was accepted, flush what the bucket takes, and let go of everything."""

@@ -34,11 +34,7 @@ from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
-from durable_sessions.storage.flush import Flusher
-from durable_sessions.storage.partition import Partition
 from durable_sessions.tasks import Task
-from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.maintenance import Maintenance
 
 logger = structlog.get_logger(__name__)
 
@@ -126,34 +122,14 @@ class Service:
         return self.engine.app
 
     @property
-    def archive(self) -> BucketArchive:
-        """What is in the bucket."""
-        return self.engine.archive
-
-    @property
     def feed(self) -> Feed:
         """What tells search of events."""
         return self.engine.feed
 
     @property
-    def flusher(self) -> Flusher:
-        """What moves data to the bucket."""
-        return self.engine.flusher
-
-    @property
     def keys(self) -> Keys:
         """Who is let in."""
         return self.engine.keys
-
-    @property
-    def maintenance(self) -> Maintenance:
-        """What looks after the bucket."""
-        return self.engine.maintenance
-
-    @property
-    def partition(self) -> Partition:
-        """The streams."""
-        return self.engine.partition
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request by the engine that there is now."""
@@ -161,7 +137,7 @@ class Service:
 
     def _objects(self) -> int:
         """Return about how many objects the collector of cycles would have to look at."""
-        streams, connections = len(self.partition.state.by_id), self.server.open_connections
+        streams, connections = self.engine.partition.active_streams, self.server.open_connections
         return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * connections
 
     async def listen(self) -> None:
@@ -200,7 +176,7 @@ class Service:
         loop = asyncio.get_running_loop()
         while True:
             opened_at = loop.time()
-            await self.engine.partition.committer.failed.wait()
+            await self.engine.partition.until_log_failed()
             if loop.time() - opened_at > self._limits.reopen_seconds_max:
                 self._pause_seconds = self._limits.reopen_seconds
             lost = await self._until_it_can_work()

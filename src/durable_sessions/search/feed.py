@@ -25,8 +25,8 @@ from durable_sessions.search.link import WorkerLink
 from durable_sessions.search.messages import Add, Remove
 from durable_sessions.search.tails import IndexedTails
 from durable_sessions.sessions.record import FOLDER
-from durable_sessions.storage.partition import Partition
-from durable_sessions.streams.stream import Stream
+from durable_sessions.storage.door import Streams
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.tasks import Supervisor, Task
 
 CHUNK_BYTES = 512 * 1024
@@ -76,7 +76,7 @@ class Feed:
     """Sends what is durable in sessions to a worker, and sees to it that there is one."""
 
     def __init__(
-        self, partition: Partition, clock: Clock, directory: Path, lineage: str, limits: Limits
+        self, partition: Streams, clock: Clock, directory: Path, lineage: str, limits: Limits
     ) -> None:
         self._limits = limits
         self._partition = partition
@@ -106,7 +106,7 @@ class Feed:
     def start(self, supervisor: Supervisor) -> None:
         """Begin to follow the partition; what it holds already is looked at soon."""
         self._partition.listen(self)
-        if self._directory.exists() or self._partition.published.count:
+        if self._directory.exists() or self._partition.stream_count:
             self._work.set()
         self._task = supervisor.start("search feed", self._guarded_run)
 
@@ -170,18 +170,18 @@ class Feed:
             self._link.drop()
         self._work.set()
 
-    def stream_created(self, stream: Stream) -> None:
+    def stream_created(self, stream: StreamRecord) -> None:
         """Note a new fork."""
         if stream.parent is not None and stream.key.path.startswith(_PREFIX):
             self.forks.add(stream)
 
-    def stream_appended(self, stream: Stream, first: int) -> None:
+    def stream_appended(self, stream: StreamRecord, first: int) -> None:
         """Note that there is something to send."""
         if stream.id not in self._unsent and stream.key.path.startswith(_PREFIX):
             self._unsent[stream.id] = Unsent(stream.key.workspace, first, self._clock.now_ms())
             self._work.set()
 
-    def stream_removed(self, stream: Stream) -> None:
+    def stream_removed(self, stream: StreamRecord) -> None:
         """Note that a session is gone, or that what is kept of it is only for its forks."""
         if not stream.key.path.startswith(_PREFIX):
             return
@@ -265,7 +265,7 @@ class Feed:
 
     def _goal(self, stream: int) -> int:
         """Return up to where a stream is durable now; nothing is added to one that is not in memory."""
-        durable = self._partition.published.by_id.get(stream)
+        durable = self._partition.in_memory(stream)
         return _NO_END if durable is None else self.forks.visible_end(stream, durable.tail)
 
     def _tell(self) -> None:
@@ -407,13 +407,13 @@ class Feed:
     async def _send_some(self, stream: int) -> bool:
         """Send a chunk of what is to be sent of a stream; say whether that was all."""
         unsent = self._unsent.get(stream)
-        durable = None if unsent is None else self._partition.published.get_id(stream)
+        durable = None if unsent is None else self._partition.peek_id(stream)
         if unsent is None or durable is None:
             self._unsent.drop(stream)
             return True
         end = self.forks.visible_end(stream, durable.tail)
         if unsent.start < end:
-            found = await self._partition.reader.read(durable, unsent.start, CHUNK_BYTES, end)
+            found = await self._partition.read(durable, unsent.start, CHUNK_BYTES, end)
             await self._connected().send(Add(unsent.workspace, stream, unsent.start, found.data))
             self.events_sent += found.next - unsent.start
             unsent = unsent._replace(start=found.next)
@@ -431,20 +431,9 @@ class Feed:
         """Find out what the worker lacks, and what it has too much."""
         self.events_sent = self.events_lacking = 0
         comparison = _Comparison(tails, [])
-        hot = self._partition.published.by_id
-        seen: set[int] = set()
-        async for durable in _with_pauses(list(hot.values())):
-            number = durable.stream.id
-            if hot.get(number) is durable and durable.stream.key.path.startswith(_PREFIX):
-                seen.add(number)
-                self._compare_one(durable.stream, durable.tail, comparison)
-        last: int | None = -1
-        while last is not None:
-            last, streams = self._partition.streams_after(last, _PREFIX, _PAGE_STREAMS)
-            for stream in streams:
-                if stream.id not in seen and stream.id not in self._partition.state.removed:
-                    known = hot.get(stream.id)
-                    self._compare_one(stream, stream.tail if known is None else known.tail, comparison)
+        for page in self._partition.stream_pages(_PREFIX, _PAGE_STREAMS):
+            for stream, tail in page:
+                self._compare_one(stream, tail, comparison)
             await asyncio.sleep(0)
         async for workspace, number in _with_pauses(tails.left()):
             if number not in self._unsent:
@@ -453,7 +442,7 @@ class Feed:
             self._removals[key] = self.forks.visible_end(key[1], _NO_END)
         self.compared = True
 
-    def _compare_one(self, stream: Stream, tail: int, comparison: "_Comparison") -> None:
+    def _compare_one(self, stream: StreamRecord, tail: int, comparison: "_Comparison") -> None:
         self.forks.add(stream)
         workspace = stream.key.workspace
         known = comparison.tails.take(workspace, stream.id)

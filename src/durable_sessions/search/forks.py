@@ -2,7 +2,7 @@
 
 from heapq import heappop, heappush
 
-from durable_sessions.streams.stream import Stream
+from durable_sessions.streams.readonly import StreamRecord
 
 _FAR = 2**62
 
@@ -18,7 +18,7 @@ class Forks:
         self._parents: dict[int, int] = {}
         self._ends: dict[int, int] = {}  # of deleted streams: before which position they can be read
 
-    def add(self, stream: Stream) -> None:
+    def add(self, stream: StreamRecord) -> None:
         """Take in a stream, if it is a fork or kept only for forks."""
         if stream.parent is not None:
             self._forks.setdefault(stream.parent, {})[stream.id] = stream.base
@@ -27,7 +27,7 @@ class Forks:
             self._ends[stream.id] = self._end(stream.id, _FAR)
         self._raise_above(stream.id)
 
-    def remove(self, stream: Stream) -> list[int]:
+    def remove(self, stream: StreamRecord) -> list[int]:
         """Note that a stream was deleted; return those of which less lives on now, itself included."""
         parent = self._parents.get(stream.id)
         if stream.forks:

@@ -14,8 +14,7 @@ from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.messages import Ask, SearchAnswer, SessionHits
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 
 
 class Wish(NamedTuple):
@@ -47,7 +46,7 @@ class FoundSessions(NamedTuple):
     ``through_ms`` is a time before which all events were searched, None if the index is still being built.
     """
 
-    sessions: list[tuple[DurableStream, list[IndexHit]]]
+    sessions: list[tuple[StreamView, list[IndexHit]]]
     total_hits: int
     total_sessions: int
     more: bool
@@ -59,7 +58,7 @@ class FoundSessions(NamedTuple):
 class Search:
     """Asks the worker, when it knows what is durable."""
 
-    def __init__(self, partition: Partition, feed: Feed, clock: Clock, limits: Limits) -> None:
+    def __init__(self, partition: Streams, feed: Feed, clock: Clock, limits: Limits) -> None:
         self._partition = partition
         self._clock = clock
         self._limits = limits
@@ -67,7 +66,7 @@ class Search:
         self.admission = SearchAdmission(limits)
         self.searches = 0
 
-    async def in_session(self, durable: DurableStream, start: int, stop: int, wish: Wish) -> SessionMatches:
+    async def in_session(self, durable: StreamView, start: int, stop: int, wish: Wish) -> SessionMatches:
         """Search events of a session between two positions, those that it inherits included."""
         chain = self.chain(durable, start, stop)
         scope = msgspec.structs.replace(wish.scope, chain=tuple(chain))
@@ -80,13 +79,13 @@ class Search:
         return SessionMatches(hits, answer.total_hits, answer.view, through)
 
     async def in_workspace(
-        self, workspace: str, wish: Wish, hits_per_session: int, named: Sequence[DurableStream] = ()
+        self, workspace: str, wish: Wish, hits_per_session: int, named: Sequence[StreamView] = ()
     ) -> FoundSessions:
         """Search all sessions of a workspace; hits are grouped by session, the best first.
 
         With ``named`` sessions, to which the wish must be narrowed down, they are shown as hits of these.
         """
-        await self._expire()
+        await self._partition.expire_now()  # so that nothing is counted that will be gone
         began_ms = self._clock.now_ms()
         ask = Ask(
             0,
@@ -126,30 +125,23 @@ class Search:
                     raise
         raise AssertionError
 
-    def chain(self, durable: DurableStream, start: int, stop: int) -> list[tuple[int, int, int]]:
+    def chain(self, durable: StreamView, start: int, stop: int) -> list[tuple[int, int, int]]:
         """Return the parts of streams that hold a session's events between two positions."""
         chain = []
         position = start
         while position < stop:
-            owner, end = self._partition.reader.owner(durable, position)
+            owner, end = self._partition.owner(durable, position)
             end = POSITION_MAX if owner is durable and stop >= durable.tail else min(end, stop)
             chain.append((owner.stream.id, position, end))
             position = end
         return chain or [(durable.stream.id, 0, 0)]
 
-    async def _expire(self) -> None:
-        """Let what has expired be gone for good before anything is counted."""
-        before = self._partition.streams_expired
-        await self._partition.expire_in_steps()
-        if self._partition.streams_expired != before:
-            await self._partition.settled()
-
     def _readable(
-        self, found: Iterable[SessionHits], hits_per_session: int, named: Sequence[DurableStream]
-    ) -> list[tuple[DurableStream, list[IndexHit]]]:
+        self, found: Iterable[SessionHits], hits_per_session: int, named: Sequence[StreamView]
+    ) -> list[tuple[StreamView, list[IndexHit]]]:
         """Return hits by the session through which they can be read now, the best first."""
         now_ms = self._clock.now_ms()
-        sessions: dict[int, tuple[DurableStream, list[IndexHit]]] = {}
+        sessions: dict[int, tuple[StreamView, list[IndexHit]]] = {}
         for _, hits in found:
             for hit in hits:
                 durable = self._named(hit, named) if named else self._heir(hit)
@@ -161,11 +153,11 @@ class Search:
             del hits[hits_per_session:]
         return list(sessions.values())
 
-    def _heir(self, hit: IndexHit) -> DurableStream | None:
+    def _heir(self, hit: IndexHit) -> StreamView | None:
         number = self.feed.forks.heir(hit.stream, hit.position)
-        return None if number is None else self._partition.published.get_id(number)
+        return None if number is None else self._partition.peek_id(number)
 
-    def _named(self, hit: IndexHit, named: Sequence[DurableStream]) -> DurableStream | None:
+    def _named(self, hit: IndexHit, named: Sequence[StreamView]) -> StreamView | None:
         """Return which of some sessions an event is of: the one that it was appended to, else a fork."""
         inheriting = None
         for durable in named:
@@ -176,8 +168,8 @@ class Search:
                 inheriting = durable
         return inheriting
 
-    def _owner(self, durable: DurableStream, position: int) -> int | None:
+    def _owner(self, durable: StreamView, position: int) -> int | None:
         try:
-            return self._partition.reader.owner(durable, position)[0].stream.id
+            return self._partition.owner(durable, position)[0].stream.id
         except StreamNotFoundError:
             return None  # it was removed meanwhile

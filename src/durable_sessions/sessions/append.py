@@ -22,8 +22,9 @@ from durable_sessions.sessions.drafts import DEFINES, Draft
 from durable_sessions.sessions.session_lookup import absent, require_life, session_of, usable
 from durable_sessions.streams import append, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
+from durable_sessions.streams.readonly import StreamRecord, as_created
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Producer, Stream
+from durable_sessions.streams.stream import Key, Producer
 from durable_sessions.times import rfc3339
 
 JSON = "application/json"
@@ -102,7 +103,7 @@ def decide(
             raise SessionNotFoundError(session=session_of(key))
         created = StreamCreated(state.next_id, *key, JSON, now_ms)
         effects.append(created)
-        stream = Stream.of(created)
+        stream = as_created(created)
     else:
         if batch.terms.incarnation is not None:
             require_life(stream, batch.terms.incarnation)
@@ -127,7 +128,7 @@ def decide(
 
 
 def place(
-    state: State, stream: Stream, batch: Batch, now_ms: int, limits: Limits, ids: Ids
+    state: State, stream: StreamRecord, batch: Batch, now_ms: int, limits: Limits, ids: Ids
 ) -> tuple[list[Effect], Stored]:
     """Return the effects and the answer of an append that has been admitted."""
     alone = len(batch.drafts) == 1 and batch.key is None and not batch.terms.close
@@ -161,7 +162,7 @@ def place(
     )
 
 
-def _is_plain(stream: Stream, draft: Draft) -> bool:
+def _is_plain(stream: StreamRecord, draft: Draft) -> bool:
     """Say whether an event has no name and changes nothing but the log, as most do not."""
     if draft.id is not None or draft.thread is not None or draft.happened_ms is not None:
         return False
@@ -170,7 +171,7 @@ def _is_plain(stream: Stream, draft: Draft) -> bool:
     return not is_told and original_times.TIMES not in stream.attributes
 
 
-def _place_plain(stream: Stream, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
+def _place_plain(stream: StreamRecord, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
     """Return the same for one plain event, of which there are so many that it is worth a way of its own."""
     position, terms = stream.tail, batch.terms
     life = event_ids.tag(stream)
@@ -185,7 +186,7 @@ def _place_plain(stream: Stream, batch: Batch, now_ms: int) -> tuple[list[Effect
 
 
 def _found(
-    state: State, stream: Stream, batch: Batch, now_ms: int, limits: Limits
+    state: State, stream: StreamRecord, batch: Batch, now_ms: int, limits: Limits
 ) -> tuple[list[Effect], Stored] | None:
     """Return the answer to a request that was carried out before, as its key or all of its ids tell.
 
@@ -225,7 +226,7 @@ class _Known(NamedTuple):
     digest: int = 0
 
 
-def _repeated(state: State, stream: Stream, key: str, batch: Batch) -> Stored | None:
+def _repeated(state: State, stream: StreamRecord, key: str, batch: Batch) -> Stored | None:
     """Return the answer to a request that was carried out before with this key, None if none was."""
     found = state.named(stream, event_ids.key_name(key))
     if found is None:
@@ -253,7 +254,7 @@ def _repeated(state: State, stream: Stream, key: str, batch: Batch) -> Stored | 
     )
 
 
-def _all_known(state: State, stream: Stream, batch: Batch) -> list[_Known]:
+def _all_known(state: State, stream: StreamRecord, batch: Batch) -> list[_Known]:
     """Return where the events of a request are if every one of them is there, else nothing."""
     found: list[_Known] = []
     for draft in batch.drafts:
@@ -264,7 +265,7 @@ def _all_known(state: State, stream: Stream, batch: Batch) -> list[_Known]:
     return found
 
 
-def _told(state: State, stream: Stream, batch: Batch) -> Repeats:
+def _told(state: State, stream: StreamRecord, batch: Batch) -> Repeats:
     """Return what is to be told of events that a producer has sent before, as far as they have ids."""
     there = []
     for index, draft in enumerate(batch.drafts):
@@ -274,14 +275,14 @@ def _told(state: State, stream: Stream, batch: Batch) -> Repeats:
     return _compared(stream, batch, there) if there else NO_REPEATS
 
 
-def _compared(stream: Stream, batch: Batch, there: Iterable[tuple[int, _Known]]) -> Repeats:
+def _compared(stream: StreamRecord, batch: Batch, there: Iterable[tuple[int, _Known]]) -> Repeats:
     repeats = Repeats()
     for index, known in there:
         _compare(stream, batch, index, known, repeats)
     return repeats
 
 
-def _compare(stream: Stream, batch: Batch, index: int, known: _Known, repeats: Repeats) -> None:
+def _compare(stream: StreamRecord, batch: Batch, index: int, known: _Known, repeats: Repeats) -> None:
     """Note an event that is there already, and whether it is another one."""
     repeats.repeated.append(index)
     digest = known.digest or batch.digests.get((event_ids.tag(stream), known.position))
@@ -302,7 +303,7 @@ class _Added(NamedTuple):
     repeats: Repeats
 
 
-def _place(state: State, stream: Stream, batch: Batch, now_ms: int, ids: Ids) -> _Added:
+def _place(state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: Ids) -> _Added:
     added = _Added([], [], [], [], [], Repeats())
     tag = event_ids.tag(stream)
     back = _members(now_ms, batch.actor)
@@ -358,7 +359,7 @@ def _outcome(draft: Draft, ids: Ids) -> tuple[str, str]:
     return outcome, f'"outcome_id":"{outcome}",{members}'
 
 
-def _require_givable(stream: Stream, event: str, index: int) -> None:
+def _require_givable(stream: StreamRecord, event: str, index: int) -> None:
     """Refuse a new id of the kind that the server gives to the events of this session."""
     if event_ids.is_own(event, stream):
         raise InvalidEventError(
@@ -367,7 +368,7 @@ def _require_givable(stream: Stream, event: str, index: int) -> None:
         )
 
 
-def _known(state: State, stream: Stream, event: str) -> _Known | None:
+def _known(state: State, stream: StreamRecord, event: str) -> _Known | None:
     """Return where the event with an id is, None if it is new."""
     position = event_ids.position_of(event)
     if position is not None and _gave(state, stream, event, position):
@@ -378,9 +379,9 @@ def _known(state: State, stream: Stream, event: str) -> _Known | None:
     return None if found is None else _Known(found.first, found.check)
 
 
-def _gave(state: State, stream: Stream, event: str, position: int) -> bool:
+def _gave(state: State, stream: StreamRecord, event: str, position: int) -> bool:
     """Say whether an id is the server's own, of an event of this stream or of one that it inherits."""
-    holder: Stream | None = stream
+    holder: StreamRecord | None = stream
     end = stream.tail
     while holder is not None:
         if event_ids.is_own(event, holder):
@@ -391,7 +392,7 @@ def _gave(state: State, stream: Stream, event: str, position: int) -> bool:
 
 
 def _follow(
-    stream: Stream,
+    stream: StreamRecord,
     new: Sequence[tuple[Draft, str | None, int]],
     now_ms: int,
     limits: Limits,

@@ -16,8 +16,9 @@ from durable_sessions.sessions.session_lookup import existing, require_life, req
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamDescribed
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.stream import Key
 
 Revise = Callable[[Record], tuple[Record, dict[str, object]]]
 """Makes a new record of one, and tells what of it has changed."""
@@ -93,7 +94,7 @@ def delete(state: State, key: Key, by: By, now_ms: int) -> tuple[list[Effect], s
     return list(lifetime.delete(state, key, now_ms)), event_ids.tag(stream)
 
 
-def _wanted(state: State, key: Key, by: By, now_ms: int) -> Stream:
+def _wanted(state: State, key: Key, by: By, now_ms: int) -> StreamRecord:
     """Return the session that is to be changed, or refuse if it is not the one that is meant."""
     stream = existing(state, key, now_ms)
     if by.incarnation is not None:
@@ -103,19 +104,19 @@ def _wanted(state: State, key: Key, by: By, now_ms: int) -> Stream:
     return stream
 
 
-def _require_open(stream: Stream) -> None:
+def _require_open(stream: StreamRecord) -> None:
     if record.ARCHIVED in stream.attributes:
         raise SessionArchivedError(session=session_of(stream.key))
 
 
-def _require_rest(stream: Stream, by: By) -> None:
+def _require_rest(stream: StreamRecord, by: By) -> None:
     if by.strict and summary.of(stream.attributes).status == "running":
         raise SessionRunningError(session=session_of(stream.key))
 
 
 def _tell(
     state: State,
-    stream: Stream,
+    stream: StreamRecord,
     kind: str | None,
     members: dict[str, object],
     by: By,

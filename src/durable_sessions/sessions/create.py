@@ -16,8 +16,9 @@ from durable_sessions.sessions.session_lookup import require_life, session_of, u
 from durable_sessions.streams import create
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
+from durable_sessions.streams.readonly import StreamRecord, as_created
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
 _MADE_FOR_RESOURCES = frozenset({"id", "created_at", "updated_at"})
@@ -77,11 +78,11 @@ def decide(
     effects, _ = create.decide(state, key, wanted, now_ms, limits, None)
     created = effects[-1]
     assert isinstance(created, StreamCreated)
-    stream = Stream.of(created)
-    stream.attributes = {record.SESSION: encode(_record(state, created, request), limits)}
+    attributes = {record.SESSION: encode(_record(state, created, request), limits)}
     if created.parent is not None:
-        stream.attributes |= _inherited(state, created, request)
-    effects.append(StreamDescribed(created.stream, now_ms, {**stream.attributes}))
+        attributes |= _inherited(state, created, request)
+    stream = as_created(created, attributes)
+    effects.append(StreamDescribed(created.stream, now_ms, {**attributes}))
     made = Made(True, event_ids.tag(stream))
     if request.drafts or request.closed:
         terms = Append(b"", append.JSON, close=request.closed)
@@ -153,7 +154,7 @@ def _given(said: Record) -> list[str]:
     return [name for name in said.__struct_fields__ if getattr(said, name) != getattr(record.EMPTY, name)]
 
 
-def _require_same(existing: Stream, request: NewSession) -> bool:
+def _require_same(existing: StreamRecord, request: NewSession) -> bool:
     """Refuse if a session is not as it is asked for; say whether the events it began with are not known."""
     session = session_of(existing.key)
     if not request.confirms:

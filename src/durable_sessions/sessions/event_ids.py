@@ -16,13 +16,13 @@ from hashlib import blake2b
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.sessions import digests
 from durable_sessions.streams.effects import Name
-from durable_sessions.streams.stream import Stream
+from durable_sessions.streams.readonly import StreamHeader
 
 _SERVER_ID = re.compile(r"sevt_([0-9a-f]{12})([0-9a-f]{10})(?:_([\w-]{22})([0-9a-f]{8}))?", re.ASCII)
 _STORED_ID = re.compile(rb'\{"id":"([^"\\]+)",(?:"request_key":"_([\w-]{22})([0-9a-f]{8})",)?')
 
 
-def tag(stream: Stream) -> str:
+def tag(stream: StreamHeader) -> str:
     """Return the part of an id that tells a stream apart from all others, also of the same path.
 
     It is made of what never changes in a stream's life; sessions show it as their ``incarnation``.
@@ -46,7 +46,7 @@ def position_of(event: str) -> int | None:
     return None if match is None else int(match[2], 16)
 
 
-def is_own(event: str, stream: Stream) -> bool:
+def is_own(event: str, stream: StreamHeader) -> bool:
     """Say whether an id can only be one that the server gives to this very stream's events."""
     match = _SERVER_ID.fullmatch(event)
     return match is not None and match[1] == tag(stream)
@@ -72,7 +72,7 @@ def key_suffix(key: str, check: int) -> str:
     return f"_{_key_hash(key)}{check:08x}"
 
 
-def names_of(stream: Stream, run: AppendRun) -> Iterable[Name]:
+def names_of(stream: StreamHeader, run: AppendRun) -> Iterable[Name]:
     """Tell from the stored events of an append which names they were given."""
     own = tag(stream)
     names: list[Name] = []

@@ -3,7 +3,7 @@
 A session whose events were made here has none: they happened when they were appended.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -30,13 +30,13 @@ NONE = Times()
 _decode = msgspec.json.Decoder(Times).decode
 
 
-def of(attributes: dict[str, bytes]) -> Times:
+def of(attributes: Mapping[str, bytes]) -> Times:
     """Return the times of a session; none, if it was not imported."""
     value = attributes.get(TIMES)
     return NONE if value is None else _decode(value)
 
 
-def fold(attributes: dict[str, bytes], drafts: Iterable[Draft], now_ms: int) -> bytes | None:
+def fold(attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int) -> bytes | None:
     """Return the attribute after these events, None if it stays.
 
     What is appended to an imported session without a time of its own happens now, unless it is imported, too,
@@ -55,7 +55,7 @@ def fold(attributes: dict[str, bytes], drafts: Iterable[Draft], now_ms: int) -> 
     return None if after == before else after.encode()
 
 
-def inherited(attributes: dict[str, bytes]) -> bytes | None:
+def inherited(attributes: Mapping[str, bytes]) -> bytes | None:
     """Return the attribute of a fork: it began when its source did; None if that was not imported."""
     first = of(attributes).first_ms
     return None if first is None else Times(first).encode()

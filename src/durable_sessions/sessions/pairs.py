@@ -7,7 +7,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.errors import EventNotFoundError
 from durable_sessions.sessions.reading import EventReader
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.storage.turns import Turn
 
 MARK = b'{"added_for_pair":true,'
@@ -39,7 +39,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 
 
 async def complete(
-    reader: EventReader, durable: DurableStream, events: Iterable[tuple[int, bytes]]
+    reader: EventReader, durable: StreamView, events: Iterable[tuple[int, bytes]]
 ) -> list[tuple[int, bytes]]:
     """Return events in order of position, with what belongs to a pair and was missing, marked."""
     found = dict(events)
@@ -63,7 +63,7 @@ async def complete(
 
 
 async def _results(
-    reader: EventReader, durable: DurableStream, calls: dict[str, int], found: dict[int, bytes]
+    reader: EventReader, durable: StreamView, calls: dict[str, int], found: dict[int, bytes]
 ) -> dict[int, bytes]:
     """Return the results of calls by position; those that are very far from their call are not looked for."""
     wanted = set(calls)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from durable_sessions.errors import TooManyToSortError
 from durable_sessions.sessions import record
 from durable_sessions.sessions.store import Sessions, Wanted
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 
 _STEP_SESSIONS = 100
 
@@ -31,11 +31,11 @@ class Ranked:
 async def ranked(
     sessions: Sessions,
     workspace: str,
-    rank: Callable[[DurableStream], int],
+    rank: Callable[[StreamView], int],
     after: Place | None,
     limit: int,
     wanted: Wanted,
-    show: Callable[[DurableStream], bytes],
+    show: Callable[[StreamView], bytes],
     *,
     newest_first: bool,
 ) -> Ranked:
@@ -45,7 +45,7 @@ async def ranked(
     """
     sign, limits = -1 if newest_first else 1, sessions.limits
     start = None if after is None else (sign * after.at_ms, sign * after.number)
-    kept: list[tuple[tuple[int, int], DurableStream]] = []  # a heap with the last of the first on top
+    kept: list[tuple[tuple[int, int], StreamView]] = []  # a heap with the last of the first on top
     turn, now_ms = sessions.scans.turns.begin(), sessions.now_ms()
     number, looked, is_more = None, 0, True
     while is_more:
@@ -77,9 +77,9 @@ async def ranked(
 
 
 def _keep(
-    kept: list[tuple[tuple[int, int], DurableStream]],
+    kept: list[tuple[tuple[int, int], StreamView]],
     place: tuple[int, int],
-    durable: DurableStream,
+    durable: StreamView,
     most: int,
 ) -> None:
     turned = (-place[0], -place[1])

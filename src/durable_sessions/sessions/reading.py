@@ -7,8 +7,7 @@ from durable_sessions.errors import EventNotFoundError
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import EVERYTHING, Selection
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import messages
 
@@ -59,16 +58,15 @@ class _Found:
 class EventReader:
     """Reads events of sessions; what it does for one page is bounded, whatever the filters are."""
 
-    def __init__(self, partition: Partition, limits: Limits, turns: Turns) -> None:
+    def __init__(self, partition: Streams, limits: Limits, turns: Turns) -> None:
         self._partition = partition
         self.turns = turns
-        self._reader = partition.reader
         self._limits = limits
 
-    def hot_page(self, durable: DurableStream, start: int, stop: int, limit: int) -> Page | None:
+    def hot_page(self, durable: StreamView, start: int, stop: int, limit: int) -> Page | None:
         """Return the events from ``start`` before ``stop`` if all of them are in memory, else None."""
         end = min(stop, start + limit)
-        found = self._reader.read_hot(durable, start, self._limits.page_bytes_max, end)
+        found = self._partition.read_hot(durable, start, self._limits.page_bytes_max, end)
         if found is None:
             return None
         pieces, following = found
@@ -76,7 +74,7 @@ class EventReader:
 
     async def page(
         self,
-        durable: DurableStream,
+        durable: StreamView,
         start: int,
         stop: int,
         limit: int,
@@ -92,26 +90,25 @@ class EventReader:
         if backwards:
             return await self._backwards(durable, start, stop, limit, selection)
         if selection.everything and not apart:
-            found = await self._reader.read(
+            found = await self._partition.read(
                 durable, start, self._limits.page_bytes_max, min(stop, start + limit)
             )
             data = memoryview(found.data)[:-1]
             return Page([data], start, found.next, found.next - start, found.next < stop)
         return await self._filtered(durable, start, stop, limit, selection)
 
-    async def one(self, durable: DurableStream, position: int) -> bytes:
+    async def one(self, durable: StreamView, position: int) -> bytes:
         """Return the event at a position, which must exist."""
-        found = await self._reader.read(durable, position, 1, position + 1)
+        found = await self._partition.read(durable, position, 1, position + 1)
         return found.data[:-1]
 
-    async def by_id(self, durable: DurableStream, event: str) -> tuple[int, bytes]:
+    async def by_id(self, durable: StreamView, event: str) -> tuple[int, bytes]:
         """Return an event by its id, with its position."""
         positions = []
         stated = event_ids.position_of(event)
         if stated is not None:
             positions.append(stated)
-        stream = durable.stream
-        named = self._partition.state.named(stream, event_ids.id_name(event))
+        named = self._partition.named(durable, event_ids.id_name(event))
         if named is not None:
             positions.append(named.first)
         for position in positions:
@@ -121,18 +118,18 @@ class EventReader:
                     return position, stored
         raise EventNotFoundError(event=event)
 
-    async def stored(self, durable: DurableStream, events: list[bytes | int]) -> list[bytes]:
+    async def stored(self, durable: StreamView, events: list[bytes | int]) -> list[bytes]:
         """Return events as stored, of which some are known by their position only."""
         return [event if isinstance(event, bytes) else await self.one(durable, event) for event in events]
 
-    async def walk(self, durable: DurableStream, start: int) -> AsyncIterator[tuple[int, bytes]]:
+    async def walk(self, durable: StreamView, start: int) -> AsyncIterator[tuple[int, bytes]]:
         """Yield events from ``start`` on with their positions, as many as a filtered read looks at."""
         stop = min(durable.tail, start + self._limits.scanned_events_max)
         async for position, event in self._walk(durable, start, stop):
             yield position, event
 
     async def _filtered(
-        self, durable: DurableStream, start: int, stop: int, limit: int, selection: Selection
+        self, durable: StreamView, start: int, stop: int, limit: int, selection: Selection
     ) -> Page:
         matches = selection.matcher()
         everything = selection.everything
@@ -148,12 +145,12 @@ class EventReader:
                 break
         return _page(found, start, following, more=following < stop)
 
-    async def _walk(self, durable: DurableStream, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
+    async def _walk(self, durable: StreamView, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
         """Yield events with their positions, and let others go on in between."""
         position = start
         turn = self.turns.begin()
         while position < stop:
-            chunk = await self._reader.read(durable, position, _STEP_BYTES, stop)
+            chunk = await self._partition.read(durable, position, _STEP_BYTES, stop)
             if chunk.next == position:
                 return
             for event in messages.cut(chunk.data):
@@ -163,7 +160,7 @@ class EventReader:
                     await turn.rest()
 
     async def _backwards(
-        self, durable: DurableStream, start: int, stop: int, limit: int, selection: Selection
+        self, durable: StreamView, start: int, stop: int, limit: int, selection: Selection
     ) -> Page:
         """Return events in descending order from the one before ``stop`` down to ``start``."""
         matches = selection.matcher()

@@ -1,5 +1,7 @@
 """What clients say of a session, and how that is kept: the attributes ``session`` and ``archived``."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 SESSION = "session"
@@ -42,13 +44,13 @@ EMPTY = Record()
 _decode = msgspec.json.Decoder(Record).decode
 
 
-def of(attributes: dict[str, bytes]) -> Record:
+def of(attributes: Mapping[str, bytes]) -> Record:
     """Return what was said of a session; nothing, if it came into being with its first event."""
     value = attributes.get(SESSION)
     return EMPTY if value is None else _decode(value)
 
 
-def archived_at_ms(attributes: dict[str, bytes]) -> int | None:
+def archived_at_ms(attributes: Mapping[str, bytes]) -> int | None:
     """Return when a session was archived, None if it is not."""
     value = attributes.get(ARCHIVED)
     return None if value is None else int(value)

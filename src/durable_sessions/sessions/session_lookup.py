@@ -4,8 +4,9 @@ from durable_sessions.errors import PreconditionFailedError, SessionGoneError, S
 from durable_sessions.sessions import event_ids
 from durable_sessions.streams import lifetime, offsets
 from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.stream import Key
 
 
 def session_of(key: Key) -> str:
@@ -13,7 +14,7 @@ def session_of(key: Key) -> str:
     return key.path.partition("/")[2]
 
 
-def usable(state: State, key: Key, now_ms: int, effects: list[Effect]) -> Stream | None:
+def usable(state: State, key: Key, now_ms: int, effects: list[Effect]) -> StreamRecord | None:
     """Return the stream of a session, None if there is none; refuse if only its forks need it.
 
     An expired one makes room for a new one: the effects of its expiry are added to ``effects``.
@@ -28,7 +29,7 @@ def usable(state: State, key: Key, now_ms: int, effects: list[Effect]) -> Stream
     return None if expired else stream
 
 
-def existing(state: State, key: Key, now_ms: int) -> Stream:
+def existing(state: State, key: Key, now_ms: int) -> StreamRecord:
     """Return the stream of a session that can be used now, or refuse."""
     stream = usable(state, key, now_ms, [])
     if stream is None:
@@ -36,7 +37,7 @@ def existing(state: State, key: Key, now_ms: int) -> Stream:
     return stream
 
 
-def require_life(stream: Stream, incarnation: str) -> None:
+def require_life(stream: StreamRecord, incarnation: str) -> None:
     """Refuse a change that is meant for an earlier life of a session."""
     life = event_ids.tag(stream)
     if life != incarnation:
@@ -49,7 +50,7 @@ def require_life(stream: Stream, incarnation: str) -> None:
         )
 
 
-def require_tail(stream: Stream, tails: frozenset[int]) -> None:
+def require_tail(stream: StreamRecord, tails: frozenset[int]) -> None:
     """Refuse a change of a session that does not end where it is expected to."""
     if stream.tail not in tails:
         tail = offsets.encode(stream.tail)

@@ -22,14 +22,13 @@ from durable_sessions.sessions.change import By, Revise
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.storage.companions import Companion, accompanied
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.scans import Scans
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
-Wanted = Callable[[DurableStream], bool]
+Wanted = Callable[[StreamView], bool]
 """Says whether a session passes a filter."""
 
 _STEP_SESSIONS = 100
@@ -57,7 +56,7 @@ def session_key(workspace: str, session: str) -> Key:
 class Sessions:
     """All sessions of a partition."""
 
-    def __init__(self, partition: Partition, clock: Clock, ids: Ids, limits: Limits) -> None:
+    def __init__(self, partition: Streams, clock: Clock, ids: Ids, limits: Limits) -> None:
         self.partition = partition
         self.scans = Scans(limits)
         self.events = EventReader(partition, limits, self.scans.turns)
@@ -73,7 +72,7 @@ class Sessions:
         """Return an id for a session that was not given one."""
         return self._ids.token("sesn_")
 
-    def find(self, key: Key, incarnation: str | None = None) -> DurableStream:
+    def find(self, key: Key, incarnation: str | None = None) -> StreamView:
         """Return a session that is durable, or refuse; wait for ``settled`` before answering a refusal.
 
         With an ``incarnation`` only that life of it.
@@ -94,7 +93,7 @@ class Sessions:
 
     def life(self, key: Key) -> str | None:
         """Return which life of a session there is now, None if there is none."""
-        durable = self.partition.published.get(key)
+        durable = self.partition.peek(key)
         return None if durable is None or durable.removed else event_ids.tag(durable.stream)
 
     async def append_named(self, key: Key, batch: append.Batch, body_bytes: int) -> append.Stored:
@@ -167,7 +166,7 @@ class Sessions:
         after: int | None,
         limit: int,
         wanted: Wanted,
-        show: Callable[[DurableStream], bytes],
+        show: Callable[[StreamView], bytes],
         *,
         newest_first: bool,
     ) -> Listed:

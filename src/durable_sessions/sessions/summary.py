@@ -1,6 +1,6 @@
 """What follows from a session's events without reading them all: status, usage, times, outcomes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -118,14 +118,14 @@ _CREATED = msgspec.json.Decoder(_Created)
 _USED = msgspec.json.Decoder(_Used)
 
 
-def of(attributes: dict[str, bytes]) -> Summary:
+def of(attributes: Mapping[str, bytes]) -> Summary:
     """Return the summary that a stream's attributes hold."""
     value = attributes.get(SUMMARY)
     return Summary() if value is None else _decode(value)
 
 
 def fold(
-    attributes: dict[str, bytes],
+    attributes: Mapping[str, bytes],
     events: Sequence[tuple[Draft, str | None, int]],
     now_ms: int,
     limits: Limits,
@@ -151,7 +151,7 @@ def fold(
     return summary
 
 
-def inherited(attributes: dict[str, bytes], base: int) -> Summary | None:
+def inherited(attributes: Mapping[str, bytes], base: int) -> Summary | None:
     """Return the summary that a fork begins with: the outcomes asked for before ``base``, None if none were.
 
     One whose evaluation went on behind that is pending in the fork.
@@ -172,7 +172,7 @@ def closed(summary: Summary, now_ms: int) -> bool:
     return True
 
 
-def end(attributes: dict[str, bytes], now_ms: int) -> Summary:
+def end(attributes: Mapping[str, bytes], now_ms: int) -> Summary:
     """Return the summary of a session that takes nothing more."""
     summary = of(attributes)
     _status(summary, "terminated", _Event(), now_ms)

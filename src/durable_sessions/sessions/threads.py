@@ -1,6 +1,6 @@
 """The threads of a session: known from the events that name them, each kept in an attribute of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -50,7 +50,7 @@ def primary(session: str) -> str:
     return "sthr_" + blake2b(session.encode(), digest_size=12).hexdigest()
 
 
-def of(attributes: dict[str, bytes]) -> dict[str, Thread]:
+def of(attributes: Mapping[str, bytes]) -> dict[str, Thread]:
     """Return the threads that were named, in the order in which they were."""
     found = {
         name.removeprefix(PREFIX): _decode(value)
@@ -61,7 +61,7 @@ def of(attributes: dict[str, bytes]) -> dict[str, Thread]:
 
 
 def fold(
-    attributes: dict[str, bytes], drafts: Iterable[Draft], now_ms: int, limits: Limits
+    attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int, limits: Limits
 ) -> dict[str, bytes | None]:
     """Return the attributes of the threads that events name for the first time or change."""
     changed: dict[str, Thread] = {}

@@ -20,7 +20,7 @@ from durable_sessions.sessions.session_lookup import existing
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.streams.effects import Effect, StreamDescribed
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.stream import Key
 from durable_sessions.times import parse_rfc3339
 
 EVENTS_AT_A_TIME = 200
@@ -67,16 +67,9 @@ class TimesBackfill:
 
     async def _named(self) -> AsyncIterator[Key]:
         turn = self._sessions.scans.turns.begin()
-        for key, durable in list(self._partition.published.by_key.items()):
-            if _may_be_imported(durable.stream):
-                yield key
-            if turn.over:
-                await turn.rest()
-        last: int | None = -1
-        while last is not None:
-            last, streams = self._partition.streams_after(last, _PREFIX, _STREAMS_AT_A_TIME)
-            for stream in streams:
-                if _may_be_imported(stream) and stream.id not in self._partition.published.by_id:
+        for page in self._partition.stream_pages(_PREFIX, _STREAMS_AT_A_TIME):
+            for stream, _ in page:
+                if stream.named or stream.parent is not None:
                     yield stream.key
             await turn.rest()
 
@@ -91,10 +84,6 @@ class TimesBackfill:
             position = page.next
         if found.first_ms is not None:
             await self._partition.commit(lambda state, now: _decide(state, key, found, now), (key,))
-
-
-def _may_be_imported(stream: Stream) -> bool:
-    return bool(stream.named or stream.parent is not None) and stream.key.path.startswith(_PREFIX)
 
 
 def _widened(times: Times, events: bytes) -> Times:

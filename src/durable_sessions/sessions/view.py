@@ -5,7 +5,7 @@ from typing import Any
 from durable_sessions.sessions import event_ids, original_times, record, summary
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.summary import Outcome, Summary
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.times import rfc3339
 
@@ -29,7 +29,7 @@ _UNKNOWN_ENVIRONMENT = "env_unknown"
 _WAITING = frozenset({"requires_action", "budget_reached"})
 
 
-def session_object(durable: DurableStream, now_ms: int) -> dict[str, object]:
+def session_object(durable: StreamView, now_ms: int) -> dict[str, object]:
     """Return a session as it is shown: Anthropic's object, complete, and what we know beyond it."""
     attributes = durable.attributes
     said, folded = record.of(attributes), summary.of(attributes)
@@ -70,24 +70,24 @@ def session_object(durable: DurableStream, now_ms: int) -> dict[str, object]:
     return shown
 
 
-def began_ms(durable: DurableStream) -> int:
+def began_ms(durable: StreamView) -> int:
     """Return when a session began: when its first event happened if it was imported, else its creation."""
     first = original_times.of(durable.attributes).first_ms
     return durable.stream.created_at_ms if first is None else first
 
 
-def updated_ms(durable: DurableStream) -> int:
+def updated_ms(durable: StreamView) -> int:
     """Return when a session was changed last."""
     return max(durable.changed_ms, durable.stream.created_at_ms)
 
 
-def last_active_ms(durable: DurableStream) -> int:
+def last_active_ms(durable: StreamView) -> int:
     """Return when something happened last in a session; if it was not imported, its last change."""
     last = original_times.of(durable.attributes).last_ms
     return updated_ms(durable) if last is None else last
 
 
-def lifecycle(durable: DurableStream, folded: Summary) -> str:
+def lifecycle(durable: StreamView, folded: Summary) -> str:
     """Return where in its life a session is: open, active, paused, closed or archived."""
     if record.ARCHIVED in durable.attributes:
         return "archived"
@@ -98,7 +98,7 @@ def lifecycle(durable: DurableStream, folded: Summary) -> str:
     return "active" if durable.tail else "open"
 
 
-def _stats(folded: Summary, durable: DurableStream, now_ms: int) -> dict[str, float]:
+def _stats(folded: Summary, durable: StreamView, now_ms: int) -> dict[str, float]:
     """Return how long a session was at work and there; what is known of an imported one ends with it."""
     last_ms = original_times.of(durable.attributes).last_ms
     until_ms = now_ms if last_ms is None else last_ms

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-from typing import NamedTuple
 
 import structlog
 
@@ -10,6 +9,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.allocator import release_memory
+from durable_sessions.storage.counts import Failure
 from durable_sessions.storage.partition import Partition
 from durable_sessions.tasks import Supervisor, Task
 from durable_sessions.threads import CPU
@@ -17,13 +17,6 @@ from durable_sessions.threads import CPU
 logger = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.25
-
-
-class Failure(NamedTuple):
-    """Why the bucket takes nothing, and since when."""
-
-    reason: str
-    since_ms: int
 
 
 class Flusher:
@@ -115,7 +108,7 @@ class Flusher:
             except (DurableSessionsError, sqlite3.Error):
                 pause = self._limits.flush_retry_seconds
             # Documents can fill memory faster than eras pass.
-            swamped = self._partition.state.attribute_bytes > 2 * self._limits.attribute_bytes_max
+            swamped = self._partition.tip.attribute_bytes > 2 * self._limits.attribute_bytes_max
             if swamped or not 0 <= self._clock.now_ms() - rested < self._era_ms:
                 rested = self._clock.now_ms()
                 await self._rest()

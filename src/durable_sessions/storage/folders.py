@@ -3,22 +3,15 @@
 import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from durable_sessions.storage.archive import Archive
+from durable_sessions.storage.door import StreamPage
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.state import State
 
 _LOADED_BYTES = 1024 * 1024
 """What a page takes of the catalog, near enough; so that a page of large documents is a short one."""
-
-
-class StreamPage(NamedTuple):
-    """Streams of a folder; ``more`` says that there may be others behind the last, and that there is one."""
-
-    streams: list[DurableStream]
-    more: bool
 
 
 class Folders:

@@ -3,39 +3,14 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from typing import Protocol
 
 import structlog
 
 from durable_sessions.errors import DurableSessionsError
+from durable_sessions.storage.door import StreamListener
 from durable_sessions.streams.stream import Stream
 
 logger = structlog.get_logger(__name__)
-
-
-class StreamListener(Protocol):
-    """Told of every durable change of a stream, in the event loop; must be quick."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in metrics and in ``/readyz``."""
-        ...
-
-    def stream_created(self, stream: Stream) -> None:
-        """The stream is there."""
-        ...
-
-    def stream_appended(self, stream: Stream, first: int) -> None:
-        """Records from ``first`` on are durable."""
-        ...
-
-    def stream_removed(self, stream: Stream) -> None:
-        """The stream is gone, though forks may still need its records."""
-        ...
-
-    def reconcile(self) -> None:
-        """Find out anew, soon, what is durable: something may have been missed."""
-        ...
 
 
 class Listeners:

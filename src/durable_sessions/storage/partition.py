@@ -7,7 +7,7 @@ the I/O of the log and of the archive does not.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -26,12 +26,13 @@ from durable_sessions.limits import Limits
 from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.archive import Archive, Flushed, NothingArchived
-from durable_sessions.storage.commit import Committer, Entry
+from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry
 from durable_sessions.storage.companions import Companion, accompanied
+from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
+from durable_sessions.storage.door import ScannedStream, Slice, StreamListener, StreamPage, StreamView
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
-from durable_sessions.storage.folders import Folders, StreamPage
-from durable_sessions.storage.listeners import StreamListener
+from durable_sessions.storage.folders import Folders
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.reading import Reader
@@ -39,7 +40,7 @@ from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
-from durable_sessions.streams.effects import Effect, Linked, StreamCreated, StreamRemoved
+from durable_sessions.streams.effects import Effect, Linked, Name, StreamCreated, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
@@ -80,11 +81,11 @@ class Partition:
         self._expiry = ExpiryQueue()
         self._unflushed: deque[Unflushed] = deque()
         self.unflushed_bytes = 0
-        self.state = State(archive.cold, self._warmed, retention.govern)
-        self.published = PublishedStreams(limits, self._warm, archive.stream_count())
-        self.reader = Reader(self.published, log, archive.records)
-        self._folders = Folders(self.state, self.published, archive)
-        self.committer = Committer(log, self._publish, limits)
+        self._state = State(archive.cold, self._warmed, retention.govern)
+        self._published = PublishedStreams(limits, self._warm, archive.stream_count())
+        self._reader = Reader(self._published, log, archive.records)
+        self._folders = Folders(self._state, self._published, archive)
+        self._committer = Committer(log, self._publish, limits)
         self._quotas: Quotas | None = None
         self._stepped_down: asyncio.Future[ManifestLostError] = self._loop.create_future()
         self.lost: ManifestLostError | None = None
@@ -105,32 +106,32 @@ class Partition:
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
         archive.tell_lost(partition.step_down)
-        partition.state.next_stream = archive.next_stream
+        partition._state.next_stream = archive.next_stream
         if quotas is not None and quotas.bounded:
             partition._quotas = quotas
-            partition.state.usages = Usages(archive.usage())
+            partition._state.usages = Usages(archive.usage())
         try:
             await partition._replay()
         except (Exception, asyncio.CancelledError):
-            await partition.committer.close()
+            await partition._committer.close()
             raise
         return partition
 
     async def _replay(self) -> None:
         for effect in await self._archive.subscriptions():
-            self.state.apply(effect)
+            self._state.apply(effect)
             if isinstance(effect, Linked):
                 await asyncio.sleep(0)
         async for position, payload in self._log.replay(self._archive.flushed_through):
             effects = 0
             for effect, offset, encoded in batch.decode(payload):
-                self.state.apply(effect)
+                self._state.apply(effect)
                 self._show(effect, Extent(position, offset, len(encoded)), encoded)
                 effects += 1
                 if effects % _STEP_STREAMS == 0 or isinstance(effect, Linked):
                     await asyncio.sleep(0)
             self._note_unflushed(position, len(payload), effects)
-        for count, stream in enumerate(list(self.state.by_id.values()), 1):
+        for count, stream in enumerate(list(self._state.by_id.values()), 1):
             if count % (10 * _STEP_STREAMS) == 0:
                 await asyncio.sleep(0)
             lifetime.grant_lag(stream, self._limits)
@@ -142,8 +143,8 @@ class Partition:
         """
         logger.critical("stepped_down", reason=str(lost))
         self.lost = lost
-        self.committer.stop(PartitionFencedError())
-        self.published.wake_all()
+        self._committer.stop(PartitionFencedError())
+        self._published.wake_all()
         if not self._stepped_down.done():
             self._stepped_down.set_result(lost)
 
@@ -158,8 +159,8 @@ class Partition:
 
     async def close(self) -> None:
         """Finish every accepted write; what comes later is refused."""
-        self.published.wake_all()
-        await self.committer.close()
+        self._published.wake_all()
+        await self._committer.close()
 
     # Writing ----------------------------------------------------------------------------
 
@@ -172,28 +173,28 @@ class Partition:
         streams that it is ``on`` has expired, that is made durable first: so it stays gone once
         somebody was told so, even if the clock is set back.
         """
-        self.committer.require_running()
+        self._committer.require_running()
         now_ms = self._clock.now_ms()
         try:
-            decided, result = decide(self.state, now_ms)
+            decided, result = decide(self._state, now_ms)
             if self._quotas is not None:
-                self._quotas.check(self.state, decided)
+                self._quotas.check(self._state, decided)
         except DurableSessionsError as error:
             for key in on:
                 self._expire(key, now_ms)
             return self._refuse(error)
-        return self._commit(decided, result) if decided else self.committer.settled(result)
+        return self._commit(decided, result) if decided else self._committer.settled(result)
 
     def _commit(self, decided: Sequence[Effect], result: T) -> "asyncio.Future[T]":
         """Encode, apply and submit; a failure to encode changes nothing, one to apply stops the partition."""
         entry = Entry(decided, self._loop.create_future(), result)
         try:
             for effect in decided:
-                self.state.apply(effect)
+                self._state.apply(effect)
         except Exception as error:  # the tip is no longer what the log will say
-            self.committer.fail(f"an effect could not be applied: {error!r}")
+            self._committer.fail(f"an effect could not be applied: {error!r}")
             raise
-        return self.committer.submit(entry)
+        return self._committer.submit(entry)
 
     def create(self, key: Key, request: Create, anchor_end: int | None = None) -> "asyncio.Future[Created]":
         """Create a stream durably, or confirm that the same one exists.
@@ -206,12 +207,20 @@ class Partition:
             lambda state, now: create.decide(state, key, request, now, self._limits, anchor_end), keys
         )
 
+    def require_running(self) -> None:
+        """Refuse after the log has failed, and after a close."""
+        self._committer.require_running()
+
+    async def until_log_failed(self) -> None:
+        """Wait until the log has failed, or another writer has the bucket."""
+        await self._committer.failed.wait()
+
     async def anchor_end(self, key: Key, fork: Fork) -> int | None:
         """Return where the append at a fork's anchor ends, None if no durable append holds it."""
-        source = self.published.get(Key(key.workspace, fork.source))
+        source = self._published.get(Key(key.workspace, fork.source))
         if source is None or fork.anchor is None:
             return None
-        return await self.reader.append_end(source, fork.anchor)
+        return await self._reader.append_end(source, fork.anchor)
 
     def append(self, key: Key, request: Append) -> "asyncio.Future[AppendResult]":
         """Append durably, all or nothing, exactly once if the request names its producer."""
@@ -228,22 +237,22 @@ class Partition:
 
     def settled(self) -> "asyncio.Future[None]":
         """Return a future that ends when everything decided so far is durable."""
-        return self.committer.settled(None)
+        return self._committer.settled(None)
 
     @property
     def refusal(self) -> str | None:
         """Why appends are refused now, None if they are not."""
         if self.lost is not None:
             return str(self.lost)
-        if self.committer.failure is not None:
-            return self.committer.failure
+        if self._committer.failure is not None:
+            return self._committer.failure
         if self.unflushed_bytes >= self._limits.unflushed_bytes_max:
             return f"{self.unflushed_bytes} bytes wait to be flushed to the bucket"
         return None
 
     def admit(self, body_bytes: int) -> None:
         """Refuse a request whose body does not fit to what waits to become durable or to be flushed."""
-        if self.committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
+        if self._committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
             raise OverloadedError(what="appends not yet durable")
         if self.unflushed_bytes + body_bytes > self._limits.unflushed_bytes_max:
             raise OverloadedError(what="appends not yet in the bucket")
@@ -251,7 +260,7 @@ class Partition:
     def admit_document(self, size: int) -> None:
         """Refuse a document of a stream that does not fit to those in memory, or as an append does not."""
         self.admit(size)
-        if self.state.attribute_bytes + size > _DOCUMENTS_MAX * self._limits.attribute_bytes_max:
+        if self._state.attribute_bytes + size > _DOCUMENTS_MAX * self._limits.attribute_bytes_max:
             raise OverloadedError(what="documents in memory (attribute_bytes_max)")
 
     def _refuse(self, error: DurableSessionsError) -> "asyncio.Future[T]":
@@ -263,7 +272,7 @@ class Partition:
             if not refused.done():
                 refused.set_exception(failure or error)
 
-        self.committer.settled(None).add_done_callback(refuse)
+        self._committer.settled(None).add_done_callback(refuse)
         return refused
 
     # Lifetime ---------------------------------------------------------------------------
@@ -271,25 +280,43 @@ class Partition:
     def find(self, key: Key) -> DurableStream:
         """Return a durable stream, or refuse; wait for ``settled`` before answering a refusal."""
         self.require_writer()
-        durable = self.published.get(key)
+        durable = self._published.get(key)
         if durable is None:
             raise StreamNotFoundError(path=key.path)
-        durable.stream.era = self.state.era
+        durable.stream.era = self._state.era
         if durable.removed:
             raise StreamGoneError(path=key.path)
         now = self._clock.now_ms()
         if durable.stream.expired(now):
-            self.committer.require_running()  # else nobody can make sure that it stays gone
+            self._committer.require_running()  # else nobody can make sure that it stays gone
             kept_for_forks = durable.stream.forks > 0
             self._expire(key, now)
             raise StreamGoneError(path=key.path) if kept_for_forks else StreamNotFoundError(path=key.path)
         return durable
 
-    def touch(self, durable: DurableStream) -> None:
+    def peek(self, key: Key) -> DurableStream | None:
+        """Return the durable stream at a path, also if it is removed or expired; None if there is none."""
+        return self._published.get(key)
+
+    def peek_id(self, number: int) -> DurableStream | None:
+        """Return a durable stream by its number, also if it is removed or expired; None if there is none."""
+        return self._published.get_id(number)
+
+    def in_memory(self, number: int) -> DurableStream | None:
+        """Return a stream only if it is in memory: nothing is loaded."""
+        return self._published.by_id.get(number)
+
+    def named(self, view: StreamView, name: str) -> Name | None:
+        """Return which records of a stream, or of those that it inherits, have a name; maybe not durable."""
+        assert isinstance(view, DurableStream)
+        return self._state.named(view.stream, name)
+
+    def touch(self, view: StreamView) -> None:
         """Note that a stream is in use; the record of it follows within the stated lag."""
-        if durable.stream.ttl_seconds is None and durable.stream.idle_ms is None:
+        assert isinstance(view, DurableStream)
+        if view.stream.ttl_seconds is None and view.stream.idle_ms is None:
             return
-        stream = self.state.get_id(durable.stream.id)  # it may have left memory
+        stream = self._state.get_id(view.stream.id)  # it may have left memory
         if stream is None or stream.soft_deleted:
             return
         self._submit_unwatched(lifetime.touch(stream, self._clock.now_ms(), self._limits))
@@ -301,6 +328,13 @@ class Partition:
         """
         for _ in self._expiring():
             pass
+
+    async def expire_now(self) -> None:
+        """Remove what has expired, durably, before returning; others go on in between."""
+        before = self.streams_expired
+        await self.expire_in_steps()
+        if self.streams_expired != before:
+            await self.settled()
 
     async def expire_in_steps(self) -> None:
         """Do the same, and let others go on in between."""
@@ -316,21 +350,21 @@ class Partition:
                 self._expire(stream.key, now)
             yield
         left = self._limits.removals_per_sweep_max
-        due = (number for number, _ in self._archive.due(now) if number not in self.state.removed)
+        due = (number for number, _ in self._archive.due(now) if number not in self._state.removed)
         for number in list(islice(due, 2 * left)):  # some of them may be in memory, and not due after all
-            if not left or self.committer.failure is not None:
+            if not left or self._committer.failure is not None:
                 return
-            if number in self.state.removed:
+            if number in self._state.removed:
                 continue
-            known = self.state.by_id.get(number)
+            known = self._state.by_id.get(number)
             left -= known is None
-            one = known or self.state.get_id(number)
+            one = known or self._state.get_id(number)
             if one is not None:  # else it was removed meanwhile
-                self._remove(lifetime.retire(self.state, one, now, self._limits))
+                self._remove(lifetime.retire(self._state, one, now, self._limits))
             yield
 
     def _expire(self, key: Key, now_ms: int) -> None:
-        self._remove(lifetime.expire(self.state, key, now_ms))
+        self._remove(lifetime.expire(self._state, key, now_ms))
 
     def _remove(self, removed: Sequence[Effect]) -> None:
         self.streams_expired += bool(removed)
@@ -338,9 +372,14 @@ class Partition:
 
     def _submit_unwatched(self, decided: Sequence[Effect]) -> None:
         """Submit effects that nobody waits for; a log failure reaches those who wait for others."""
-        if not decided or self.committer.failure is not None:
+        if not decided or self._committer.failure is not None:
             return
         self._commit(decided, None).add_done_callback(lambda done: done.exception())
+
+    @property
+    def tip(self) -> State:
+        """What will be true when all that was decided is durable; only for what is itself part of storage."""
+        return self._state
 
     # Publishing -------------------------------------------------------------------------
 
@@ -358,11 +397,11 @@ class Partition:
         if type(effect) is not StreamCreated:
             if type(effect) is StreamRemoved:
                 self._expiry.discard(effect.stream)
-            self.published.show(effect, extent, encoded)
+            self._published.show(effect, extent, encoded)
             return
-        stream = self.state.by_id.get(effect.stream)
+        stream = self._state.by_id.get(effect.stream)
         if stream is not None:  # else it has been removed again at the tip, and nobody will ever see it
-            self.published.create(stream, extent)
+            self._published.create(stream, extent)
             self._expiry.add(stream)
 
     # Moving to the bucket ---------------------------------------------------------------
@@ -424,19 +463,19 @@ class Partition:
     def _noting(self, flushed: Flushed) -> Iterator[None]:
         """Note what is in the bucket now, one stream after the other; between them anything may happen."""
         for number, tail in flushed.tails.items():
-            self.published.flushed(number, tail, flushed.through)
-            known = self.state.by_id.get(number)
+            self._published.flushed(number, tail, flushed.through)
+            known = self._state.by_id.get(number)
             if known is not None:
                 known.flushed_names(tail)
             yield
         for number in flushed.removed:
-            self.state.removed.pop(number, None)
+            self._state.removed.pop(number, None)
         while self._unflushed and self._unflushed[0].position <= flushed.through:
             self.unflushed_bytes -= self._unflushed.popleft().size
 
     def crowded(self, times: int = 1) -> bool:
         """Say whether more streams, or documents that take more, are in memory than should be there."""
-        limits, state = self._limits, self.state
+        limits, state = self._limits, self._state
         return (
             len(state.by_id) > times * limits.active_streams_max
             or state.attribute_bytes > times * limits.attribute_bytes_max
@@ -447,33 +486,33 @@ class Partition:
 
         Called once per era, and earlier if what is known of streams takes too much. Returns how many left.
         """
-        self.state.era += 1
+        self._state.era += 1
         if not self.crowded():
             return 0
         await self.settled()  # so that an idle stream has nothing pending
         left = 0
-        for count, stream in enumerate(list(self.state.by_id.values()), 1):
+        for count, stream in enumerate(list(self._state.by_id.values()), 1):
             if count % _STEP_STREAMS == 0:
                 await asyncio.sleep(0)
-            durable = self.published.by_id.get(stream.id)
+            durable = self._published.by_id.get(stream.id)
             if (
                 durable is not None
                 and durable.stream is stream
-                and stream.era < self.state.era - 1
+                and stream.era < self._state.era - 1
                 and durable.changed_at <= self._archive.flushed_through
                 and not durable.waiters  # or it would be back with the next change
             ):
-                self.state.evict(stream)
+                self._state.evict(stream)
                 self._expiry.discard(stream.id)
-                self.published.evict(durable)
+                self._published.evict(durable)
                 left += 1
         return left
 
     def _warm(self, name: Key | int) -> Stream | None:
-        return self.state.get_id(name) if isinstance(name, int) else self.state.get(name)
+        return self._state.get_id(name) if isinstance(name, int) else self._state.get(name)
 
     def _warmed(self, stream: Stream) -> None:
-        self.published.warmed(stream)
+        self._published.warmed(stream)
 
     # Listing ----------------------------------------------------------------------------
 
@@ -483,31 +522,125 @@ class Partition:
         """Return the next durable streams of a folder after one, in the order of their creation."""
         return self._folders.page(workspace, folder, after, limit, newest_first=newest_first)
 
-    def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
-        """Look at the next streams by number as of the last flush, also at those kept only for their forks.
+    def stream_pages(self, prefix: str, limit: int) -> Iterator[Sequence[ScannedStream]]:
+        """Yield all streams whose paths begin so, of all workspaces, those kept only for forks included.
 
-        Return the number of the last one, None at the end, and those whose paths begin with the prefix.
+        Others may work between two pages: what is there all the while is found once. A page may be empty.
         """
-        return self._archive.streams_after(number, prefix, limit)
+        hot = self._published.by_id
+        found = list(hot.values())
+        shown: set[int] = set()
+        for start in range(0, len(found), limit):
+            page = [
+                ScannedStream(durable.stream, durable.tail)
+                for durable in found[start : start + limit]
+                if hot.get(durable.stream.id) is durable and durable.stream.key.path.startswith(prefix)
+            ]
+            shown.update(one.stream.id for one in page)
+            yield page
+        last: int | None = -1
+        while last is not None:
+            last, streams = self._archive.streams_after(last, prefix, limit)
+            page = []
+            for stream in streams:
+                if stream.id not in shown and stream.id not in self._state.removed:
+                    known = hot.get(stream.id)
+                    page.append(ScannedStream(stream, stream.tail if known is None else known.tail))
+            yield page
 
-    # What subscriptions need ------------------------------------------------------------
+    @property
+    def stream_count(self) -> int:
+        """How many durable streams exist, those kept only for forks included."""
+        return self._published.count
+
+    @property
+    def active_streams(self) -> int:
+        """How many streams are in memory."""
+        return len(self._state.by_id)
+
+    # Reading ----------------------------------------------------------------------------
+
+    def read(self, view: StreamView, start: int, bytes_max: int, stop: int | None = None) -> Awaitable[Slice]:
+        """Return durable records from ``start``, before ``stop``, at least one if there are any."""
+        assert isinstance(view, DurableStream)
+        return self._reader.read(view, start, bytes_max, stop)
+
+    def read_hot(
+        self, view: StreamView, start: int, bytes_max: int, stop: int | None = None
+    ) -> tuple[list[memoryview], int] | None:
+        """Return the same if all that are wanted are in memory, and the position after them; else None.
+
+        They are shown where they lie: the views must be let go before the next append.
+        """
+        assert isinstance(view, DurableStream)
+        return self._reader.read_hot(view, start, bytes_max, stop)
+
+    def owner(self, view: StreamView, position: int) -> tuple[DurableStream, int]:
+        """Return the stream of the fork chain that holds a position, and where its part ends."""
+        assert isinstance(view, DurableStream)
+        return self._reader.owner(view, position)
+
+    # Changes ----------------------------------------------------------------------------
+
+    def wait(self, view: StreamView) -> "asyncio.Future[None]":
+        """Return a future that ends at the stream's next durable change; cancel it if it is not needed."""
+        assert isinstance(view, DurableStream)
+        return self._published.wait(view)
+
+    def wake_readers(self) -> None:
+        """Wake every waiting reader, so that it can end."""
+        self._published.wake_all()
 
     def listen(self, listener: StreamListener) -> None:
-        """Tell a listener of every durable change from now on."""
-        self.published.listeners.add(listener)
+        """Tell a listener of every durable change from now on; a failure of it fails no append."""
+        self._published.listeners.add(listener)
+
+    @property
+    def failing_listeners(self) -> Mapping[str, str]:
+        """The listeners that have failed and will reconcile, with the reason."""
+        return self._published.listeners.failing
+
+    async def reconcile_listeners(self) -> None:
+        """Let listeners that have failed reconcile, for ever."""
+        await self._published.listeners.run()
+
+    def counts(self) -> PartitionCounts:
+        """Return what metrics show."""
+        published, committer, state = self._published, self._committer, self._state
+        durations = committer.durations
+        return PartitionCounts(
+            appends=published.counters.appends,
+            records=published.counters.records,
+            append_bytes=published.counters.bytes,
+            log_reads=self._reader.log_reads,
+            bucket_reads=self._reader.bucket_reads,
+            streams_expired=self.streams_expired,
+            sync_seconds=SyncSeconds(SYNC_SECONDS_BOUNDS, tuple(durations.counts), durations.sum_seconds),
+            streams=published.count,
+            active_streams=len(state.by_id),
+            memory_bytes=published.memory_bytes,
+            pending_bytes=committer.pending_bytes,
+            unflushed_bytes=self.unflushed_bytes,
+            waiting_readers=published.waiting,
+            subscriptions=len(state.subscriptions),
+            subscription_bytes=state.subscriptions.bytes_held,
+            document_bytes=state.attribute_bytes,
+            stopped=committer.failure is not None,
+            listener_failures=dict(published.listeners.failures),
+        )
 
     def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
         """Yield number and path of a workspace's streams whose paths begin so, a page at a time.
 
         Others may work between two pages: what is there all the while is found, and nothing is loaded.
         """
-        hot = list(self.published.by_key)
+        hot = list(self._published.by_key)
         shown: set[int] = set()
         for start in range(0, len(hot), PATH_PAGE):
             page = []
             for key in hot[start : start + PATH_PAGE]:
                 if key.workspace == workspace and key.path.startswith(prefix):
-                    durable = self.published.by_key.get(key)
+                    durable = self._published.by_key.get(key)
                     if durable is not None and not durable.removed:
                         page.append((durable.stream.id, key.path))
             shown.update(number for number, _ in page)
@@ -518,10 +651,10 @@ class Partition:
             yield [
                 (number, path)
                 for number, path in found
-                if number not in shown and number not in self.state.removed and not self._is_gone(number)
+                if number not in shown and number not in self._state.removed and not self._is_gone(number)
             ]
             after = found[-1][1]
 
     def _is_gone(self, number: int) -> bool:
-        durable = self.published.by_id.get(number)
+        durable = self._published.by_id.get(number)
         return durable is not None and durable.removed

@@ -8,17 +8,10 @@ import google_crc32c
 from durable_sessions.errors import ColdReadError, LogError, StreamNotFoundError
 from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
+from durable_sessions.storage.door import Slice
 from durable_sessions.storage.durable import DurableStream
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.effects import Appended
-
-
-class Slice(NamedTuple):
-    """Consecutive records: their wire bytes, and the positions where they begin and end."""
-
-    data: bytes
-    first: int
-    next: int
 
 
 class _HotPart(NamedTuple):

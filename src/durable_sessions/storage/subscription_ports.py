@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from durable_sessions.storage.listeners import StreamListener
+from durable_sessions.storage.door import StreamListener
 from durable_sessions.streams.deliveries import Delivery
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
@@ -15,7 +15,10 @@ T = TypeVar("T")
 class Partition(Protocol):
     """What subscriptions need of the partition that holds their streams."""
 
-    state: State
+    @property
+    def tip(self) -> State:
+        """What will be true when all that was decided is durable."""
+        ...
 
     def commit(self, decide: Callable[[State, int], tuple[Sequence[Effect], T]]) -> Awaitable[T]:
         """Decide and apply before returning; the result comes when all decided so far is durable."""

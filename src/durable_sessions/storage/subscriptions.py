@@ -59,6 +59,7 @@ class SubscriptionManager:
         call_later: CallLater | None = None,
     ) -> None:
         self._partition = partition
+        self._state = partition.tip
         self._clock = clock
         self._limits = limits
         self._scans = FairQueue(limits.pattern_scans_max)
@@ -79,7 +80,7 @@ class SubscriptionManager:
     async def create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
         """Create a subscription durably, or confirm that the same one exists; say whether it is new."""
         found: dict[str, Link] = {}
-        if request.config.pattern is not None and self._partition.state.subscriptions.get(key) is None:
+        if request.config.pattern is not None and self._state.subscriptions.get(key) is None:
             async with self._scans.part(key.workspace):
                 found = await self._matching(key.workspace, Glob(request.config.pattern))
         later = dict(islice(found.items(), _LINKED_SLICE, None))
@@ -97,7 +98,7 @@ class SubscriptionManager:
             linking.add_done_callback(self._linked)
             await asyncio.shield(linking)
         # It is applied already, though not durable yet: this is what it led to, and nothing later.
-        subscription = self._partition.state.subscriptions.get(key)
+        subscription = self._state.subscriptions.get(key)
         if subscription is not None:
             await self._wakeups.settle_links(subscription)
         view = None if subscription is None else await self._view(subscription, self._clock.now_ms())
@@ -111,9 +112,7 @@ class SubscriptionManager:
         if len(paths) <= _LOADED_SLICE:
             return seen
         for number, path in enumerate(paths, 1):
-            seen[path] = subscribe.explicit_link(
-                self._partition.state, Key(workspace, path), self._clock.now_ms()
-            )
+            seen[path] = subscribe.explicit_link(self._state, Key(workspace, path), self._clock.now_ms())
             if not number % _LOADED_SLICE:
                 await asyncio.sleep(0)
         return seen
@@ -132,7 +131,7 @@ class SubscriptionManager:
                 break  # it is refused
         found: dict[str, Link] = {}
         for number, path in enumerate(islice(matched, self._limits.subscription_streams_max + 1), 1):
-            stream = self._partition.state.get(Key(workspace, path))
+            stream = self._state.get(Key(workspace, path))
             if stream is not None:
                 found[path] = Link(False, stream.tail, stream.id)
             if not number % _LOADED_SLICE:
@@ -150,7 +149,7 @@ class SubscriptionManager:
         """Link what a new pattern has found, a slice at a time; all of it is durable then."""
         if not await created:
             return
-        state = self._partition.state
+        state = self._state
         for start in range(0, len(found), _LINKED_SLICE):
             piece = dict(islice(found.items(), start, start + _LINKED_SLICE))
             linked = self._partition.commit(partial(_add, key, piece))
@@ -246,7 +245,7 @@ class SubscriptionManager:
 
     async def _view(self, subscription: Subscription, now_ms: int) -> SubscriptionView:
         """Return a subscription as it is now; its links are taken apart in slices, beside other work."""
-        state = self._partition.state
+        state = self._state
         links, failed = list(subscription.links.items()), subscription.failed
         now_at = pending_tails(state, subscription, now_ms)
         streams: list[StreamInfo] = []

@@ -18,8 +18,9 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.subscription_ports import CallLater, Deliver, Partition, Timer
 from durable_sessions.streams import deliveries, wakes
 from durable_sessions.streams.effects import Effect, Unlinked
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import is_unsettled
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Now
@@ -55,6 +56,7 @@ class Wakeups:
         call_later: CallLater | None = None,
     ) -> None:
         self._partition = partition
+        self._state = partition.tip
         self._clock = clock
         self._ids = ids
         self._limits = limits
@@ -103,12 +105,12 @@ class Wakeups:
             self._reconciler.cancel()
         self._reconciler = self._supervisor.start("subscriptions", self._reconcile)
 
-    def stream_created(self, stream: Stream) -> None:
+    def stream_created(self, stream: StreamRecord) -> None:
         """Do nothing: there is nothing to read yet."""
 
-    def stream_appended(self, stream: Stream, first: int) -> None:
+    def stream_appended(self, stream: StreamRecord, first: int) -> None:
         """Wake those who watch the stream; constant time for a stream that nobody watches."""
-        subscriptions = self._partition.state.subscriptions
+        subscriptions = self._state.subscriptions
         if not subscriptions:
             return
         key = stream.key
@@ -118,11 +120,11 @@ class Wakeups:
             if subscription.wake is None:
                 self.poke(subscription.key)
 
-    def stream_removed(self, stream: Stream) -> None:
+    def stream_removed(self, stream: StreamRecord) -> None:
         """Take the links to the stream away."""
         key = stream.key
         self._settled.discard(key)
-        for subscription in self._partition.state.subscriptions.watching(key):
+        for subscription in self._state.subscriptions.watching(key):
             self.poke(subscription.key, key.path)
 
     def unsettle(self) -> None:
@@ -133,7 +135,7 @@ class Wakeups:
         if len(self._settled) >= self._limits.matched_streams_max:
             self._settled.clear()
         self._settled.add(key)
-        subscriptions = self._partition.state.subscriptions
+        subscriptions = self._state.subscriptions
         for subscription in {one.key: one for one in subscriptions.watching(key)}.values():
             self._poke_if_unsettled(subscription, key.path)
         for subscription in subscriptions.matching(key):
@@ -141,7 +143,7 @@ class Wakeups:
                 self._poke_if_unsettled(subscription, key.path)
 
     def _poke_if_unsettled(self, subscription: Subscription, path: str) -> None:
-        if is_unsettled(self._partition.state, subscription, path, self._clock.now_ms()):
+        if is_unsettled(self._state, subscription, path, self._clock.now_ms()):
             self.poke(subscription.key, path)
 
     async def _reconcile(self) -> None:
@@ -149,7 +151,7 @@ class Wakeups:
 
         Nothing is loaded for a stream that no pattern matches, or whose link is as it should be.
         """
-        state = self._partition.state
+        state = self._state
         prefixes: dict[str, str] = {}
         for key in [subscription.key for subscription in state.subscriptions]:
             subscription = state.subscriptions.get(key)
@@ -169,7 +171,7 @@ class Wakeups:
 
     async def _check_links(self, subscription: Subscription) -> None:
         """Look at the links of a subscription: are their streams gone, or have they grown?"""
-        state = self._partition.state
+        state = self._state
         paths = list(subscription.links)
         for start in range(0, len(paths), _LINK_SLICE):
             if state.subscriptions.get(subscription.key) is not subscription:
@@ -185,10 +187,10 @@ class Wakeups:
         paths = list(subscription.behind)
         for start in range(0, len(paths), _LINK_SLICE):
             await asyncio.sleep(0)
-            settle(self._partition.state, subscription, paths[start : start + _LINK_SLICE])
+            settle(self._state, subscription, paths[start : start + _LINK_SLICE])
 
     def _find_links(self, stream: Key, number: int) -> None:
-        for subscription in self._partition.state.subscriptions.matching(stream):
+        for subscription in self._state.subscriptions.matching(stream):
             link = subscription.links.get(stream.path)
             if link is None or link.stream != number:
                 self._poke_if_unsettled(subscription, stream.path)
@@ -197,7 +199,7 @@ class Wakeups:
 
     def poke(self, key: SubscriptionKey, path: str | None = None) -> None:
         """Look at a subscription soon, and at its link to ``path``."""
-        if self._closed or self._partition.state.subscriptions.get(key) is None:
+        if self._closed or self._state.subscriptions.get(key) is None:
             return
         runner = self._runners.setdefault(key, _Runner())
         if path is not None:
@@ -239,7 +241,7 @@ class Wakeups:
         """Set the timer for what time alone will ask for."""
         if self._runners.get(key) is not runner:
             return
-        subscription = self._partition.state.subscriptions.get(key)
+        subscription = self._state.subscriptions.get(key)
         due_ms = None if subscription is None else wakes.due_ms(subscription)
         if due_ms is not None:
             delay = max(due_ms - self._clock.now_ms(), 0) / 1000
@@ -248,7 +250,7 @@ class Wakeups:
             del self._runners[key]
 
     async def _advance(self, key: SubscriptionKey, runner: _Runner) -> None:
-        subscription = self._partition.state.subscriptions.get(key)
+        subscription = self._state.subscriptions.get(key)
         if subscription is not None:
             await self.settle_links(subscription)
         found, runner.found = runner.found, set()
@@ -269,7 +271,7 @@ class Wakeups:
 
     async def _deliver_due(self, key: SubscriptionKey) -> bool:
         """Send the webhook that is due, if any, and record the outcome; say whether one was sent."""
-        subscription = self._partition.state.subscriptions.get(key)
+        subscription = self._state.subscriptions.get(key)
         if subscription is None or subscription.config.webhook_url is None:
             return False
         delivery = await self._partition.commit(

@@ -18,6 +18,7 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.streams import content, lifetime, messages, offsets
 from durable_sessions.streams.effects import Appended, Effect
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Producer, Stream
 
@@ -88,12 +89,13 @@ def decide(
 
 
 def admit(
-    stream: Stream, request: Append, now_ms: int, limits: Limits, *, close_only: bool
+    stream: StreamRecord, request: Append, now_ms: int, limits: Limits, *, close_only: bool
 ) -> tuple[list[Effect], AppendResult] | None:
     """Return None if an append can go on, its effects and answer if it is a repeat, or refuse it.
 
     Looked at are everything but the body: closed, producer, precondition and Stream-Seq.
     """
+    assert isinstance(stream, Stream)
     if stream.closed:
         return _on_closed(stream, request, now_ms, limits, close_only=close_only)
     producer = request.producer

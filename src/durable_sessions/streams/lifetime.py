@@ -3,6 +3,7 @@
 from durable_sessions.errors import LegalHoldError, StreamGoneError, StreamNotFoundError
 from durable_sessions.limits import Limits
 from durable_sessions.streams.effects import StreamRemoved, StreamTouched
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 
@@ -76,8 +77,9 @@ def touch_lag_ms(stream: Stream, limits: Limits) -> int:
     return min(int(limits.touch_lag_seconds_max * 1000), stream.ttl_seconds * 100)
 
 
-def touch(stream: Stream, now_ms: int, limits: Limits) -> list[StreamTouched]:
+def touch(stream: StreamRecord, now_ms: int, limits: Limits) -> list[StreamTouched]:
     """Renew a sliding TTL in memory; return an effect when the record of the access has become too old."""
+    assert isinstance(stream, Stream)
     lags = []
     if stream.ttl_seconds is not None:
         stream.accessed_at_ms = max(stream.accessed_at_ms, now_ms)

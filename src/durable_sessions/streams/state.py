@@ -14,6 +14,7 @@ from durable_sessions.streams.effects import (
     StreamRemoved,
     StreamTouched,
 )
+from durable_sessions.streams.readonly import StreamHeader, StreamRecord
 from durable_sessions.streams.stream import NO_PRODUCERS, Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
 from durable_sessions.streams.usage import Usages
@@ -109,13 +110,13 @@ class State:
             return stream
         return self._cold.load_id(number)
 
-    def parent(self, stream: Stream) -> Stream | None:
+    def parent(self, stream: StreamHeader) -> Stream | None:
         """Return the stream that this one is a fork of; it is kept as long as it has forks."""
         return None if stream.parent is None else self._existing(stream.parent)
 
-    def named(self, stream: Stream, name: str) -> Name | None:
+    def named(self, stream: StreamRecord, name: str) -> Name | None:
         """Return which records of a stream, or of those that it inherits, have a name."""
-        holder: Stream | None = stream
+        holder: StreamRecord | None = stream
         end = stream.tail
         while holder is not None:
             found = None

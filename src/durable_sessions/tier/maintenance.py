@@ -9,7 +9,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.allocator import release_memory
-from durable_sessions.storage.flush import Failure
+from durable_sessions.storage.counts import Failure
 from durable_sessions.tasks import Supervisor, Task
 from durable_sessions.threads import CPU
 from durable_sessions.tier.bucket_archive import BucketArchive

@@ -24,7 +24,7 @@ from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.create import Fork
 from durable_sessions.testing.disk import FaultyDisk
@@ -358,5 +358,5 @@ TestSessionsBesideModel = SessionsBesideModel.TestCase
 TestSessionsBesideModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 
-def path_of(one: DurableStream) -> bytes:
+def path_of(one: StreamView) -> bytes:
     return one.stream.key.path.encode()

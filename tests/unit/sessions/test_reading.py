@@ -174,7 +174,7 @@ async def test_large_events_are_not_gathered_in_masses_when_read_backwards(tmp_p
         await world.send("s", {"type": "a", "n": number, "text": "x" * (1 << 16)})
     durable = world.find("s")
     read_bytes = 0
-    plain = world.partition.reader.read
+    plain = world.partition._reader.read
 
     async def counted(*arguments: object, **more: object) -> object:
         nonlocal read_bytes
@@ -182,7 +182,7 @@ async def test_large_events_are_not_gathered_in_masses_when_read_backwards(tmp_p
         read_bytes += len(found.data)
         return found
 
-    world.partition.reader.read = counted  # type: ignore[method-assign, assignment]
+    world.partition._reader.read = counted  # type: ignore[method-assign, assignment]
     page = await world.sessions.events.page(durable, 0, durable.tail, 1000, backwards=True)
     assert 10 <= page.count <= 16
     assert page.more

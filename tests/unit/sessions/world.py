@@ -46,8 +46,10 @@ class SessionWorld(World):
         return await self.sessions.append_named(key(session), batch(self.limits, *events, **options), 0)
 
     def find(self, session: str) -> DurableStream:
-        """Return a session as its readers see it."""
-        return self.sessions.find(key(session))
+        """Return a session as its readers see it, and what they do not see of it."""
+        found = self.sessions.find(key(session))
+        assert isinstance(found, DurableStream)
+        return found
 
     async def events(self, session: str) -> list[Event]:
         """Return all events of a session."""

@@ -48,7 +48,7 @@ async def append_named(world: World, path: str, message: bytes, name: str) -> No
 
 
 def named(world: World, path: str, name: str) -> Name | None:
-    state = world.partition.state
+    state = world.partition._state
     stream = state.get(key(path))
     assert stream is not None
     return state.named(stream, name)
@@ -77,7 +77,7 @@ async def reopen_without_catalog(world: World) -> None:
 
 async def test_attributes_are_seen_when_they_are_durable_and_not_before(world: World) -> None:
     await world.create("s/a")
-    stream = world.partition.state.get(key("s/a"))
+    stream = world.partition._state.get(key("s/a"))
     assert stream is not None
     described = StreamDescribed(stream.id, 5, {"title": b'"one"'})
     pending = world.partition.commit(lambda *_: ([described], None))
@@ -128,7 +128,7 @@ async def test_a_name_is_found_before_and_after_a_flush_and_a_restart(world: Wor
     await world.reopen()
     assert named(world, "s/a", "one") == expected
     await world.flush()
-    stream = world.partition.state.get(key("s/a"))
+    stream = world.partition._state.get(key("s/a"))
     assert stream is not None
     assert stream.names is None, "what is flushed takes no memory"
     assert named(world, "s/a", "one") == expected

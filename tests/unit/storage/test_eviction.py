@@ -26,7 +26,7 @@ async def evict(world: World) -> None:
     await world.flush()
     for _ in range(3):
         await world.partition.rest()
-    assert not world.partition.published.by_id
+    assert not world.partition._published.by_id
 
 
 async def held(world: World) -> DurableStream:
@@ -39,12 +39,12 @@ async def held(world: World) -> DurableStream:
 
 async def test_who_waits_is_woken(world: World) -> None:
     durable = await held(world)
-    waiter = world.partition.published.wait(durable)
+    waiter = world.partition.wait(durable)
     await world.append("s", b"[2]")
     async with asyncio.timeout(60):
         await waiter
     assert durable.tail == 2
-    found = await world.partition.reader.read(durable, 0, 100)
+    found = await world.partition.read(durable, 0, 100)
     assert found.data == b"1,2,"
 
 
@@ -59,7 +59,7 @@ async def test_who_waits_later_sees_what_came_meanwhile(world: World) -> None:
 
 async def test_close_and_delete_are_seen(world: World) -> None:
     durable = await held(world)
-    waiter = world.partition.published.wait(durable)
+    waiter = world.partition.wait(durable)
     await world.delete("s")
     async with asyncio.timeout(60):
         await waiter
@@ -92,7 +92,7 @@ async def test_a_source_that_left_memory_is_read_through_its_fork(world: World) 
     durable = world.partition.find(key("f"))
     await evict(world)
     await world.append("f", b"[2]")
-    assert (await world.partition.reader.read(durable, 0, 100)).data == b"1,2,"
+    assert (await world.partition.read(durable, 0, 100)).data == b"1,2,"
 
 
 async def test_access_to_a_held_stream_keeps_it_alive(world: World) -> None:
@@ -114,13 +114,13 @@ async def test_nothing_stays_of_streams_that_nobody_holds(world: World) -> None:
         await world.create(f"s{number}", b"[1]")
     await evict(world)
     gc.collect()
-    assert not world.partition.published._held
+    assert not world.partition._published._held
 
 
 async def test_who_waits_is_woken_at_the_end(world: World) -> None:
     durable = await held(world)
-    waiter = world.partition.published.wait(durable)
-    world.partition.published.wake_all()
+    waiter = world.partition.wait(durable)
+    world.partition.wake_readers()
     assert waiter.done()
 
 

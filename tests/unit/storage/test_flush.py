@@ -86,9 +86,9 @@ async def test_a_flush_whose_client_goes_away_leaves_nothing_half_noted(
     with pytest.raises(asyncio.CancelledError):
         await flush
     assert world.partition.unflushed_bytes == 0
-    assert not world.partition.state.removed
+    assert not world.partition._state.removed
     for number in range(20):
         durable = world.partition.find(key(f"s{number}"))
         assert durable.flushed == durable.tail == 2
-        assert (await world.partition.reader.read(durable, 0, 100)).data == b"1,2,"
+        assert (await world.partition.read(durable, 0, 100)).data == b"1,2,"
     await world.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.storage.listeners import Listeners
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.stream import Stream
 from tests.support.trial import until
 from tests.unit.storage.world import LIMITS, World, key
@@ -29,13 +30,13 @@ class Listener:
         if call in self.failing:
             raise ZeroDivisionError(call)
 
-    def stream_created(self, stream: Stream) -> None:
+    def stream_created(self, stream: StreamRecord) -> None:
         self._take("stream_created")
 
-    def stream_appended(self, stream: Stream, first: int) -> None:
+    def stream_appended(self, stream: StreamRecord, first: int) -> None:
         self._take("stream_appended")
 
-    def stream_removed(self, stream: Stream) -> None:
+    def stream_removed(self, stream: StreamRecord) -> None:
         self._take("stream_removed")
 
     def reconcile(self) -> None:
@@ -56,7 +57,7 @@ async def test_a_listener_that_fails_stops_nothing(tmp_path: Path, call: str) ->
     assert await world.read("t") == b"3,"
     assert world.partition.refusal is None
     assert [one for one in good.told if one == call], "those behind it are told"
-    listeners = world.partition.published.listeners
+    listeners = world.partition._published.listeners
     assert listeners.failing == {"bad": call}
     assert listeners.failures["bad"] >= 1
     assert listeners.failures["good"] == 0
@@ -87,7 +88,7 @@ async def test_readers_wait_on_whatever_listeners_do(tmp_path: Path) -> None:
     world.partition.listen(Listener("bad", *CALLS))
     await world.create("s", b"[1]")
     durable = world.partition.find(key("s"))
-    waiter = world.partition.published.wait(durable)
+    waiter = world.partition.wait(durable)
     await world.append("s", b"[2]")
     async with asyncio.timeout(60):
         await waiter

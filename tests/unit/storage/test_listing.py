@@ -61,11 +61,9 @@ async def test_a_page_of_large_documents_is_a_short_one(tmp_path: Path) -> None:
     assert found == [f"sessions/{number}" for number in range(5)]
     assert sizes == [2, 2, 1]
     found = []
-    last: int | None = -1
-    while last is not None:
-        last, streams = world.partition.streams_after(last, "sessions/", 100)
-        assert len(streams) <= 1, "each is more than a page"
-        found += [stream.key.path for stream in streams]
+    for scanned in world.partition.stream_pages("sessions/", 100):
+        assert len(scanned) <= 1, "each is more than a page"
+        found += [one.stream.key.path for one in scanned]
     assert found == [f"sessions/{number}" for number in range(5)]
-    assert world.partition.streams_after(-1, "others/", 100) == (5, [])
+    assert world.archive.streams_after(-1, "others/", 100) == (5, [])
     await world.close()

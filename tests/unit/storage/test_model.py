@@ -311,7 +311,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
             durable = self.partition.find(key(path))
             data, position = b"", 0
             while position < durable.tail:
-                found = await self.partition.reader.read(durable, position, 40)
+                found = await self.partition.read(durable, position, 40)
                 assert found.next > position
                 data, position = data + found.data, found.next
             return ("read", data, durable.tail, durable.closed)

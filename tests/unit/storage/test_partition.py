@@ -54,7 +54,7 @@ class Bench:
         durable = self.partition.find(Key("default", path))
         pieces = []
         while start < durable.tail:
-            found = await self.partition.reader.read(durable, start, 1 << 20)
+            found = await self.partition.read(durable, start, 1 << 20)
             assert found.next > start
             pieces.append(found.data)
             start = found.next
@@ -94,7 +94,7 @@ async def test_readers_see_only_what_is_durable(bench: Bench) -> None:
     await turns()
     durable = bench.partition.find(S)
     assert durable.tail == 0
-    waiter = bench.partition.published.wait(durable)
+    waiter = bench.partition.wait(durable)
     await turns()
     assert not waiter.done()
     bench.log.release()
@@ -174,7 +174,7 @@ async def test_a_failed_sync_stops_the_partition_and_acknowledges_nothing(bench:
         bench.append(b"later")
     with pytest.raises(PartitionStoppedError):
         bench.partition.delete(S)
-    assert bench.partition.committer.failure is not None
+    assert bench.partition._committer.failure is not None
     assert await bench.read() == b"kept", "what was durable can still be read"
 
 
@@ -184,13 +184,13 @@ async def test_back_pressure_at_the_limit_and_one_past_it() -> None:
     bench.log.hold()
     first = bench.append(b"x" * 500)
     await turns()
-    room = 1000 - bench.partition.committer.pending_bytes
+    room = 1000 - bench.partition._committer.pending_bytes
     with pytest.raises(OverloadedError):
         bench.append(b"x" * (room + 1))
     second = bench.append(b"x" * room)
     bench.log.release()
     await asyncio.gather(first, second)
-    assert bench.partition.committer.pending_bytes == 0
+    assert bench.partition._committer.pending_bytes == 0
     await bench.append(b"again")
 
 
@@ -205,7 +205,7 @@ async def test_a_large_queue_becomes_several_frames() -> None:
 async def test_waiters_at_the_limit_and_one_past_it() -> None:
     bench = await Bench.open(replace(DEFAULT_LIMITS, waiters_max=2))
     await bench.create()
-    published, durable = bench.partition.published, bench.partition.find(S)
+    published, durable = bench.partition._published, bench.partition.find(S)
     first, _ = published.wait(durable), published.wait(durable)
     with pytest.raises(OverloadedError):
         published.wait(durable)
@@ -217,7 +217,7 @@ async def test_waiters_at_the_limit_and_one_past_it() -> None:
 async def test_an_append_wakes_the_readers_of_its_stream_and_no_others(bench: Bench) -> None:
     await bench.create("other")
     await bench.create("fork", fork=Fork("s"))
-    published, find = bench.partition.published, bench.partition.find
+    published, find = bench.partition._published, bench.partition.find
     mine = published.wait(find(S))
     others = [published.wait(find(Key("default", path))) for path in ("other", "fork")]
     await bench.append(b"x")
@@ -232,12 +232,12 @@ async def test_cold_records_are_read_back_from_the_log() -> None:
         body = b'[{"n":%d},{"m":%d}]' % (number, number)
         await bench.partition.append(S, Append(body, "application/json"))
     durable = bench.partition.find(S)
-    assert bench.partition.published.memory_bytes == 0
-    assert bench.partition.reader.read_hot(durable, 3, 100) is None
-    found = await bench.partition.reader.read(durable, 3, 1 << 20)
+    assert bench.partition._published.memory_bytes == 0
+    assert bench.partition.read_hot(durable, 3, 100) is None
+    found = await bench.partition.read(durable, 3, 1 << 20)
     assert found.data.startswith(b'{"m":1},{"n":2},')
     assert found.next == 40
-    short = await bench.partition.reader.read(durable, 3, 10)
+    short = await bench.partition.read(durable, 3, 10)
     assert 3 < short.next < 40
 
 
@@ -267,8 +267,8 @@ async def test_forks_are_stitched_through_any_depth(memory_bytes: int) -> None:
         await bench.partition.delete(Key("default", path))
     assert await bench.read("f7") == expected.encode()
     await bench.partition.delete(Key("default", "f7"))
-    assert not bench.partition.published.by_id
-    assert bench.partition.published.memory_bytes == 0
+    assert not bench.partition._published.by_id
+    assert bench.partition._published.memory_bytes == 0
 
 
 async def test_a_replay_gives_the_same_answers(bench: Bench) -> None:
@@ -298,7 +298,7 @@ async def test_an_expiry_that_was_seen_stays_after_a_crash(bench: Bench) -> None
     again = await Bench.open(log=MemoryLog(bench.log.batches))
     with pytest.raises(StreamNotFoundError):
         again.partition.find(brief)
-    assert brief not in again.partition.state.streams
+    assert brief not in again.partition._state.streams
 
 
 async def test_an_expiry_that_cannot_be_made_durable_is_not_told(bench: Bench) -> None:
@@ -374,7 +374,7 @@ async def test_an_effect_that_cannot_be_encoded_changes_nothing(
     monkeypatch.setattr(batch, "encode", encode)
     await bench.append(b"two", producer=Producer("p", 0, 0))
     assert await bench.read() == b"onetwo"
-    tip = bench.partition.state.get(S)
+    tip = bench.partition._state.get(S)
     assert tip is not None
     assert tip.tail == bench.partition.find(S).tail == 6
     again = await Bench.open(log=MemoryLog(bench.log.batches))
@@ -391,7 +391,7 @@ async def test_an_effect_that_cannot_be_applied_stops_the_partition(
     bench.log.hold()
     flying = bench.append(b"one")
     await turns()
-    monkeypatch.setattr(bench.partition.state, "apply", fail)
+    monkeypatch.setattr(bench.partition._state, "apply", fail)
     with pytest.raises(sqlite3.OperationalError):
         bench.append(b"two")
     monkeypatch.undo()

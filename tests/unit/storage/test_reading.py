@@ -30,7 +30,7 @@ async def test_a_fork_that_is_removed_with_its_source_during_a_read_is_missing(
         return await get_range(path, start, length)
 
     monkeypatch.setattr(world.store, "get_range", get_range_after_the_removal)
-    reading = asyncio.create_task(world.partition.reader.read(fork, 0, 100))
+    reading = asyncio.ensure_future(world.partition.read(fork, 0, 100))
     await asked.wait()
     await world.delete("fork")
     removed.set()

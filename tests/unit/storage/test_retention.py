@@ -146,7 +146,7 @@ async def test_a_stream_that_nobody_uses_is_removed(world: World, where: str) ->
     if where == "cold":
         for _ in range(3):
             await world.partition.rest()
-        assert not world.partition.state.by_id
+        assert not world.partition._state.by_id
     elif where != "in memory":
         await world.reopen(forget_catalog=where == "without the catalog")
     await sweep(world, IDLE_SECONDS + LAG_SECONDS - 0.001)

@@ -22,7 +22,7 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage import subscriptions
-from durable_sessions.storage.listeners import StreamListener
+from durable_sessions.storage.door import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
 from durable_sessions.streams import append, create, effects, lifetime, offsets
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
@@ -48,7 +48,7 @@ class FakePartition:
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
-        self.state = State()
+        self.tip = State()
         self.log: list[bytes] = []
         self.stalled = False
         self.commits = 0
@@ -64,7 +64,7 @@ class FakePartition:
         changed: list[tuple[Effect, Stream | None]] = []
         outcome: Callable[[], None]
         try:
-            decided, result = decide(self.state, self.clock.now_ms())
+            decided, result = decide(self.tip, self.clock.now_ms())
         except DurableSessionsError as error:
             outcome = partial(future.set_exception, error)
         else:
@@ -85,11 +85,11 @@ class FakePartition:
 
     def _apply(self, effect: Effect) -> Stream | None:
         if isinstance(effect, StreamRemoved):
-            removed = self.state.by_id[effect.stream]
-            self.state.apply(effect)
+            removed = self.tip.by_id[effect.stream]
+            self.tip.apply(effect)
             return removed
-        self.state.apply(effect)
-        return self.state.by_id[effect.stream] if isinstance(effect, Appended) else None
+        self.tip.apply(effect)
+        return self.tip.by_id[effect.stream] if isinstance(effect, Appended) else None
 
     def _tell(self, effect: Effect, stream: Stream | None) -> None:
         for listener in self.listeners:
@@ -106,7 +106,7 @@ class FakePartition:
             durable()
 
     def path_pages(self, workspace: str, prefix: str) -> Iterator[Sequence[tuple[int, str]]]:
-        streams = self.state.streams
+        streams = self.tip.streams
         yield [
             (stream.id, key.path)
             for key, stream in streams.items()
@@ -120,7 +120,7 @@ class FakePartition:
         again = FakePartition(self.clock)
         again.log = self.log.copy()
         for effect in self.log:
-            again.state.apply(effects.decode(effect))
+            again.tip.apply(effects.decode(effect))
         return again
 
 
@@ -242,7 +242,7 @@ class World:
         return {info.path: info.acked_offset for info in (await self.manager.get(SUB)).streams}
 
     def generation(self) -> int:
-        found = self.partition.state.subscriptions.get(SUB)
+        found = self.partition.tip.subscriptions.get(SUB)
         assert found is not None
         return found.generation
 
@@ -524,7 +524,7 @@ async def test_a_lease_that_runs_out_frees_the_work_and_tells_the_wake_stream(wo
     await world.stream("events/a")
     await world.subscribe(PULL)
     await world.append("events/a")
-    wakes = world.partition.state.streams[Key("w", "wakes")]
+    wakes = world.partition.tip.streams[Key("w", "wakes")]
     assert wakes.tail == 1
     hold = hold_of(await world.manager.claim(SUB, "one"))
     await world.wait(4)
@@ -586,7 +586,7 @@ async def test_a_wide_pattern_does_not_wake_itself(world: World) -> None:
     hold = hold_of(await world.manager.claim(SUB, "one"))
     assert await world.manager.ack(SUB, hold, [("a", offsets.encode(1))], done=True) is False
     await world.wait(10)
-    assert world.partition.state.streams[Key("w", "wakes")].tail == 1
+    assert world.partition.tip.streams[Key("w", "wakes")].tail == 1
     assert set(await world.acked()) == {"a"}
 
 
@@ -647,7 +647,7 @@ async def test_what_a_crash_left_unrecorded_is_found_at_the_start(world: World) 
     await world.remove("events/gone")
     await world.restart()
     assert await world.acked() == {"events/found": "-1"}
-    found = world.partition.state.subscriptions.get(SUB)
+    found = world.partition.tip.subscriptions.get(SUB)
     assert found is not None
     assert set(found.links) == {"events/found"}
     assert len(world.receiver.got) == 1

@@ -104,7 +104,7 @@ class World:
         durable = self.partition.find(key(path))
         data, position = b"", 0
         while position < durable.tail:
-            found = await self.partition.reader.read(durable, position, bytes_max)
+            found = await self.partition.read(durable, position, bytes_max)
             assert found.next > position
             data, position = data + found.data, found.next
         return data

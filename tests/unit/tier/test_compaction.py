@@ -80,7 +80,7 @@ async def test_an_append_of_many_messages_stays_one(world: World) -> None:
         await world.flush()
     await world.maintain()
     durable = world.partition.find(key("a"))
-    ends = [await world.partition.reader.append_end(durable, position) for position in range(9)]
+    ends = [await world.partition._reader.append_end(durable, position) for position in range(9)]
     assert ends == [3, 3, 3, 5, 5, 7, 7, 9, 9]
 
 
@@ -95,7 +95,7 @@ async def test_an_append_that_fills_several_row_groups_stays_one(world: World) -
     await world.maintain()
     assert len(world.segments()) == 1
     durable = world.partition.find(key("a"))
-    ends = [await world.partition.reader.append_end(durable, at) for at in (0, 1_500, 2_999, 3_000)]
+    ends = [await world.partition._reader.append_end(durable, at) for at in (0, 1_500, 2_999, 3_000)]
     assert ends == [3_000, 3_000, 3_000, 3_001]
     assert await world.read("a", 1 << 20) == (message + b",") * 3_000 + b"1,1,1,"
 
@@ -112,7 +112,7 @@ async def test_bytes_and_json_streams_merge_side_by_side(world: World) -> None:
     assert await answers(world, "a", "b", "text") == before
     assert before[2] == b"<0><1><2>"
     durable = world.partition.find(key("text"))
-    assert [await world.partition.reader.append_end(durable, at) for at in (0, 2, 3, 8)] == [3, 3, 6, 9]
+    assert [await world.partition._reader.append_end(durable, at) for at in (0, 2, 3, 8)] == [3, 3, 6, 9]
 
 
 async def test_segments_of_different_days_stay_apart(world: World) -> None:
@@ -245,7 +245,7 @@ async def test_readers_across_a_merge_see_every_record(world: World) -> None:
     async def read_slowly() -> bytes:
         data, position = b"", 0
         while position < durable.tail:
-            found = await world.partition.reader.read(durable, position, 10)
+            found = await world.partition.read(durable, position, 10)
             data, position = data + found.data, found.next
             await asyncio.sleep(0)
         return data

@@ -79,7 +79,7 @@ class Server:
 
     async def read(self, path: str) -> bytes:
         durable = self.partition.find(Key("default", path))
-        return (await self.partition.reader.read(durable, 0, 1 << 20)).data
+        return (await self.partition.read(durable, 0, 1 << 20)).data
 
 
 @pytest.fixture

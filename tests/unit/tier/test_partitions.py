@@ -72,7 +72,7 @@ async def ids_of(world: SessionWorld) -> set[str]:
 
 def numbers_of(world: World) -> set[int]:
     _, flushed = world.archive.streams_after(0, "", 1_000)
-    return {*world.partition.state.by_id, *(stream.id for stream in flushed)}
+    return {*world.partition._state.by_id, *(stream.id for stream in flushed)}
 
 
 async def test_partitions_share_a_bucket_and_nothing_in_it(
@@ -157,7 +157,7 @@ async def test_a_partition_without_a_bucket_numbers_its_streams_too(partition_id
     log, first = MemoryLog(), partition_id.streams.start
     for count in range(2):
         partition = await Partition.open(log, ManualClock(), LIMITS, NothingArchived(partition_id))
-        assert partition.state.next_id == first + count
+        assert partition._state.next_id == first + count
         await partition.create(key(f"s{count}"), Create(content_type="text/plain"))
         assert partition.find(key(f"s{count}")).stream.id == first + count
         await partition.close()

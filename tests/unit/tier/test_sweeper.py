@@ -235,7 +235,7 @@ async def test_a_replaced_record_of_subscriptions_goes(world: World) -> None:
     await world.maintain()
     assert not [path for path in unreferred(world) if "subscriptions" in path]
     await world.reopen()
-    assert len(world.partition.state.subscriptions.snapshot()) == count
+    assert len(world.partition._state.subscriptions.snapshot()) == count
 
 
 async def test_garbage_goes_after_a_restart_too_although_nothing_is_written(world: World) -> None:

@@ -86,7 +86,7 @@ async def make_with_subscriptions(data: Path, *names: str) -> None:
 async def subscriptions_of(data: Path) -> list[str]:
     """Return the subscriptions that a server would know."""
     async with DataDirectory(data) as opened:
-        return sorted(one.key.id for one in opened.partition.state.subscriptions)
+        return sorted(one.key.id for one in opened.partition._state.subscriptions)
 
 
 def subscription_object(manifest: Manifest) -> CheckpointInfo:

@@ -79,7 +79,7 @@ class DataDirectory:
                 continue
             data, position = b"", 0
             while position < durable.tail:
-                piece = await self.partition.reader.read(durable, position, 1 << 16)
+                piece = await self.partition.read(durable, position, 1 << 16)
                 data, position = data + piece.data, piece.next
             found[path] = list(json.loads(b"[%b]" % data[:-1])) if durable.stream.is_json else list(data)
         return found

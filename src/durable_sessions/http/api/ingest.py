@@ -24,7 +24,7 @@ from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.storage.artifacts import Artifacts
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key
 
@@ -70,7 +70,7 @@ class IngestFace:
             await self._store(key, hook, durable, caller, len(request.body))
         return Response(200, _HEADERS, b"{}")
 
-    async def _found(self, key: Key, hook: Hook, caller: Caller) -> DurableStream:
+    async def _found(self, key: Key, hook: Hook, caller: Caller) -> StreamView:
         """Return the session, created if it is missing with what the payload says of it."""
         try:
             return self._sessions.find(key)
@@ -87,7 +87,7 @@ class IngestFace:
             pass  # another delivery was first
         return self._sessions.find(key)
 
-    async def _is_repeated(self, durable: DurableStream, hook: Hook) -> bool:
+    async def _is_repeated(self, durable: StreamView, hook: Hook) -> bool:
         """Say whether the last thing that happened is this very delivery."""
         if durable.tail == 0:
             return False
@@ -98,7 +98,7 @@ class IngestFace:
             return False
         return last.source is not None and lenient.text(last.source.digest) == hook.digest
 
-    async def _store(self, key: Key, hook: Hook, durable: DurableStream, caller: Caller, size: int) -> None:
+    async def _store(self, key: Key, hook: Hook, durable: StreamView, caller: Caller, size: int) -> None:
         made = [await self._fitting(event, caller) for event in hook.events(durable.tail)]
         body = b"[%b]" % b",".join(made)
         events = await self._parser.parsed(body, drafts.parse, body, self._limits)

@@ -13,12 +13,9 @@ from durable_sessions.http.api.webhooks import WebhookSender
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.log.file import FileLog
 from durable_sessions.search.service import Search
-from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Durations
-from durable_sessions.storage.flush import Flusher
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
+from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.tasks import Supervisor
-from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.maintenance import Maintenance
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,11 +25,9 @@ class Metrics(Collector):
 
     def __init__(
         self,
-        partition: Partition,
+        partition: Streams,
         log: FileLog,
-        archive: BucketArchive,
-        flusher: Flusher,
-        maintenance: Maintenance,
+        bucket: BucketControl,
         events: EventSource,
         webhooks: WebhookSender,
         auth: Authenticator,
@@ -44,9 +39,7 @@ class Metrics(Collector):
         self._health = health
         self._partition = partition
         self._log = log
-        self._archive = archive
-        self._flusher = flusher
-        self._maintenance = maintenance
+        self._bucket = bucket
         self._events = events
         self._webhooks = webhooks
         self._auth = auth
@@ -60,18 +53,15 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric with its present value."""
-        published, committer = self._partition.published, self._partition.committer
-        counts = published.counters
+        counts = self._partition.counts()
         yield _counter("appends", "Appends made durable.", counts.appends)
         yield _counter(
             "records", "Records made durable: JSON messages, or appends of other types.", counts.records
         )
-        yield _counter("append_bytes", "Payload bytes made durable.", counts.bytes)
+        yield _counter("append_bytes", "Payload bytes made durable.", counts.append_bytes)
+        yield _counter("log_reads", "Reads that had to go to the log on disk.", counts.log_reads)
         yield _counter(
-            "log_reads", "Reads that had to go to the log on disk.", self._partition.reader.log_reads
-        )
-        yield _counter(
-            "streams_expired", "Streams removed because their time was over.", self._partition.streams_expired
+            "streams_expired", "Streams removed because their time was over.", counts.streams_expired
         )
         yield _counter(
             "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
@@ -83,24 +73,24 @@ class Metrics(Collector):
             self._log.trim_failures,
         )
         yield _histogram(
-            "commit_seconds", "Time from the start of a batch's write to its durability.", committer.durations
+            "commit_seconds", "Time from the start of a batch's write to its durability.", counts.sync_seconds
         )
         yield _gauge("log_bytes", "Size of the log on disk.", self._log.segment_bytes)
         yield _gauge("log_segments", "Segment files of the log.", self._log.segment_count)
-        yield _gauge("streams", "Streams that exist, those kept only for forks included.", published.count)
-        yield _gauge("memory_tier_bytes", "Memory taken by recent records.", published.memory_bytes)
-        yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", committer.pending_bytes)
-        yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", published.waiting)
+        yield _gauge("streams", "Streams that exist, those kept only for forks included.", counts.streams)
+        yield _gauge("memory_tier_bytes", "Memory taken by recent records.", counts.memory_bytes)
+        yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", counts.pending_bytes)
+        yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", counts.waiting_readers)
         yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._events.subscribers)
-        subscriptions = self._partition.state.subscriptions
-        yield _gauge("subscriptions", "Subscriptions that exist.", len(subscriptions))
-        yield _gauge("subscription_bytes", "Memory taken by subscriptions.", subscriptions.bytes_held)
-        document_bytes = self._partition.state.attribute_bytes
-        yield _gauge("document_bytes", "Documents and metadata of the streams in memory.", document_bytes)
+        yield _gauge("subscriptions", "Subscriptions that exist.", counts.subscriptions)
+        yield _gauge("subscription_bytes", "Memory taken by subscriptions.", counts.subscription_bytes)
+        yield _gauge(
+            "document_bytes", "Documents and metadata of the streams in memory.", counts.document_bytes
+        )
         yield _gauge(
             "partition_stopped",
             "1 after the log has failed and until it has been opened again.",
-            committer.failure is not None,
+            counts.stopped,
         )
         yield _labelled(
             "task_restarts",
@@ -112,9 +102,9 @@ class Metrics(Collector):
             "listener_failures",
             "Durable changes that a derived thing failed to take in, by listener; it reconciles by itself.",
             "listener",
-            published.listeners.failures,
+            counts.listener_failures,
         )
-        yield from self._bucket()
+        yield from self._bucket_metrics(counts)
         yield from _searches(self._search)
         webhooks = self._webhooks
         yield _labelled(
@@ -133,28 +123,28 @@ class Metrics(Collector):
         if self._health.server is not None:
             yield from _http(self._health.server)
 
-    def _bucket(self) -> Iterable[Metric]:
-        partition, manifest, cache = self._partition, self._archive.manifest, self._archive.cache
-        segment_bytes = sum(one.bytes for one in manifest.segments)
-        maintenance = self._maintenance
-        yield _counter("flushes", "Flushes to the bucket.", self._flusher.flushes)
-        yield _counter("merges", "Merges of segments.", maintenance.compactor.merges)
-        yield _counter("objects_removed", "Objects removed from the bucket.", maintenance.sweeper.removed)
-        yield _counter("bucket_reads", "Reads that went to the bucket.", partition.reader.bucket_reads)
-        yield _counter("block_cache_hits", "Parts of segments found in memory.", cache.hits)
-        yield _counter("block_cache_misses", "Parts of segments fetched from the bucket.", cache.misses)
-        reads = self._archive.cold_reads
-        yield _gauge("cold_read_bytes", "Memory for reads from the bucket that are under way.", reads.held)
-        yield _gauge("cold_reads_waiting", "Reads from the bucket that wait for their turn.", reads.waiting)
-        yield _gauge("block_cache_bytes", "Memory taken by parts of segments.", cache.bytes_used)
+    def _bucket_metrics(self, partition: PartitionCounts) -> Iterable[Metric]:
+        bucket = self._bucket.counts()
+        yield _counter("flushes", "Flushes to the bucket.", bucket.flushes)
+        yield _counter("merges", "Merges of segments.", bucket.merges)
+        yield _counter("objects_removed", "Objects removed from the bucket.", bucket.objects_removed)
+        yield _counter("bucket_reads", "Reads that went to the bucket.", partition.bucket_reads)
+        yield _counter("block_cache_hits", "Parts of segments found in memory.", bucket.cache_hits)
+        yield _counter(
+            "block_cache_misses", "Parts of segments fetched from the bucket.", bucket.cache_misses
+        )
+        under_way = "Memory for reads from the bucket that are under way."
+        yield _gauge("cold_read_bytes", under_way, bucket.cold_read_bytes)
+        waiting = "Reads from the bucket that wait for their turn."
+        yield _gauge("cold_reads_waiting", waiting, bucket.cold_reads_waiting)
+        yield _gauge("block_cache_bytes", "Memory taken by parts of segments.", bucket.cache_bytes)
         yield _gauge("unflushed_bytes", "Bytes in the log that wait for a flush.", partition.unflushed_bytes)
-        yield _gauge("segments", "Event segments in the bucket.", len(manifest.segments))
-        yield _gauge("segment_bytes", "Size of the event segments.", segment_bytes)
-        yield _gauge("active_streams", "Streams in memory.", len(partition.state.by_id))
-        failing = self._flusher.failure is not None
-        yield _gauge("bucket_failing", "1 while the bucket takes no flush.", failing)
-        failing = maintenance.failure is not None
-        yield _gauge("maintenance_failing", "1 while merging and removing do not work.", failing)
+        yield _gauge("segments", "Event segments in the bucket.", bucket.segments)
+        yield _gauge("segment_bytes", "Size of the event segments.", bucket.segment_bytes)
+        yield _gauge("active_streams", "Streams in memory.", partition.active_streams)
+        yield _gauge("bucket_failing", "1 while the bucket takes no flush.", bucket.flush_failing)
+        failing = "1 while merging and removing do not work."
+        yield _gauge("maintenance_failing", failing, bucket.maintenance_failing)
 
 
 def _searches(search: Search) -> Iterable[Metric]:
@@ -202,10 +192,10 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"durable_sessions_{name}", text, value)
 
 
-def _histogram(name: str, text: str, durations: Durations) -> HistogramMetricFamily:
+def _histogram(name: str, text: str, durations: SyncSeconds) -> HistogramMetricFamily:
     buckets: list[tuple[str, float]] = []
     total = 0
-    for bound, count in zip((*SYNC_SECONDS_BOUNDS, float("inf")), durations.counts, strict=True):
+    for bound, count in zip((*durations.bounds, float("inf")), durations.counts, strict=True):
         total += count
         buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
     return HistogramMetricFamily(f"durable_sessions_{name}", text, buckets, durations.sum_seconds)

@@ -18,10 +18,8 @@ from durable_sessions.http.api.health import Health
 from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.search.feed import Feed
-from durable_sessions.storage.flush import Flusher
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.tasks import Supervisor
-from durable_sessions.tier.bucket_archive import BucketArchive
 
 _JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _READING = (b"GET", b"HEAD")
@@ -32,9 +30,8 @@ class Operations:
 
     def __init__(
         self,
-        partition: Partition,
-        archive: BucketArchive,
-        flusher: Flusher,
+        partition: Streams,
+        bucket: BucketControl,
         metrics: Metrics,
         auth: Authenticator,
         keys: Keys,
@@ -50,8 +47,7 @@ class Operations:
         self._audit = audit
         self._feed = feed
         self._partition = partition
-        self._archive = archive
-        self._flusher = flusher
+        self._bucket = bucket
         self._metrics = metrics
         self.draining = False
 
@@ -99,7 +95,7 @@ class Operations:
         if tasks:
             said["status"] = "degraded"
             said["tasks"] = [one._asdict() if detailed else {"task": one.task} for one in tasks]
-        listeners = self._partition.published.listeners.failing
+        listeners = self._partition.failing_listeners
         if listeners:
             said["status"] = "degraded"
             said["listeners"] = [
@@ -112,7 +108,7 @@ class Operations:
                 "free_bytes": self._health.disk_free_bytes,
                 "low_bytes": self._health.disk_low_bytes,
             }
-        failure = self._flusher.failure
+        failure = self._bucket.failure
         if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
         reason = "shutting down" if self.draining else self._partition.refusal
@@ -159,12 +155,10 @@ class Operations:
     async def _flush(self, request: Request, caller: Caller) -> Answer:
         try:
             await self._admit(request, caller, "flush")
-            await self._flusher.flush_all()
+            flushed = await self._bucket.flush_all()
         except DurableSessionsError as error:
             return refusal_at(request.path, error, request.id)
-        manifest = self._archive.manifest
-        said = {"manifest": manifest.number, "flushed_through": manifest.flushed_through}
-        return Response(200, _JSON, msgspec.json.encode(said))
+        return Response(200, _JSON, msgspec.json.encode(flushed._asdict()))
 
 
 def _require(request: Request, *methods: bytes) -> None:

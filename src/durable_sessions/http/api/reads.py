@@ -15,8 +15,7 @@ from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.read_throttle import Pace
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.messages import json_array
 from durable_sessions.streams.stream import Key
@@ -32,7 +31,7 @@ class Reads:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: Streams,
         events: sse.EventSource,
         cursors: Cursors,
         limits: Limits,
@@ -75,29 +74,29 @@ class Reads:
             return self.follow(durable, position, cursor, caller)
         return self._long_poll(key, durable, position, cursor, known, caller)
 
-    def _at_tail(self, durable: DurableStream) -> Response:
+    def _at_tail(self, durable: StreamView) -> Response:
         fields = [_content_type(durable), _next_offset(durable.tail), _UP_TO_DATE, _NO_STORE]
         if durable.closed:
             fields.append(_CLOSED)
         return Response(200, fields, b"[]" if durable.stream.is_json else b"")
 
     def _catch_up(
-        self, durable: DurableStream, position: int, known: bytes | None
+        self, durable: StreamView, position: int, known: bytes | None
     ) -> Answer | Awaitable[Answer]:
         if not self._pace.full:
-            found = self._partition.reader.read_hot(durable, position, self._limits.read_chunk_bytes_max)
+            found = self._partition.read_hot(durable, position, self._limits.read_chunk_bytes_max)
             if found is not None:
                 return self._records(durable, position, *found, known)
         return self._catch_up_later(durable, position, known)
 
-    async def _catch_up_later(self, durable: DurableStream, position: int, known: bytes | None) -> Response:
+    async def _catch_up_later(self, durable: StreamView, position: int, known: bytes | None) -> Response:
         await self._pace.room()
-        found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
+        found = await self._partition.read(durable, position, self._limits.read_chunk_bytes_max)
         return self._records(durable, position, [memoryview(found.data)], found.next, known)
 
     def _records(
         self,
-        durable: DurableStream,
+        durable: StreamView,
         first: int,
         pieces: list[memoryview],
         following: int,
@@ -124,7 +123,7 @@ class Reads:
         return Response(200, fields, json_array(pieces) if durable.stream.is_json else b"".join(pieces))
 
     def follow(
-        self, durable: DurableStream, position: int, cursor: str | None, caller: Caller
+        self, durable: StreamView, position: int, cursor: str | None, caller: Caller
     ) -> StreamingResponse:
         """Answer with the protocol's event stream from a position on."""
         fields = [*sse.FIELDS]
@@ -136,7 +135,7 @@ class Reads:
     async def _long_poll(
         self,
         key: Key,
-        durable: DurableStream,
+        durable: StreamView,
         position: int,
         cursor: str | None,
         known: bytes | None,
@@ -152,19 +151,19 @@ class Reads:
         fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
         return Response(204, fields)
 
-    async def wait(self, key: Key, durable: DurableStream, position: int, caller: Caller) -> None:
+    async def wait(self, key: Key, durable: StreamView, position: int, caller: Caller) -> None:
         """Wait until there is something to read, nothing more can come, or a long poll has lasted enough."""
         with self._readers.waiting(caller):
             await self._wait(key, durable, position)
 
-    async def _wait(self, key: Key, durable: DurableStream, position: int) -> None:
+    async def _wait(self, key: Key, durable: StreamView, position: int) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._long_poll_seconds
         while position >= durable.tail and not durable.closed and not self._events.draining:
             if durable.removed:
                 self._partition.find(key)  # says if its records are kept for forks
                 raise StreamNotFoundError(path=key.path)  # a new stream of that name is another one
-            waiter = self._partition.published.wait(durable)
+            waiter = self._partition.wait(durable)
             timer = loop.call_at(deadline, _end, waiter)
             try:
                 await waiter
@@ -181,7 +180,7 @@ def _end(waiter: "asyncio.Future[None]") -> None:
         waiter.set_result(None)
 
 
-def _content_type(durable: DurableStream) -> Header:
+def _content_type(durable: StreamView) -> Header:
     return b"Content-Type", durable.stream.content_type.encode("latin-1")
 
 

@@ -10,16 +10,14 @@ from durable_sessions.http.api.frame_budget import Shelf
 from durable_sessions.http.api.read_throttle import Pace
 from durable_sessions.http.carrier.message import Header
 from durable_sessions.limits import Limits
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.reading import Slice
+from durable_sessions.storage.door import Slice, Streams, StreamView
 from durable_sessions.streams import content, offsets
 from durable_sessions.streams.messages import json_array
 
 _WHOLE = -1  # where a fan-out's last whole frame stands; no stream has this position
 
 
-def is_base64(durable: DurableStream) -> bool:
+def is_base64(durable: StreamView) -> bool:
     """Say whether a stream's data events carry base64 instead of text."""
     return not durable.stream.is_json and not content.is_text(durable.stream.content_type)
 
@@ -92,7 +90,7 @@ class Fanout:
         """Return the data event that begins at a position, and the position after it."""
         return self._data.get(start)
 
-    def encode(self, durable: DurableStream, found: Slice) -> tuple[int, bytes] | None:
+    def encode(self, durable: StreamView, found: Slice) -> tuple[int, bytes] | None:
         """Encode records and keep the event; None if they hold nothing that can be sent yet."""
         data, following = found.data, found.next
         if durable.stream.is_json:
@@ -112,7 +110,7 @@ class Fanout:
             self.forget(next(iter(self._data)))
         return following, event
 
-    def frame(self, start: int, following: int, event: bytes, cursor: int, durable: DurableStream) -> bytes:
+    def frame(self, start: int, following: int, event: bytes, cursor: int, durable: StreamView) -> bytes:
         """Return a data event and its control event as one piece, shared while nothing has changed."""
         up_to_date = following == durable.tail
         closed = durable.closed and up_to_date
@@ -129,13 +127,13 @@ class EventSource:
     """Follows streams for subscribers: catches up, then sends what becomes durable."""
 
     def __init__(
-        self, partition: Partition, cursors: Cursors, limits: Limits, pace: Pace, shelf: Shelf
+        self, partition: Streams, cursors: Cursors, limits: Limits, pace: Pace, shelf: Shelf
     ) -> None:
         self._partition = partition
         self._cursors = cursors
         self._limits = limits
         self._pace = pace
-        self._fanouts: dict[DurableStream, Fanout] = {}
+        self._fanouts: dict[StreamView, Fanout] = {}
         self._shelf = shelf
         self.draining = False
 
@@ -145,7 +143,7 @@ class EventSource:
         return sum(fanout.subscribers for fanout in self._fanouts.values())
 
     async def follow(
-        self, durable: DurableStream, position: int, sent_cursor: str | None
+        self, durable: StreamView, position: int, sent_cursor: str | None
     ) -> AsyncIterator[bytes]:
         """Yield frames from ``position`` on, until the stream ends or the connection's time is up.
 
@@ -171,7 +169,7 @@ class EventSource:
                 if durable.removed or self.draining or pulse.over or self._ended(durable, position):
                     return
                 try:
-                    waiter = self._partition.published.wait(durable)
+                    waiter = self._partition.wait(durable)
                 except OverloadedError:
                     return  # the subscriber comes again, and is told so
                 await pulse.wait(waiter)
@@ -188,14 +186,14 @@ class EventSource:
                 fanout.close()
 
     async def _next_frame(
-        self, fanout: Fanout, durable: DurableStream, position: int, floor: int
+        self, fanout: Fanout, durable: StreamView, position: int, floor: int
     ) -> tuple[int, bytes] | None:
         if position >= durable.tail:
             return None
         cached = fanout.cached(position)
         if cached is None:
             await self._pace.room()
-            found = await self._partition.reader.read(durable, position, self._limits.read_chunk_bytes_max)
+            found = await self._partition.read(durable, position, self._limits.read_chunk_bytes_max)
             cached = fanout.encode(durable, found)
             if cached is None:
                 return None
@@ -204,7 +202,7 @@ class EventSource:
         cursor = max(floor, self._cursors.now())
         return following, fanout.frame(position, following, event, cursor, durable)
 
-    def _control(self, durable: DurableStream, position: int, floor: int) -> bytes:
+    def _control(self, durable: StreamView, position: int, floor: int) -> bytes:
         return control_event(
             position,
             max(floor, self._cursors.now()),
@@ -213,7 +211,7 @@ class EventSource:
         )
 
     @staticmethod
-    def _ended(durable: DurableStream, position: int) -> bool:
+    def _ended(durable: StreamView, position: int) -> bool:
         return durable.closed and position == durable.tail
 
 

@@ -22,7 +22,7 @@ from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams
 from durable_sessions.streams import content, messages, offsets
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Created
@@ -40,7 +40,7 @@ class StreamsFace:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: Streams,
         sessions: SessionStreams,
         reads: Reads,
         auth: Authenticator,

@@ -131,7 +131,7 @@ class Calls:
                 return history.CallRefused("offset_beyond_tail")
             if wait_seconds and not await _woken(partition, durable, offset, wait_seconds):
                 self._book.problems.append(f"nobody woke {self.client}, who waited for {path.name}")
-            found = await partition.reader.read(durable, offset, bytes_max)
+            found = await partition.read(durable, offset, bytes_max)
             up_to_date = found.next == durable.tail
             values = msgspec.json.decode(b"[%b]" % found.data[:-1], type=tuple[str, ...])
             return history.Answered(values, found.next, up_to_date, up_to_date and durable.closed)
@@ -330,7 +330,7 @@ async def _woken(partition: Partition, durable: DurableStream, offset: int, seco
     while offset >= durable.tail and not durable.closed:
         if durable.removed:
             raise StreamNotFoundError(path=durable.stream.key.path)
-        waiter = partition.published.wait(durable)
+        waiter = partition.wait(durable)
         timer = loop.call_at(deadline, _end, waiter)
         try:
             await waiter

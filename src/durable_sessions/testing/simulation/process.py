@@ -115,7 +115,7 @@ class Process:
         """Whether an operator would restart it: it takes nothing any more, or flushing fails for long."""
         failure = self.flusher.failure
         flushing_fails = failure is not None and self._machine.clock.now_ms() - failure.since_ms > 60_000
-        return self.partition.committer.failure is not None or flushing_fails
+        return self.partition.counts().stopped or flushing_fails
 
     async def close(self) -> None:
         """Stop in good order, as the server does."""

@@ -13,8 +13,7 @@ from durable_sessions.http.api.read_throttle import Pace
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import Selection
-from durable_sessions.storage.durable import DurableStream
-from durable_sessions.storage.partition import Partition
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.streams import messages
 from durable_sessions.times import rfc3339
 
@@ -77,18 +76,16 @@ class _Shared:
 class Tails:
     """Follows sessions for subscribers; one that has fallen behind is read from the log again."""
 
-    def __init__(self, partition: Partition, clock: Clock, limits: Limits, pace: Pace, shelf: Shelf) -> None:
+    def __init__(self, partition: Streams, clock: Clock, limits: Limits, pace: Pace, shelf: Shelf) -> None:
         self._partition = partition
         self._pace = pace
         self._shelf = shelf
         self._clock = clock
         self._limits = limits
-        self._shared: dict[DurableStream, _Shared] = {}
+        self._shared: dict[StreamView, _Shared] = {}
         self.draining = False
 
-    async def follow(
-        self, durable: DurableStream, position: int, selection: Selection
-    ) -> AsyncIterator[bytes]:
+    async def follow(self, durable: StreamView, position: int, selection: Selection) -> AsyncIterator[bytes]:
         """Yield frames from ``position`` on until the session is deleted or closed, or the server stops."""
         shared = self._shared.setdefault(durable, _Shared(self._shelf, self._limits.sse_shared_frames_max))
         shared.followers += 1
@@ -121,7 +118,7 @@ class Tails:
     async def _frames(
         self,
         shared: _Shared,
-        durable: DurableStream,
+        durable: StreamView,
         position: int,
         matches: Callable[[bytes], bool] | None,
     ) -> tuple[int, bytes]:
@@ -129,7 +126,7 @@ class Tails:
         if known is not None:
             return known
         await self._pace.room()
-        found = await self._partition.reader.read(durable, position, _CHUNK_BYTES)
+        found = await self._partition.read(durable, position, _CHUNK_BYTES)
         self._pace.count(len(found.data))
         events = messages.cut(found.data)
         frames = b"".join([frame(event) for event in events if matches is None or matches(event)])
@@ -137,7 +134,7 @@ class Tails:
             shared.put(position, found.next, frames)
         return found.next, frames
 
-    def _deleted(self, durable: DurableStream) -> bytes:
+    def _deleted(self, durable: StreamView) -> bytes:
         """Return the last frame of a session that is gone; no log holds it."""
         event = {
             "id": event_ids.event_id(event_ids.tag(durable.stream), durable.tail),
@@ -146,9 +143,9 @@ class Tails:
         }
         return frame(msgspec.json.encode(event))
 
-    async def _changed(self, durable: DurableStream) -> bool:
+    async def _changed(self, durable: StreamView) -> bool:
         """Wait for a change; say whether one came before it was time for a heartbeat."""
-        waiter = self._partition.published.wait(durable)
+        waiter = self._partition.wait(durable)
         try:
             async with asyncio.timeout(self._limits.sse_heartbeat_seconds_max):
                 await waiter

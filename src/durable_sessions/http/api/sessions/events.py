@@ -34,7 +34,7 @@ from durable_sessions.sessions.reading import Page
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.store import Sessions
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
@@ -170,7 +170,7 @@ class Events:
                 return _answer(request, durable, asked, page)
         return self._read(request, caller, durable, asked, selection)
 
-    async def _search(self, caller: Caller, parameters: Parameters, durable: DurableStream) -> Response:
+    async def _search(self, caller: Caller, parameters: Parameters, durable: StreamView) -> Response:
         for other in ("live", "pairs"):
             if other in parameters:
                 raise InvalidRequestError(
@@ -182,7 +182,7 @@ class Events:
         return found
 
     async def _read(
-        self, request: Request, caller: Caller, durable: DurableStream, asked: Range, selection: Selection
+        self, request: Request, caller: Caller, durable: StreamView, asked: Range, selection: Selection
     ) -> Response:
         apart = _wants_lines(request)
         if selection.everything and not asked.backwards and not apart:
@@ -193,14 +193,14 @@ class Events:
         return _answer(request, durable, asked, page)
 
     async def _page(
-        self, durable: DurableStream, asked: Range, selection: Selection, *, apart: bool = False
+        self, durable: StreamView, asked: Range, selection: Selection, *, apart: bool = False
     ) -> Page:
         return await self._sessions.events.page(
             durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards, apart=apart
         )
 
     async def _with_pairs(
-        self, request: Request, caller: Caller, durable: DurableStream, asked: Range, selection: Selection
+        self, request: Request, caller: Caller, durable: StreamView, asked: Range, selection: Selection
     ) -> Response:
         async with self._sessions.scans.admitted(caller.key_id):
             page = await self._page(durable, asked, selection, apart=True)
@@ -218,7 +218,7 @@ class Events:
         request: Request,
         caller: Caller,
         key: Key,
-        durable: DurableStream,
+        durable: StreamView,
         parameters: Parameters,
         live: str,
     ) -> Answer | Awaitable[Answer]:
@@ -239,7 +239,7 @@ class Events:
         return self._long_poll(request, caller, key, durable, position)
 
     async def _long_poll(
-        self, request: Request, caller: Caller, key: Key, durable: DurableStream, position: int
+        self, request: Request, caller: Caller, key: Key, durable: StreamView, position: int
     ) -> Response:
         await self._auth.waiting(caller, self._reads.wait(key, durable, position, caller))
         self._auth.require_valid(caller)
@@ -254,7 +254,7 @@ class Events:
             return Response(204, [*fields, _CLOSED] if durable.closed else fields)
         return await self._read(request, caller, durable, asked, EVERYTHING)
 
-    def _range(self, durable: DurableStream, parameters: Parameters, *, searched: bool = False) -> Range:
+    def _range(self, durable: StreamView, parameters: Parameters, *, searched: bool = False) -> Range:
         """Return which events a read wants; positions of several kinds do not go together."""
         limit = parameters.number("limit", 1_000, self._limits.page_events_max, 1)
         backwards = not searched and parameters.choice("order", "asc", ("asc", "desc")) == "desc"
@@ -350,7 +350,7 @@ def _acknowledgement(stored: Stored, limits: Limits) -> Response:
     return Response(204, fields)
 
 
-def of_thread(durable: DurableStream, thread: str) -> Selection:
+def of_thread(durable: StreamView, thread: str) -> Selection:
     """Return what selects the events of a thread."""
     return Selection(thread=thread, primary=thread == threads.primary(session_of(durable.stream.key)))
 
@@ -366,7 +366,7 @@ def _idempotency_key(request: Request, limits: Limits) -> str | None:
     return value.decode("latin-1")
 
 
-def _offset(parameters: Parameters, durable: DurableStream) -> int:
+def _offset(parameters: Parameters, durable: StreamView) -> int:
     value = parameters.text("offset")
     if value is None or value == "-1":
         return 0
@@ -377,7 +377,7 @@ def _offset(parameters: Parameters, durable: DurableStream) -> int:
     return position
 
 
-def _require_within(given: str, position: int, durable: DurableStream) -> None:
+def _require_within(given: str, position: int, durable: StreamView) -> None:
     """Refuse a place that the session has not reached: its reader has seen more than there is."""
     if position > durable.tail:
         raise InvalidRequestError(
@@ -404,7 +404,7 @@ def _wants_lines(request: Request) -> bool:
     return b"application/x-ndjson" in request.headers.get(b"accept", b"")
 
 
-def _answer(request: Request, durable: DurableStream, asked: Range, page: Page) -> Response:
+def _answer(request: Request, durable: StreamView, asked: Range, page: Page) -> Response:
     at = durable.tail if asked.backwards else page.next
     up_to_date = at == durable.tail
     offset = offsets.encode(at).encode()

@@ -10,7 +10,7 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.change import By
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 
 _INCARNATION = re.compile(r"[0-9a-f]{12}", re.ASCII)
 
@@ -40,7 +40,7 @@ def by(request: Request, caller: Caller) -> By:
     return By(caller.principal, is_strict(request), wanted.incarnation or asked(request), wanted.tails)
 
 
-def of(durable: DurableStream) -> Header:
+def of(durable: StreamView) -> Header:
     """Return the header that tells which life of a session an answer is of."""
     return header(event_ids.tag(durable.stream))
 

@@ -15,7 +15,7 @@ from durable_sessions.http.carrier.message import Request
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.store import Sessions, Wanted
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 
 _PAGE_MAX = 1_000
 _PAGE_DEFAULT = 20
@@ -140,7 +140,7 @@ def _agent_tests(parameters: Parameters) -> list[Wanted]:
 def by_agent(name: str | None, version: int | None) -> Wanted:
     """Return a function that says whether a session is an agent's, in a version."""
 
-    def wanted(one: DurableStream) -> bool:
+    def wanted(one: StreamView) -> bool:
         raw = record.of(one.attributes).agent
         agent = _Agent() if raw == record.NULL else msgspec.json.decode(raw, type=_Agent)
         return (name is None or agent.id == name) and (version is None or agent.version == version)
@@ -165,13 +165,13 @@ def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:
     return True
 
 
-def _mentions(one: DurableStream, text: str) -> bool:
+def _mentions(one: StreamView, text: str) -> bool:
     said = record.of(one.attributes)
     places = [session_of(one.stream.key), said.title or ""]
     places += [f"{key} {bytes(raw).decode()}" for key, raw in said.metadata.items()]
     return any(text in place.casefold() for place in places)
 
 
-def _refers(one: DurableStream, name: str) -> bool:
+def _refers(one: StreamView, name: str) -> bool:
     """Say whether one of a session's resources is this."""
     return any(f'"{name}"'.encode() in bytes(raw) for raw in record.of(one.attributes).resources)

@@ -23,7 +23,7 @@ from durable_sessions.sessions import view
 from durable_sessions.sessions.json_members import members
 from durable_sessions.sessions.selection import Selection
 from durable_sessions.sessions.store import Sessions, session_key
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.times import rfc3339
 
@@ -56,7 +56,7 @@ class Searches:
         self._limits = limits
 
     async def within(
-        self, caller: Caller, durable: DurableStream, start: int, stop: int, parameters: Parameters
+        self, caller: Caller, durable: StreamView, start: int, stop: int, parameters: Parameters
     ) -> Response:
         """Answer a search in the events of one session between two positions."""
         with self._search.admission.enter(caller.key_id):
@@ -68,9 +68,7 @@ class Searches:
         with self._search.admission.enter(caller.key_id):
             return await self._everywhere(request, caller)
 
-    async def _within(
-        self, durable: DurableStream, start: int, stop: int, parameters: Parameters
-    ) -> Response:
+    async def _within(self, durable: StreamView, start: int, stop: int, parameters: Parameters) -> Response:
         selection = parameters.selection()
         query = _query(parameters.text("q"))
         page = _page(parameters)
@@ -131,7 +129,7 @@ class Searches:
         )
 
     async def _groups(
-        self, found: Sequence[tuple[DurableStream, Sequence[IndexHit]]], query: Query
+        self, found: Sequence[tuple[StreamView, Sequence[IndexHit]]], query: Query
     ) -> list[dict[str, object]] | None:
         """Return the sessions that were found, each with its hits; None if they are too much for a page."""
         now_ms = self._sessions.now_ms()
@@ -151,7 +149,7 @@ class Searches:
                     await turn.rest()
         return groups
 
-    def _named(self, parameters: Parameters, workspace: str) -> list[DurableStream]:
+    def _named(self, parameters: Parameters, workspace: str) -> list[StreamView]:
         """Return the sessions that are named."""
         named = parameters.texts("session")
         if len(named) > _NAMED_SESSIONS_MAX:
@@ -177,7 +175,7 @@ class Searches:
         return msgspec.structs.replace(scope, streams=tuple(streams))
 
     async def _shown(
-        self, found: Sequence[tuple[DurableStream, Sequence[IndexHit]]], query: Query
+        self, found: Sequence[tuple[StreamView, Sequence[IndexHit]]], query: Query
     ) -> list[list[msgspec.Raw]]:
         """Return the events that were found in each session, as many of each as fit into a page.
 
@@ -186,7 +184,7 @@ class Searches:
         events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
         return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
 
-    async def _read(self, durable: DurableStream, hits: Sequence[IndexHit]) -> list[bytes]:
+    async def _read(self, durable: StreamView, hits: Sequence[IndexHit]) -> list[bytes]:
         events: list[bytes] = []
         size = 0
         for at in range(0, len(hits), _READ_AT_A_TIME):

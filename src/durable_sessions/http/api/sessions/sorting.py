@@ -12,11 +12,11 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.sessions import view
 from durable_sessions.sessions.ranking import Place, ranked
 from durable_sessions.sessions.store import Sessions, Wanted
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.door import StreamView
 
 CREATED = "created_at"
 """The order in which sessions are kept, which needs no sorting."""
-RANKS: dict[str, Callable[[DurableStream], int]] = {
+RANKS: dict[str, Callable[[StreamView], int]] = {
     "started_at": view.began_ms,
     "updated_at": view.updated_ms,
     "activity": view.last_active_ms,

@@ -1,0 +1,59 @@
+"""What metrics show of storage: plain numbers as of one moment."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Failure(NamedTuple):
+    """Why the bucket takes nothing, and since when."""
+
+    reason: str
+    since_ms: int
+
+
+class SyncSeconds(NamedTuple):
+    """How long batches took to become durable: upper bounds, counts below each and above all, and the sum."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    sum_seconds: float
+
+
+class PartitionCounts(NamedTuple):
+    """What a partition has done since it was opened, and what it holds now."""
+
+    appends: int
+    records: int
+    append_bytes: int
+    log_reads: int
+    bucket_reads: int
+    streams_expired: int
+    sync_seconds: SyncSeconds
+    streams: int
+    active_streams: int
+    memory_bytes: int
+    pending_bytes: int
+    unflushed_bytes: int
+    waiting_readers: int
+    subscriptions: int
+    subscription_bytes: int
+    document_bytes: int
+    stopped: bool
+    listener_failures: Mapping[str, int]
+
+
+class BucketCounts(NamedTuple):
+    """What was moved to and read from the bucket since it was opened, and what is there now."""
+
+    flushes: int
+    merges: int
+    objects_removed: int
+    cache_hits: int
+    cache_misses: int
+    cache_bytes: int
+    cold_read_bytes: int
+    cold_reads_waiting: int
+    segments: int
+    segment_bytes: int
+    flush_failing: bool
+    maintenance_failing: bool

@@ -1,0 +1,46 @@
+"""The bucket's tier as operators see it: its failures, a flush on demand, its counts."""
+
+from durable_sessions.storage.counts import BucketCounts, Failure
+from durable_sessions.storage.door import FlushedThrough
+from durable_sessions.storage.flush import Flusher
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.maintenance import Maintenance
+
+
+class BucketTier:
+    """Gives operators what they may know of flushes, merges and reads, and nothing to change them by."""
+
+    def __init__(self, archive: BucketArchive, flusher: Flusher, maintenance: Maintenance) -> None:
+        self._archive = archive
+        self._flusher = flusher
+        self._maintenance = maintenance
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the bucket takes no flush now, and since when; None if it does."""
+        return self._flusher.failure
+
+    async def flush_all(self) -> FlushedThrough:
+        """Flush all that is durable now; raise if the bucket fails."""
+        await self._flusher.flush_all()
+        manifest = self._archive.manifest
+        return FlushedThrough(manifest.number, manifest.flushed_through)
+
+    def counts(self) -> BucketCounts:
+        """Return what metrics show."""
+        archive, maintenance = self._archive, self._maintenance
+        segments = archive.manifest.segments
+        return BucketCounts(
+            flushes=self._flusher.flushes,
+            merges=maintenance.compactor.merges,
+            objects_removed=maintenance.sweeper.removed,
+            cache_hits=archive.cache.hits,
+            cache_misses=archive.cache.misses,
+            cache_bytes=archive.cache.bytes_used,
+            cold_read_bytes=archive.cold_reads.held,
+            cold_reads_waiting=archive.cold_reads.waiting,
+            segments=len(segments),
+            segment_bytes=sum(one.bytes for one in segments),
+            flush_failing=self._flusher.failure is not None,
+            maintenance_failing=maintenance.failure is not None,
+        )
