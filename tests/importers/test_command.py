@@ -87,6 +87,16 @@ def test_what_is_told(ds: Any, tmp_path: Path) -> None:
         assert "older than --since" not in ds("claude-code", path, "--since", since, "--dry-run").output
 
 
+def test_an_import_that_finds_nothing_says_where_it_looked(ds: Any, tmp_path: Path) -> None:
+    told = ds("claude-code").output
+    assert f"Looked for Claude Code sessions in: {tmp_path}/.claude/projects (not there)" in told
+    (tmp_path / "page.html").write_text("<p>Hello</p>")
+    for tool in ("gemini", "openhands", "pi", "openclaw", "aider"):
+        refused = ds(tool, tmp_path / "page.html", ok=False)
+        assert refused.exit_code == 1
+        assert f"in: {tmp_path}/page.html" in refused.output
+
+
 def test_what_is_refused(ds: Any, tmp_path: Path) -> None:
     assert "have no place of their own" in ds("swe-agent", ok=False).output
     refused = ds("codex", "--since", "yesterday", ok=False)
@@ -165,6 +175,101 @@ def test_events_with_the_ids_of_others_are_told(ds: Any, client: Client, tmp_pat
     assert json.loads(ds("jsonl", path, "--again", "--json").output)["differ"] == 1
     assert "another event that is there already" in ds("jsonl", path, "--again", "--verbose").output
     assert [event["n"] for event in client.session("differing").events()] == [1, 1]
+
+
+EXPORT = b"".join(
+    b'{"id":"e%d","offset":"%016d_%016d","type":"user.message","content":[]}\n' % (n, 0, n) for n in range(30)
+)
+PAGE = b"<!doctype html>\n<html>\n<body>\n<p>Hello</p>\n</body>\n</html>\n"
+
+
+@pytest.mark.parametrize("tool", ["jsonl", "claude-code", "codex", "openai-chat"])
+@pytest.mark.parametrize(
+    "page", [PAGE, b"# A title\n\nSome words.\n", b"words", PAGE.decode().encode("utf-16")]
+)
+def test_what_is_not_json_lines_is_refused(
+    ds: Any, client: Client, tmp_path: Path, tool: str, page: bytes
+) -> None:
+    path = tmp_path / "rollout-page.jsonl"
+    path.write_bytes(page)
+    before = {info.id for info in client.sessions.list()}
+    refused = ds(tool, path, ok=False)
+    assert refused.exit_code == 1
+    told = "rollout-page.jsonl is not JSON lines." in refused.output
+    assert told or ("Nothing was found" in refused.output and page == b"words")
+    assert {info.id for info in client.sessions.list()} == before
+
+
+@pytest.mark.parametrize("tool", ["claude-code", "codex", "openai-chat"])
+def test_our_own_export_is_not_taken_for_another_tools(
+    ds: Any, client: Client, tmp_path: Path, tool: str
+) -> None:
+    path = tmp_path / "rollout-own.jsonl"
+    path.write_bytes(EXPORT)
+    before = {info.id for info in client.sessions.list()}
+    refused = ds(tool, path, ok=False)
+    assert refused.exit_code == 1
+    assert "looks like an export of Durable Sessions; use ds import jsonl" in refused.output
+    assert {info.id for info in client.sessions.list()} == before
+
+
+def test_one_record_in_ten_is_enough(ds: Any, client: Client, tmp_path: Path) -> None:
+    event, other = b'{"type":"note"}\n', b'{"a":1}\n'
+    (tmp_path / "one-in-ten.jsonl").write_bytes(event + 9 * other)
+    (tmp_path / "one-in-eleven.jsonl").write_bytes(event + 10 * other)
+    assert "1 imported" in ds("jsonl", tmp_path / "one-in-ten.jsonl").output
+    refused = ds("jsonl", tmp_path / "one-in-eleven.jsonl", ok=False).output
+    assert "holds no events: each line is an object with a type" in refused
+
+
+def test_a_file_that_is_refused_stops_no_other(ds: Any, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "beside-page.jsonl").write_bytes(PAGE)
+    (tmp_path / "beside-good.jsonl").write_bytes(EXPORT)
+    told = ds("jsonl", tmp_path, ok=False).output
+    assert "1 failed" in told
+    assert client.sessions.get("beside-good").event_count == 30
+
+
+@pytest.mark.parametrize(
+    ("tool", "session", "record"),
+    [
+        ("jsonl", "twice-jsonl", '{"id":"%s","type":"note"}'),
+        (
+            "claude-code",
+            "claude-code:twice-claude-code",
+            '{"type":"user","uuid":"%s","message":{"content":"x"}}',
+        ),
+        ("openai-chat", "openai-chat:twice-openai-chat", '{"role":"user","content":"%s"}'),
+    ],
+)
+def test_two_files_never_become_one_session_unnoticed(
+    ds: Any, client: Client, tmp_path: Path, tool: str, session: str, record: str
+) -> None:
+    paths = [tmp_path / folder / f"twice-{tool}.jsonl" for folder in "abc"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(record % path.parent.name + "\n")
+    refused = ds(tool, *paths[:2], ok=False)
+    assert refused.exit_code == 2
+    assert all(str(path) in refused.output for path in paths[:2])
+    assert f"would both become the session {session}" in refused.output
+    assert session not in {info.id for info in client.sessions.list()}
+    paths[2].write_text(record % "a" + "\n" + record % "d" + "\n")
+    told = ds(tool, paths[2], paths[0]).output
+    assert "sessions: 1 imported" in told
+    assert "records read: 2" in told
+    assert "1 a copy of a file that is imported" in told
+
+
+def test_two_files_of_a_session_in_a_folder(ds: Any, client: Client, tmp_path: Path) -> None:
+    """Our own exports are refused; what another tool keeps twice stops no import, and is told."""
+    for folder in "ab":
+        for tool, record in (("jsonl", {"type": folder}), ("chat", {"role": "user", "content": folder})):
+            path = tmp_path / tool / folder / "in-folder.jsonl"
+            path.parent.mkdir(parents=True)
+            path.write_text(json.dumps(record) + "\n")
+    assert ds("jsonl", tmp_path / "jsonl", ok=False).exit_code == 2
+    assert "1 another file of the same session" in ds("openai-chat", tmp_path / "chat").output
 
 
 def test_a_session_that_was_deleted_comes_back(ds: Any, client: Client, tmp_path: Path) -> None:

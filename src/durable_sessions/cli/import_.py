@@ -22,7 +22,7 @@ from durable_sessions.cli.failures import explained
 from durable_sessions.cli.parameters import Time
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ConnectionFailedError
-from durable_sessions.importers import choosing, folders
+from durable_sessions.importers import choosing, copies, exported, folders
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
 from durable_sessions.importers.engine import ImportEngine, ImportOutcome, Report
 from durable_sessions.importers.redaction import Redactor
@@ -102,7 +102,9 @@ def import_(
             if watch:
                 _watch(engine, selection, roots, speaker, quiet_seconds)
             else:
-                _once(engine, selection, speaker)
+                _once(engine, selection, speaker, paths)
+    except copies.SameSessionError as error:
+        raise click.UsageError(str(error)) from error
     except SourceError as error:
         raise click.ClickException(str(error)) from error
     finally:
@@ -126,6 +128,7 @@ def _forget_what_is_gone(
 
 
 LINKS_TOLD_MAX = 20
+ROOTS_TOLD_MAX = 5
 KINDS_TOLD_MAX = 4
 LINK_REASON = "a link that leads out of the folder"
 
@@ -148,6 +151,13 @@ class TranscriptSelection:
         self._since = since
         self._project = project
         self.left_out: Counter[str] = Counter()
+        self.is_empty = True
+
+    def where_it_looked(self) -> str:
+        """Return a sentence for when nothing was found."""
+        roots = [f"{root}{'' if root.exists() else ' (not there)'}" for root in self._roots[:ROOTS_TOLD_MAX]]
+        more = " …" if len(self._roots) > ROOTS_TOLD_MAX else ""
+        return f"Nothing was found. Looked for {self._tool.what} in: {', '.join(roots)}{more}"
 
     def _tell_links(self, passed_over: set[Path]) -> None:
         """Tell which links were not followed, each once; beyond some only how many."""
@@ -164,6 +174,10 @@ class TranscriptSelection:
         with folders.noting() as passed_over:
             found = self._tool.discover(self._roots)
         self._tell_links(passed_over)
+        self.is_empty = not found and not passed_over
+        is_strict = self._tool.name == exported.TOOL
+        found, reasons = copies.without_copies(found, self._roots, is_strict=is_strict)
+        self.left_out.update(reasons)
         for transcript, reason in choosing.choose(found, since=self._since, project=self._project):
             if reason is None:
                 wanted.append(transcript)
@@ -272,11 +286,16 @@ def _rows(report: Report, left_out: Counter[str]) -> Iterable[tuple[str, str, in
         yield "moved to artifacts", f"{tally.artifact_bytes} bytes", tally.artifacts
 
 
-def _once(engine: ImportEngine, selection: TranscriptSelection, speaker: Speaker) -> None:
+def _once(
+    engine: ImportEngine, selection: TranscriptSelection, speaker: Speaker, named: Iterable[Path]
+) -> None:
     transcripts = selection.find()
+    if selection.is_empty:
+        click.echo(selection.where_it_looked(), err=True)
     report = speaker.with_bar(len(transcripts), lambda: engine.run(transcripts))
     speaker.tell_report(report, selection.left_out)
-    if any(outcome.problem for outcome in report.outcomes):
+    named_in_vain = selection.is_empty and any(path.is_file() for path in named)
+    if named_in_vain or any(outcome.problem for outcome in report.outcomes):
         sys.exit(1)
 
 

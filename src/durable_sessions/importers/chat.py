@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from durable_sessions.importers import line_format
 from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, load, records, transcript
 from durable_sessions.importers.events import (
@@ -72,8 +73,13 @@ def _line(path: Path, line: int) -> Any:
     return produce
 
 
+def _is_message(record: Event) -> bool:
+    return "role" in record or "messages" in record or line_format.is_typed(record)
+
+
 def _lines(path: Path) -> Any:
     def produce(talk: Talk) -> Iterator[Event]:
+        line_format.check(path, "chat messages", _is_message)
         for record in records(path):
             talk.tally.records += 1
             if isinstance(record.value, dict):

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.importers import line_format
 from durable_sessions.importers.documents import files, relative
 from durable_sessions.importers.events import SESSION_ID_MAX, Event, Maker, SessionMetadata, Verbatim, text
 from durable_sessions.importers.lines import SourceRecord
@@ -35,9 +36,15 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
             if _SESSION_ID.fullmatch(stem)
             else f"import-{blake2b(stem.encode(), digest_size=8).hexdigest()}"
         )
-        part = LinesPart(path, name, _parser(stem, name, path))
+        part = LinesPart(path, name, _parser(stem, name, path), _check)
         found.append(Transcript(TOOL, session, [part], renames=False))
     return found
+
+
+def _check(path: Path) -> None:
+    line_format.check(
+        path, "events: each line is an object with a type", line_format.is_typed, takes_exports=True
+    )
 
 
 def _parser(session: str, name: str, path: Path) -> Callable[[], Parser]:

@@ -147,9 +147,16 @@ class LinesPart:
 
     is_read_whole = False
 
-    def __init__(self, path: Path, name: str, parser: Callable[[], Parser]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        parser: Callable[[], Parser],
+        check: Callable[[Path], None] = lambda path: None,
+    ) -> None:
         self.path = path
         self.name = name
+        self._check = check
         self._new_parser = parser
         self._parser = parser()
         self._reader = LineReader()
@@ -177,7 +184,9 @@ class LinesPart:
         return stat_of([self.path])
 
     def read(self, *, ending: bool) -> Iterator[Event]:
-        """Yield the events of the lines that were not read before."""
+        """Yield the events of the lines that were not read before; SourceError if it is of another format."""
+        if self._reader.offset == 0:
+            self._check(self.path)
         with open_maybe_compressed(self.path) as file:
             if not file.seekable():
                 self.restart()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import folders, line_format
 from durable_sessions.importers.claude_code import forks, outputs
 from durable_sessions.importers.claude_code.context import TOOL
 from durable_sessions.importers.claude_code.parser import ClaudeCodeParser
@@ -36,6 +36,7 @@ class _Session:
     main: Path | None = None
     agents: dict[str, Path] = field(default_factory=dict)
     others: list[Path] = field(default_factory=list)
+    others_of_its_name: list[Path] = field(default_factory=list)
 
     @property
     def first(self) -> Path:
@@ -61,7 +62,16 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
         behind = forks.last_event(mains[source], _main(source, sessions[source], {}), uuid)
         if behind is not None:
             made[name].origin = ForkPoint(session_id(TOOL, source), behind)
-    return list(made.values())
+    return [*_others_of_the_same_name(sessions), *made.values()]
+
+
+def _others_of_the_same_name(sessions: Mapping[str, _Session]) -> list[Transcript]:
+    """Return what further files would become sessions that others become already; none may go unmentioned."""
+    return [
+        _transcript(name, _Session(path.parent, path), peek(path))
+        for name, found in sessions.items()
+        for path in found.others_of_its_name
+    ]
 
 
 def _gather(sessions: dict[str, _Session], root: Path, path: Path) -> None:
@@ -72,7 +82,10 @@ def _gather(sessions: dict[str, _Session], root: Path, path: Path) -> None:
     agent = _AGENT.fullmatch(path.name)
     inside = "subagents" in path.parts[-4:-1]
     if agent is None and not inside:
-        sessions.setdefault(path.stem, _Session(root)).main = path
+        session = sessions.setdefault(path.stem, _Session(root))
+        if session.main is not None and session.main.resolve() != path.resolve():
+            session.others_of_its_name.append(session.main)
+        session.main = path
         return
     owner = _folder_owner(path) if inside else text(known.get("sessionId"))
     session = sessions.setdefault(owner or path.stem, _Session(root))
@@ -116,12 +129,17 @@ def peek(path: Path) -> dict[str, Any]:
     return {"records": number + 1, **found} if number >= 0 else {}
 
 
+def _check(path: Path) -> None:
+    line_format.check(path, "records of Claude Code", line_format.is_typed)
+
+
 def _transcript(name: str, found: _Session, known: dict[str, Any]) -> Transcript:
     metas = {agent: _meta(path) for agent, path in found.agents.items()}
     calls = {call: agent for agent, meta in metas.items() if (call := text(meta.get("toolUseId")))}
     parts: list[Part] = []
     if found.main is not None:
-        parts.append(LinesPart(found.main, _relative(found.main, found.root), _main(name, found, calls)))
+        relative = _relative(found.main, found.root)
+        parts.append(LinesPart(found.main, relative, _main(name, found, calls), _check))
     for agent, path in found.agents.items():
         parts.append(
             LinesPart(path, _relative(path, found.root), _agent(name, found, agent, metas[agent], calls))

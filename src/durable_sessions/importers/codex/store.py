@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import folders, line_format
 from durable_sessions.importers.codex.context import TOOL
 from durable_sessions.importers.codex.parser import CodexParser
 from durable_sessions.importers.events import (
@@ -178,7 +178,7 @@ class _Family:
     def _part(self, rollout: Rollout, key: str) -> Part:
         if rollout.is_document:
             return DocumentPart(rollout.path, rollout.name, _document(rollout))
-        return LinesPart(rollout.path, rollout.name, self._parser(rollout, key))
+        return LinesPart(rollout.path, rollout.name, self._parser(rollout, key), _check)
 
     def _parser(self, rollout: Rollout, key: str) -> Callable[[], CodexParser]:
         source = self._rollouts.get(text(rollout.meta.get("forked_from_id")))
@@ -235,6 +235,14 @@ def _last_event(rollout: Rollout, parser: CodexParser, end: int | None, shared: 
                 last = events[-1]["id"]
     events = parser.finish(settled=True)
     return events[-1]["id"] if events and end is not None else last
+
+
+def _check(path: Path) -> None:
+    line_format.check(path, "records of Codex", _is_record)
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    return line_format.is_typed(value) or "record_type" in value or "instructions" in value
 
 
 def _document(rollout: Rollout) -> Callable[[SessionMetadata, Tally], Iterator[Event]]:

@@ -1,0 +1,56 @@
+"""Files that would become the same session: copies of one another, or a mistake."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from durable_sessions.importers.sources import SourceError, Transcript
+
+_CHUNK_BYTES = 1024 * 1024
+COPY_REASON = "a copy of a file that is imported"
+OTHER_FILE_REASON = "another file of the same session"
+
+
+class SameSessionError(SourceError):
+    """Two different files were given that would become one session."""
+
+    def __init__(self, first: Path, second: Path, session: str) -> None:
+        super().__init__(
+            f"{first} and {second} differ and would both become the session {session}. "
+            "Rename one of them, or import them one at a time to merge them."
+        )
+
+
+def longer(first: Path, second: Path) -> Path | None:
+    """Return the longer of two files if it begins with all of the other one, None if they differ."""
+    short, long = sorted((first, second), key=lambda path: path.stat().st_size)
+    with short.open("rb") as one, long.open("rb") as other:
+        while chunk := one.read(_CHUNK_BYTES):
+            if other.read(len(chunk)) != chunk:
+                return None
+    return long
+
+
+def without_copies(
+    transcripts: Iterable[Transcript], named: Collection[Path], *, is_strict: bool
+) -> tuple[list[Transcript], list[str]]:
+    """Return one transcript for each session, and why others were left out.
+
+    Of a file and one that continues it, the longer one counts. Files that differ are refused if they were
+    ``named``, or always if it ``is_strict``: what another tool keeps twice below a folder stops no import.
+    """
+    kept: dict[str, Transcript] = {}
+    reasons = []
+    for one in transcripts:
+        before = kept.setdefault(one.session, one)
+        if before is one:
+            continue
+        first, second = before.parts[0].path, one.parts[0].path
+        if first.resolve() == second.resolve():
+            kept[one.session] = one
+            continue
+        chosen = longer(first, second)
+        if chosen is None and (is_strict or (first in named and second in named)):
+            raise SameSessionError(first, second, one.session)
+        kept[one.session] = before if chosen == first else one
+        reasons.append(COPY_REASON if chosen else OTHER_FILE_REASON)
+    return list(kept.values()), reasons

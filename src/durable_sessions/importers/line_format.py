@@ -1,0 +1,62 @@
+"""Whether a file of lines is of the format that an importer expects, before anything of it is sent."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from durable_sessions.importers.lines import LineReader
+from durable_sessions.importers.sources import SourceError, open_maybe_compressed
+
+RECORDS_EXAMINED_MAX = 200
+EXPECTED_RECORDS_IN_TEN_MIN = 1
+"""Formats grow and lines get damaged: only a file of almost nothing else is refused."""
+
+_HEAD_BYTES = 4096
+_OFFSET = re.compile(r"\d{16}_\d{16}")
+
+IsExpected = Callable[[dict[str, Any]], bool]
+
+
+def is_typed(record: dict[str, Any]) -> bool:
+    """Say whether a record names its type, as those of most formats do."""
+    return isinstance(record.get("type"), str)
+
+
+def is_exported(record: dict[str, Any]) -> bool:
+    """Say whether a record is an event as this product exports it."""
+    offset = record.get("offset")
+    return is_typed(record) and isinstance(offset, str) and _OFFSET.fullmatch(offset) is not None
+
+
+def check(path: Path, what: str, is_expected: IsExpected, *, takes_exports: bool = False) -> None:
+    """Raise SourceError if almost nothing at the beginning of a file is what the format has.
+
+    A file without a whole line is accepted if its first line can become an object.
+    """
+    examined: list[object] = []
+    with open_maybe_compressed(path) as file:
+        for record in LineReader().read(file, ending=True):
+            examined.append(record.value)
+            if len(examined) >= RECORDS_EXAMINED_MAX:
+                break
+    if not examined:
+        if _head(path)[:1] not in (b"", b"{"):
+            raise SourceError(f"{path} is not JSON lines.")
+        return
+    objects = [one for one in examined if isinstance(one, dict)]
+    if _are_few(len(objects), len(examined)):
+        raise SourceError(f"{path} is not JSON lines.")
+    if not takes_exports and not _are_few(sum(map(is_exported, objects)), len(examined)):
+        raise SourceError(f"{path} looks like an export of Durable Sessions; use ds import jsonl.")
+    if _are_few(sum(map(is_expected, objects)), len(examined)):
+        raise SourceError(f"{path} holds no {what}.")
+
+
+def _are_few(number: int, of: int) -> bool:
+    return number * 10 < EXPECTED_RECORDS_IN_TEN_MIN * of
+
+
+def _head(path: Path) -> bytes:
+    with open_maybe_compressed(path) as file:
+        return file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
