@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from durable_sessions.http.carrier.answerer import Answerer
 from durable_sessions.http.carrier.connection import Connection
+from durable_sessions.http.carrier.request_parser import RequestParser
 from durable_sessions.testing.server import LocalServer
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.anyio
 
 JSON = "application/json"
 ROUNDS = 8
+KINDS = (Connection, RequestParser, Answerer, asyncio.Task)
 LAST_MAX = 1
 """The event loop may still refer to the last one."""
 EVENT = {"type": "user.message", "content": []}
@@ -40,7 +43,7 @@ def uncollected() -> Iterator[None]:
 
 def alive() -> dict[str, int]:
     found = gc.get_objects()
-    return {kind.__name__: sum(type(one) is kind for one in found) for kind in (Connection, asyncio.Task)}
+    return {kind.__name__: sum(type(one) is kind for one in found) for kind in KINDS}
 
 
 async def send(port: int, *requests: tuple[str, str]) -> None:

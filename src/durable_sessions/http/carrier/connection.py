@@ -1,54 +1,113 @@
-"""One connection: its requests in their turn, and its life from accepting to losing it."""
+"""One connection: its requests in their turn, and its life from accepting to losing it.
+
+It owns a parser that makes requests of its input, an answerer that sends the answers, and, while something
+has to wait, a read-ahead. Both refer back to it, which is undone when it ends: on a large server nothing
+else would ever free them.
+"""
 
 import asyncio
 from collections.abc import Hashable
-from typing import NamedTuple, cast
+from typing import cast
 
 from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
-from durable_sessions.http.carrier.answering import CLOSED, RUNNING, Answerer
+from durable_sessions.http.carrier.answerer import CLOSED, RUNNING, Answerer
+from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES
 from durable_sessions.http.carrier.lingering import Lingering
-from durable_sessions.http.carrier.message import OWN, STRANGERS, Request
-from durable_sessions.http.carrier.parsing import IDLE, IN_BODY, IN_HEAD, STOPPED, RefusedError
+from durable_sessions.http.carrier.message import STRANGERS, Request
+from durable_sessions.http.carrier.read_ahead import ReadAhead, Refused
+from durable_sessions.http.carrier.request_parser import (
+    IDLE,
+    IN_BODY,
+    IN_HEAD,
+    STOPPED,
+    RefusedError,
+    RequestParser,
+)
 from durable_sessions.http.carrier.state import ServerState
-from durable_sessions.http.carrier.wire import CONTINUE, HEAD_REQUEST, LAST_REQUEST, encode_response
+from durable_sessions.http.carrier.wire import CONTINUE, LAST_REQUEST
 
 _PATH_BYTES_KEPT = 64
 
 
-class Refused(NamedTuple):
-    """A request that is refused when its turn comes; the beginning of its path tells in which shape."""
-
-    error: DurableSessionsError
-    path: bytes
-    audience: int = OWN
-
-
-class Connection(Answerer):
+class Connection(asyncio.Protocol):
     """Serves one connection, in the order of its requests, until either side ends it."""
 
+    # There may be ten thousand that are idle: what only busy ones need is made when they need it.
     __slots__ = (
+        "_answerer",
         "_continue_due",
         "_drained_bytes",
         "_drained_since",
+        "_holder",
         "_idle_since",
         "_introduced",
-        "_queue",
-        "_queue_bytes",
+        "_own",
+        "_parser",
+        "_read_ahead",
         "_seen_bytes",
+        "_state",
+        "_transport",
+        "bytes_in",
     )
 
+    _transport: asyncio.Transport
+    _parser: RequestParser
+    _answerer: Answerer
+
     def __init__(self, state: ServerState) -> None:
-        super().__init__(state)
-        # A list, because it is short, and mostly empty, and ten thousand of them must be small.
-        self._queue: list[tuple[Request | Refused, int]] = []
-        self._queue_bytes = 0
+        self._state = state
+        self._read_ahead: ReadAhead | None = None  # set while something waits for its turn
         self._continue_due = False
         self._introduced = False  # whether it is known whose connection this is
+        self._own: Hashable = object()  # its own shares; were it itself, nothing would ever free it
+        self._holder = self._own  # whose shares this connection draws on: a key's, or its own
+        self.bytes_in = 0
         # What the last sweep saw; so no request has to look at the time.
         self._seen_bytes = -1
         self._idle_since = 0.0
         self._drained_bytes = -1
         self._drained_since = 0.0  # 0: nothing was waiting to be sent
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of answers, including those that the peer has not taken yet."""
+        return self._answerer.bytes_out
+
+    # Input ------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Parse ``data``; the requests that it completes are answered or queued on return."""
+        self.bytes_in += len(data)
+        if len(data) > SLICE_BYTES or self._read_ahead is not None:
+            self._feed_slices(data)
+        elif self._parser.phase != STOPPED:
+            self._parser.feed(data)
+
+    def _feed_slices(self, data: bytes) -> None:
+        """Parse ``data`` piece by piece; once the read-ahead is full, keep the rest in it.
+
+        The parser cannot be paused, so a full read-ahead is noticed only after a piece.
+        """
+        parser = self._parser
+        view = memoryview(data)
+        start = 0
+        while start < len(view) and parser.phase != STOPPED:
+            if self._read_ahead is not None and self._read_ahead.full:
+                self._hold(self._read_ahead, bytes(view[start:]))
+                return
+            end = start + max(SLICE_BYTES, parser.body_bytes_left)
+            parser.feed(view[start:end])
+            start = end
+
+    def _hold(self, read_ahead: ReadAhead, data: bytes) -> None:
+        try:
+            read_ahead.hold(data)
+        except DurableSessionsError as error:
+            self.refuse(error)
+
+    @property
+    def _read_paused(self) -> bool:
+        return self._read_ahead is not None and self._read_ahead.full
 
     # Turns ------------------------------------------------------------------------------
 
@@ -56,9 +115,10 @@ class Connection(Answerer):
         """Answer now, or in turn; stop reading while much is waiting."""
         if not self._introduced:
             self._introduce(request)
-        if not self._blocked:
-            self.answer(request, flags)
-        elif not self._blocked & CLOSED:
+        blocked = self._answerer.blocked
+        if not blocked:
+            self._answerer.answer(request, flags)
+        elif not blocked & CLOSED:
             self._continue_due = False
             self._wait_in_turn(request, flags)
 
@@ -66,15 +126,22 @@ class Connection(Answerer):
         """Find out whose connection this is; once that is a key it stays so, until a body says otherwise."""
         holder = self._state.admission.holder(request)
         self._introduced = holder != STRANGERS
-        self.held_by(holder, request.path)
+        self._held_by(holder, request.path)
 
-    def held_by(self, holder: str | None, path: bytes | None = None) -> None:
+    def admit(self, request: Request) -> tuple[Hashable, int]:
+        """Return whose shares a request draws on and how large its body may be, or raise the refusal."""
+        holder, body_bytes_max = self._state.admission.admit(request)
+        self._held_by(holder)
+        return self._holder, body_bytes_max
+
+    def _held_by(self, holder: str | None, path: bytes | None = None) -> None:
         """Count what the connection holds for a key from now on, or for itself; refuse one key too many."""
         known: Hashable = self._own if holder is None else holder
         if known == self._holder:
             return
         state = self._state
-        state.requests.move(self._holder, known, len(self.held) + self._queue_bytes)
+        if self._read_ahead is not None:
+            self._read_ahead.move(known)
         self._leave_share()
         self._holder = known
         if self._has_key():
@@ -92,72 +159,72 @@ class Connection(Answerer):
             self._state.connections.give(self._holder, 1)
 
     def _wait_in_turn(self, request: Request, flags: int) -> None:
-        limits = self._limits
-        size = request.size()
-        requests = self._state.requests
-        if not requests.try_take(self._holder, size):
-            self._reject(self._too_many_bytes(requests))
-        self._queue.append((request, flags))
-        self._queue_bytes += size
-        if (
-            len(self._queue) >= limits.pipeline_requests_max
-            or self._queue_bytes > limits.read_ahead_bytes_max
-        ):
-            self.read_paused = True
+        read_ahead = self._waiting()
+        try:
+            read_ahead.add(request, flags)
+        except DurableSessionsError as error:
+            self.refuse(error)
+            raise RefusedError from None
+        if read_ahead.full:
             self._transport.pause_reading()
+
+    def _waiting(self) -> ReadAhead:
+        if self._read_ahead is None:
+            self._read_ahead = ReadAhead(self._state, self._holder)
+        return self._read_ahead
 
     def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
         """Answer ``error`` in turn, then close; nothing more is read."""
-        self.phase = STOPPED
-        if self._blocked & CLOSED:
+        parser, blocked = self._parser, self._answerer.blocked
+        parser.phase = STOPPED
+        if blocked & CLOSED:
             return
-        flags = LAST_REQUEST
-        if self._url and self._parser.get_method() == b"HEAD":
-            flags |= HEAD_REQUEST
-        path = self._url.partition(b"?")[0] if path is None else path
-        audience = OWN if self._request is None else self._request.audience
+        beginning, flags, audience = parser.beginning()
+        path = beginning if path is None else path
         refused = Refused(error, path[:_PATH_BYTES_KEPT], audience)
-        self.forget_input()
-        if self._blocked:
-            self._queue.append((refused, flags))
+        parser.forget()
+        if self._read_ahead is not None:
+            self._read_ahead.take_unparsed()
+        if blocked:
+            self._waiting().add_refused(refused, flags | LAST_REQUEST)
         else:
-            self._send_refusal(refused, flags)
+            self._send_refusal(refused, flags | LAST_REQUEST)
 
     def send_continue(self) -> None:
         """Tell the peer, in turn, that the body of the request being read is wanted."""
-        if self._blocked:
+        if self._answerer.blocked:
             self._continue_due = True
         else:
-            self._write(CONTINUE)
+            self._answerer.write(CONTINUE)
 
     def next_turn(self) -> None:
         """Answer what has been waiting, and read on when nothing waits any more."""
-        while not self._blocked:
-            if self._queue:
-                request, flags = self._queue.pop(0)
-                if isinstance(request, Refused):
-                    self._send_refusal(request, flags)
-                else:
-                    size = request.size()
-                    self._queue_bytes -= size
-                    self._state.requests.give(self._holder, size)
-                    self.answer(request, flags)
-            elif self.read_paused:
-                self.read_paused = False
-                self.feed_slices(self.take_held())
-                if not self.read_paused:
-                    self._transport.resume_reading()
-            else:
+        answerer = self._answerer
+        while not answerer.blocked:
+            read_ahead = self._read_ahead
+            if read_ahead is None:
                 if self._continue_due:
                     self._continue_due = False
-                    self._write(CONTINUE)
+                    answerer.write(CONTINUE)
                 return
+            waiting = read_ahead.next()
+            if waiting is None:
+                self._read_on(read_ahead)
+            elif isinstance(waiting[0], Refused):
+                self._send_refusal(waiting[0], waiting[1])
+            else:
+                answerer.answer(waiting[0], waiting[1])
+
+    def _read_on(self, read_ahead: ReadAhead) -> None:
+        """Parse what was kept while the read-ahead was full; what has to wait now is in another one."""
+        self._read_ahead = None
+        if read_ahead.full:
+            self._feed_slices(read_ahead.take_unparsed())
+            if not self._read_paused:
+                self._transport.resume_reading()
 
     def _send_refusal(self, refused: Refused, flags: int) -> None:
-        request_id = self._new_id()
-        response = self._state.refuse(refused.path, refused.error, request_id)
-        self._answers[response.status // 100] += 1
-        self._write(encode_response(self._all_heads[refused.audience], response, flags, request_id))
+        self._answerer.refuse(refused, flags)
         self._linger()
 
     # Life -------------------------------------------------------------------------------
@@ -165,7 +232,9 @@ class Connection(Answerer):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve, unless there are too many."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        self._transport.set_write_buffer_limits(high=self._state.limits.write_buffer_bytes_max)
+        self._parser = RequestParser(self._state, self)
+        self._answerer = Answerer(self._state, self, self._transport)
         self._state.add(self)
         if self._state.admission.keys_required:
             while self._state.too_many > 0 and self._state.make_room():
@@ -174,7 +243,7 @@ class Connection(Answerer):
         excess = self._state.too_many
         if self._state.draining:
             self._close()
-        elif excess > self._limits.refused_connections_max:
+        elif excess > self._state.limits.refused_connections_max:
             self.abort()
         elif excess > 0:
             self.refuse(OverloadedError(what="connections"))
@@ -186,47 +255,61 @@ class Connection(Answerer):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel what nobody waits for any more."""
         self._stop()
-        del self._parser  # it refers back to us
+        self._release()
         self._state.remove(self)
 
     def answer_waits(self, piece: bytes) -> None:
         """Note that the peer does not take the answer; whoever keeps others from theirs is cut."""
         self._state.answer_waits(self, None if self._holder is self._own else self._holder, piece)
 
+    def pause_writing(self) -> None:
+        """Send nothing more: the peer does not read as fast as we write."""
+        self._answerer.pause_writing()
+
     def resume_writing(self) -> None:
         """Go on: the peer has taken what was sent."""
         self._state.answer_taken(self)
-        super().resume_writing()
+        self._answerer.resume_writing()
+        self.next_turn()
 
     def running(self) -> asyncio.Task[None] | None:
         """Return the task that is answering a request, if there is one."""
-        return self._running if isinstance(self._running, asyncio.Task) else None
+        return self._answerer.running()
 
     def end(self) -> None:
         """Close: the last answer has been given. A peer that has sent more may need time to read it."""
-        if self._queue or self.held or self.phase in (IN_HEAD, IN_BODY):
+        if self._read_ahead or self._parser.phase in (IN_HEAD, IN_BODY):
             self._linger()
         else:
             self._close()
 
     def drain(self) -> None:
         """Take no new request; close when what is under way has been answered."""
-        self.draining = True
-        if self.phase == IN_BODY:
-            self.flags |= LAST_REQUEST
-        elif self.phase == IDLE and not self._blocked & RUNNING:
+        parser = self._parser
+        if parser.phase == IN_BODY:
+            parser.flags |= LAST_REQUEST
+        elif parser.phase == IDLE and not self._answerer.blocked & RUNNING:
             self._close()
+
+    def abort(self) -> None:
+        """Cut the connection without waiting for anything."""
+        self._mark_closed()
+        self._transport.abort()
 
     def sweep(self, now: float) -> None:
         """End what has taken too long at ``now``; of an idle connection this looks at little."""
-        if self.deadline:
-            self.time_out(now)
-        if self.bytes_out != self._drained_bytes:
+        parser, answerer = self._parser, self._answerer
+        if parser.deadline and parser.phase != STOPPED:
+            if self._read_paused:
+                parser.postpone_deadline(now)
+            else:
+                parser.time_out(now)
+        if answerer.bytes_out != self._drained_bytes:
             self._cut_if_stalled(now)
-        if self._blocked or self.phase != IDLE or self.bytes_in != self._seen_bytes:
+        if answerer.blocked or parser.phase != IDLE or self.bytes_in != self._seen_bytes:
             self._seen_bytes = self.bytes_in
             self._idle_since = now
-        elif now - self._idle_since > self._limits.idle_seconds_max:
+        elif now - self._idle_since > self._state.limits.idle_seconds_max:
             self._close()
 
     def _cut_if_stalled(self, now: float) -> None:
@@ -235,7 +318,7 @@ class Connection(Answerer):
         if drained_bytes != self._drained_bytes or not self._drained_since:
             self._drained_bytes = drained_bytes
             self._drained_since = now if waiting_bytes else 0.0
-        elif now - self._drained_since > self._limits.write_stall_seconds_max:
+        elif now - self._drained_since > self._state.limits.write_stall_seconds_max:
             self.abort()
 
     def _linger(self) -> None:
@@ -243,26 +326,31 @@ class Connection(Answerer):
         self._state.replace(self, successor)
         self._transport.set_protocol(successor)
         self._transport.write_eof()
-        if self.read_paused:
+        if self._read_paused:
             self._transport.resume_reading()
         self._stop()
-        del self._parser  # it refers back to us
+        self._release()
 
     def _close(self) -> None:
-        self._blocked |= CLOSED
-        self.phase = STOPPED
+        self._mark_closed()
         self._transport.close()
 
+    def _mark_closed(self) -> None:
+        self._answerer.blocked |= CLOSED
+        self._parser.phase = STOPPED
+
     def _stop(self) -> None:
-        self._blocked |= CLOSED
-        self.phase = STOPPED
-        self._queue.clear()
-        self._state.requests.give(self._holder, self._queue_bytes)
-        self._queue_bytes = 0
-        self.forget_input()
+        """Give back all shares and cancel what is under way; this may be done twice."""
+        self._mark_closed()
+        if self._read_ahead is not None:
+            self._read_ahead.release()
+            self._read_ahead = None
+        self._parser.forget()
         self._leave_share()
         self._holder = self._own
-        running, self._running = self._running, None
-        if running is not None:
-            # Not at once: a coroutine that has never run would not close what it was given.
-            self._loop.call_soon(running.cancel)
+        self._answerer.cancel()
+
+    def _release(self) -> None:
+        """Undo the references back to this connection, so that it is freed when the transport drops it."""
+        self._parser.release()
+        self._answerer.release()

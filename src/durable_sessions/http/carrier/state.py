@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from durable_sessions.clock import Clock
+from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
 from durable_sessions.http.carrier.message import Admission, AdmitAll, AnswerFormat, Handler
 from durable_sessions.http.carrier.request_ids import RequestIds
 from durable_sessions.http.carrier.unread_answers import UntakenAnswers
@@ -16,8 +17,15 @@ from durable_sessions.shares import Shares
 class Peer(Protocol):
     """An open connection, as the server sees it."""
 
-    bytes_in: int
-    bytes_out: int
+    @property
+    def bytes_in(self) -> int:
+        """Bytes received."""
+        ...
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of answers, including those that the peer has not taken yet."""
+        ...
 
     def running(self) -> asyncio.Task[None] | None:
         """Return the task that is answering a request, if there is one."""
@@ -49,6 +57,12 @@ class Budget(Shares):
         self.limit = limit
         self.seconds_max = seconds_max
 
+    def refusal(self, holder: Hashable) -> DurableSessionsError:
+        """Return what somebody is told who exceeds the budget, or, if that is a key, its share."""
+        if self.full() or not isinstance(holder, str):
+            return OverloadedError(what="request bytes in memory")
+        return ShareExceededError(what="the memory for requests", limit=self.limit)
+
 
 class ServerState:
     """Handler, limits, counters and the set of open connections; counters are plain integers.
@@ -71,7 +85,7 @@ class ServerState:
         self.limits = limits
         self.clock = clock
         self.admission = admission or AdmitAll(limits.append_body_bytes_max)
-        self.request_ids = RequestIds()
+        self.new_request_id = RequestIds().new  # bound once, not for every connection
         self.heads = tuple(map(Heads, answer_format.common_headers))
         self.tick()
         self.draining = False

@@ -1,17 +1,15 @@
-"""The sending half of a connection: one answer, at once, later, or piece by piece."""
+"""The answers of a connection: each is sent at once, later, or piece by piece."""
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
 from durable_sessions.http.carrier.message import OWN, Answer, Later, Request, Response, StreamingResponse
-from durable_sessions.http.carrier.parsing import STOPPED
-from durable_sessions.http.carrier.reader import RequestReader
+from durable_sessions.http.carrier.read_ahead import Refused
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.http.carrier.wire import (
     BODILESS_STATUSES,
@@ -20,6 +18,7 @@ from durable_sessions.http.carrier.wire import (
     LAST_CHUNK,
     LAST_REQUEST,
     encode_parts,
+    encode_response,
     encode_stream_head,
     is_chunked,
 )
@@ -30,57 +29,71 @@ RUNNING, WRITE_PAUSED, CLOSED = 1, 2, 4
 _log = structlog.get_logger(__name__)
 
 
-class Answerer(RequestReader):
-    """Calls the handler and sends what it answers.
+class ConnectionTurns(Protocol):
+    """Whoever gives an answer its turn: the connection. It is not there any more once that is closed."""
+
+    def next_turn(self) -> None:
+        """Answer what has been waiting, if anything has."""
+        ...
+
+    def end(self) -> None:
+        """Close: the last answer has been given."""
+        ...
+
+    def answer_waits(self, piece: bytes) -> None:
+        """Note that the peer does not take the answer, and that ``piece`` of it stays in memory."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection without waiting for anything."""
+        ...
+
+
+class Answerer:
+    """Calls the handler and sends what it answers, for one request after the other.
 
     A handler that answers at once costs no task and one write. The awaitable of one that does
     not is cancelled when the peer goes away, so it must belong to this request alone.
     """
 
     __slots__ = (
-        "_all_heads",
         "_answers",
-        "_blocked",
+        "_connection",
         "_handler",
         "_heads",
-        "_loop",
+        "_limits",
         "_new_id",
         "_path",
         "_request_id",
         "_running",
+        "_state",
         "_transport",
         "_write_waiter",
+        "blocked",
         "bytes_out",
     )
 
-    _transport: asyncio.Transport
-
-    def __init__(self, state: ServerState) -> None:
-        super().__init__(state)
-        self.bytes_out = 0
-        self._loop = state.loop
+    def __init__(self, state: ServerState, connection: ConnectionTurns, transport: asyncio.Transport) -> None:
+        self._state = state
+        self._connection = connection
+        self._transport = transport
+        # Looked up for every answer.
+        self._limits = state.limits
         self._handler = state.handler
-        self._all_heads = state.heads
-        self._heads = state.heads[OWN]  # for the request that is being answered
         self._answers = state.answers
-        self._new_id = state.request_ids.new
+        self._new_id = state.new_request_id
+        self._heads = state.heads[OWN]  # for the request that is being answered
         self._request_id = b""  # of the request that is being answered
         self._path = b""
-        self._blocked = 0
         self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
         self._write_waiter: asyncio.Future[None] | None = None
+        self.blocked = 0  # why nothing may be answered now, see above
+        self.bytes_out = 0
 
-    @abstractmethod
-    def next_turn(self) -> None:
-        """Answer what has been waiting, if anything has."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """Close: the last answer has been given."""
-
-    @abstractmethod
-    def answer_waits(self, piece: bytes) -> None:
-        """Note that the peer does not take the answer, and that ``piece`` of it stays in memory."""
+    def release(self) -> None:
+        """Let go of the connection, which refers back to us; once it is closed it is not called again."""
+        assert self.blocked & CLOSED, "or it would be called"
+        del self._connection
 
     def answer(self, request: Request, flags: int) -> None:
         """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
@@ -90,14 +103,21 @@ class Answerer(RequestReader):
             answer = self._handler(request)
         except Exception as error:
             answer = self._internal_error(error)
-        self._heads = self._all_heads[request.audience]
+        self._heads = self._state.heads[request.audience]
         if type(answer) is Response:
             self._send(answer, flags)
         else:
             self._start(answer, flags)
 
+    def refuse(self, refused: Refused, flags: int) -> None:
+        """Send the answer to a request that the handler never sees."""
+        request_id = self._new_id()
+        response = self._state.refuse(refused.path, refused.error, request_id)
+        self._answers[response.status // 100] += 1
+        self.write(encode_response(self._state.heads[refused.audience], response, flags, request_id))
+
     def _start(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
-        self._blocked |= RUNNING
+        self.blocked |= RUNNING
         if type(answer) is Later:
             self._running = answer.future
             answer.future.add_done_callback(partial(self._later_done, flags, answer.respond))
@@ -105,12 +125,12 @@ class Answerer(RequestReader):
             self._running = answer
             answer.add_done_callback(partial(self._future_done, flags))
         else:
-            self._running = self._loop.create_task(self._run(answer, flags))
+            self._running = self._state.loop.create_task(self._run(answer, flags))
 
     def _later_done(
         self, flags: int, respond: Callable[[asyncio.Future[Any]], Response], future: asyncio.Future[Any]
     ) -> None:
-        if self._blocked & CLOSED:
+        if self.blocked & CLOSED:
             if not future.cancelled():
                 future.exception()  # nobody is left to be told
             return
@@ -124,20 +144,20 @@ class Answerer(RequestReader):
         try:
             answer = future.result()
         except (Exception, asyncio.CancelledError) as error:
-            if self._blocked & CLOSED and future.cancelled():
+            if self.blocked & CLOSED and future.cancelled():
                 return
             answer = self._internal_error(error)
         if type(answer) is Response:
             self._finish(answer, flags)
         else:
-            self._running = self._loop.create_task(self._run(answer, flags))
+            self._running = self._state.loop.create_task(self._run(answer, flags))
 
     async def _run(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
         if not isinstance(answer, Response | StreamingResponse):
             try:
                 answer = await answer
             except asyncio.CancelledError as error:
-                if self._blocked & CLOSED:
+                if self.blocked & CLOSED:
                     raise
                 answer = self._internal_error(error)
             except Exception as error:
@@ -148,12 +168,13 @@ class Answerer(RequestReader):
             self._finish(answer, flags)
 
     def _finish(self, response: Response, flags: int) -> None:
-        if self._blocked & CLOSED:
+        if self.blocked & CLOSED:
             return
+        connection = self._connection  # which :meth:`release` takes away when it ends
         self._running = None
-        self._blocked &= ~RUNNING
-        self._send(response, flags | LAST_REQUEST if self.draining else flags)
-        self.next_turn()
+        self.blocked &= ~RUNNING
+        self._send(response, flags | LAST_REQUEST if self._state.draining else flags)
+        connection.next_turn()
 
     def _send(self, response: Response, flags: int) -> None:
         try:
@@ -167,22 +188,23 @@ class Answerer(RequestReader):
             self.bytes_out += sum(map(len, parts))
             self._transport.writelines(parts)
         else:
-            self._write(b"".join(parts))
-        if self._blocked & WRITE_PAUSED:
-            self.answer_waits(body)
+            self.write(b"".join(parts))
+        if self.blocked & WRITE_PAUSED:
+            self._connection.answer_waits(body)
         if flags & LAST_REQUEST:
-            self.end()
+            self._connection.end()
 
     def _internal_error(self, error: BaseException) -> Response:
         return internal_error(self._state.refuse, error, self._path, self._request_id)
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Send bytes, in turn."""
         self.bytes_out += len(data)
         self._transport.write(data)
 
     def _write_chunk(self, chunk: bytes) -> None:
         if len(chunk) <= self._limits.write_buffer_bytes_max:
-            self._write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
+            self.write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
             return
         # As it is, since a thousand connections may be sending the same one.
         size = b"%x\r\n" % len(chunk)
@@ -190,7 +212,7 @@ class Answerer(RequestReader):
         self._transport.writelines((size, chunk, b"\r\n"))
 
     async def _stream(self, answer: StreamingResponse, flags: int) -> None:
-        if flags & HTTP_1_0 or self.draining:
+        if flags & HTTP_1_0 or self._state.draining:
             flags |= LAST_REQUEST
         try:
             head = encode_stream_head(self._heads, answer.status, answer.headers, flags, self._request_id)
@@ -200,58 +222,69 @@ class Answerer(RequestReader):
             self._finish(self._internal_error(error), flags)
             return
         try:
-            if not self._blocked & CLOSED:
-                self._write(head)
+            if not self.blocked & CLOSED:
+                self.write(head)
                 if not flags & HEAD_REQUEST and answer.status not in BODILESS_STATUSES:
                     await self._send_chunks(answer.chunks, chunked=is_chunked(answer.headers, flags))
         except BaseException as error:
             # Without its end the peer can tell that the body is incomplete.
-            self.abort()
+            self._abort()
             if not isinstance(error, Exception):
                 raise
             _log.error("stream_failed", exc_info=error)
         finally:
             await close_iterator(answer.chunks)
-        if self._blocked & CLOSED:
+        if self.blocked & CLOSED:
             return
+        connection = self._connection  # which :meth:`release` takes away when it ends
         self._running = None
-        self._blocked &= ~RUNNING
-        if flags & LAST_REQUEST or self.draining:
-            self.end()
-        self.next_turn()
+        self.blocked &= ~RUNNING
+        if flags & LAST_REQUEST or self._state.draining:
+            connection.end()
+        connection.next_turn()
 
     async def _send_chunks(self, chunks: AsyncIterator[bytes], *, chunked: bool) -> None:
         async for chunk in chunks:
-            if self._blocked & CLOSED:
+            if self.blocked & CLOSED:
                 return  # the peer went away while the chunk was made
             if not chunk:
                 continue  # on the wire it would mean the end
             if chunked:
                 self._write_chunk(chunk)
             else:
-                self._write(chunk)
-            if self._blocked & WRITE_PAUSED:
-                self.answer_waits(chunk)
-            while self._blocked & WRITE_PAUSED:
-                self._write_waiter = self._loop.create_future()
+                self.write(chunk)
+            if self.blocked & WRITE_PAUSED:
+                self._connection.answer_waits(chunk)
+            while self.blocked & WRITE_PAUSED:
+                self._write_waiter = self._state.loop.create_future()
                 await self._write_waiter
-        if chunked and not self._blocked & CLOSED:
-            self._write(LAST_CHUNK)
+        if chunked and not self.blocked & CLOSED:
+            self.write(LAST_CHUNK)
 
     def pause_writing(self) -> None:
         """Send nothing more: the peer does not read as fast as we write."""
-        self._blocked |= WRITE_PAUSED
+        self.blocked |= WRITE_PAUSED
 
     def resume_writing(self) -> None:
         """Go on where :meth:`pause_writing` stopped."""
-        self._blocked &= ~WRITE_PAUSED
+        self.blocked &= ~WRITE_PAUSED
         waiter, self._write_waiter = self._write_waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-        self.next_turn()
 
-    def abort(self) -> None:
-        """Cut the connection without waiting for anything."""
-        self._blocked |= CLOSED
-        self.phase = STOPPED
-        self._transport.abort()
+    def running(self) -> asyncio.Task[None] | None:
+        """Return the task that is answering a request, if there is one."""
+        return self._running if isinstance(self._running, asyncio.Task) else None
+
+    def cancel(self) -> None:
+        """Cancel the answer that nobody waits for any more."""
+        running, self._running = self._running, None
+        if running is not None:
+            # Not at once: a coroutine that has never run would not close what it was given.
+            self._state.loop.call_soon(running.cancel)
+
+    def _abort(self) -> None:
+        if self.blocked & CLOSED:
+            self._transport.abort()
+        else:
+            self._connection.abort()
