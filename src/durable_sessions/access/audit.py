@@ -55,7 +55,7 @@ class Act(NamedTuple):
 
 
 class AuditPage(NamedTuple):
-    """Some acts as JSON, and where those begin that follow, None if there are none."""
+    """A page of acts as JSON, and where the next page begins, None if there is none."""
 
     acts: list[msgspec.Raw]
     following: int | None
@@ -63,7 +63,7 @@ class AuditPage(NamedTuple):
 
 @dataclass(slots=True)
 class _RefusedKey:
-    """What was refused of a key, or of all that are unknown, since it was last recorded."""
+    """Refusals of one key, or of all unknown keys together, since they were last recorded."""
 
     home: str
     revoked: KeyDocument | None
@@ -103,7 +103,7 @@ class Audit:
         self._refused_keys: dict[tuple[str, str], _RefusedKey] = {}
 
     async def record(self, act: Act) -> None:
-        """Record an act durably; of a caller without a key, whom nobody knows, there is only the log line."""
+        """Record an act durably; for a caller without a key, who is anonymous, there is only the log line."""
         if act.actor.key_id is not None:
             await self._partition.commit(
                 lambda state, now_ms: (self.effects(state, state.next_id, now_ms, act), None)
@@ -134,7 +134,7 @@ class Audit:
         logger.info("audit", **{("act" if name == "type" else name): v for name, v in act.fields().items()})
 
     def refused(self, caller: Caller, act: str, error: DurableSessionsError, request_id: str) -> None:
-        """Record that a caller was refused an administrative act; not more than some per minute and key."""
+        """Record that a caller was refused an administrative act; limited per minute and key."""
         said: dict[str, object] = {"asked": act, "code": error.code}
         refusal = Act("act.refused", caller, caller.workspace, request_id, said)
         if caller.key_id is None:
@@ -143,10 +143,11 @@ class Audit:
             self._record_refusal(refusal, burst=10.0, key=(caller.workspace, caller.key_id, act))
 
     def key_refused(self, home: str, revoked: KeyDocument | None, request_id: str) -> None:
-        """Record that somebody has shown a key that is not known, or one that was revoked.
+        """Record that an unknown key, or a revoked one, was used.
 
-        Of the unknown ones in the operators' record, of a revoked one in that of its workspace: the first
-        at once, and all that follow within a minute as one act with their count, so that nobody can fill it.
+        Unknown keys go to the operators' record, a revoked one to that of its workspace. The first is
+        recorded at once, all that follow within a minute as one act with their count, so that nobody can
+        flood the record.
         """
         about = ("", "") if revoked is None else (revoked.workspace, revoked.id)
         refused = self._refused_keys.get(about)
@@ -161,7 +162,7 @@ class Audit:
         asyncio.get_running_loop().call_later(REFUSED_KEY_SECONDS, self._refused_keys_ended, about)
 
     def _refused_keys_ended(self, about: tuple[str, str]) -> None:
-        """Record what was refused since the first; go on counting as long as it does not stop."""
+        """Record the refusals since the first one; keep counting as long as there are more."""
         refused = self._refused_keys.pop(about)
         if not refused.count:
             return

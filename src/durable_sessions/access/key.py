@@ -30,7 +30,7 @@ class KeyDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at_ms: int | None = None
 
     def is_over(self, now_ms: int) -> bool:
-        """Say whether it lets nobody in any more: it was revoked, or has expired."""
+        """Say whether the key is no longer valid: it was revoked, or has expired."""
         return self.revoked_at_ms is not None or (
             self.expires_at_ms is not None and now_ms >= self.expires_at_ms
         )

@@ -51,7 +51,7 @@ class NewKey(NamedTuple):
 
 
 class _Expiry:
-    """Calls back when a key expires. It looks once a day, since the clock may be set meanwhile."""
+    """Calls back when a key expires. It checks once a day, because the clock may be set meanwhile."""
 
     def __init__(self, document: KeyDocument, clock: Clock, ended: Callable[[], object]) -> None:
         self._document = document
@@ -67,7 +67,7 @@ class _Expiry:
         self._timer = asyncio.get_running_loop().call_later(min(left_seconds, _LOOK_SECONDS_MAX), call)
 
     def cancel(self) -> None:
-        """Call nobody."""
+        """Do not call back any more."""
         self._timer.cancel()
 
 
@@ -91,7 +91,7 @@ class Keys:
         self._by_id: dict[str, LiveKey] = {}
         self._by_digest: dict[bytes, LiveKey] = {}
         self._revoked_by_digest: dict[bytes, KeyDocument] = {}
-        self._held: Counter[str] = Counter()  # keys by workspace, those included that are not durable yet
+        self._held: Counter[str] = Counter()  # keys by workspace, including those that are not durable yet
         self._rates: dict[str, TokenBucket] = {}
         self._watchers: dict[str | None, dict[object, Callable[[], object]]] = {}
 
@@ -124,7 +124,7 @@ class Keys:
         return self._revoked_by_digest.get(digest(secret))
 
     def valid(self, caller: Caller) -> bool:
-        """Say whether the key of a caller who was let in is still good; one without needs one by now."""
+        """Say whether an admitted caller is still valid; one without a key is not once there are keys."""
         if caller.key_id is None:
             return not self.required
         if caller.key_id == _BOOTSTRAP:
@@ -133,7 +133,7 @@ class Keys:
         return key is not None and not key.document.is_over(self._clock.now_ms())
 
     def watch(self, caller: Caller, ended: Callable[[], object]) -> Callable[[], None]:
-        """Call ``ended`` once, when a caller ceases to be valid; return what undoes that."""
+        """Call ``ended`` once, when a caller ceases to be valid; return a function that cancels this."""
         token = object()
         self._watchers.setdefault(caller.key_id, {})[token] = ended
         key = None if caller.key_id is None else self._by_id.get(caller.key_id)
@@ -163,7 +163,7 @@ class Keys:
         return caller.role is Role.ADMIN and caller.workspace == self.home
 
     async def create(self, caller: Caller, wanted: NewKey, request_id: str) -> tuple[LiveKey, str]:
-        """Create a key durably; return it and its secret, which nobody can be told again."""
+        """Create a key durably; return it and its secret, which cannot be shown again."""
         self._require_manager(caller, wanted.workspace)
         if not self.required and (wanted.workspace, wanted.role) != (self.home, Role.ADMIN):
             raise PermissionDeniedError(
@@ -212,7 +212,7 @@ class Keys:
         return key, secret
 
     async def revoke(self, caller: Caller, key_id: str, request_id: str) -> LiveKey:
-        """Revoke a key durably; it lets nobody in from this moment on. To do it again changes nothing."""
+        """Revoke a key durably; it is refused from this moment on. Idempotent."""
         key = self._by_id.get(key_id)
         if key is None or not (self.is_operator(caller) or key.document.workspace == caller.workspace):
             raise KeyNotFoundError(id=key_id)
@@ -248,9 +248,9 @@ class Keys:
             )
 
     def _room(self, caller: Caller, workspace: str) -> LiveKey | None:
-        """Return the key that has to be forgotten to make room for another: one that was revoked long ago.
+        """Return the key to evict so that there is room for another: the oldest that is no longer valid.
 
-        A workspace has so many keys, and leaves some of the server's to the operators.
+        The keys of a workspace are limited, and some of the server's are reserved for the operators.
         """
         limits = self._limits
         if workspace != self.home and self._held[workspace] >= limits.workspace_keys_max:
@@ -277,7 +277,7 @@ class Keys:
         return None
 
     def _require_pace(self, caller: Caller, workspace: str) -> None:
-        """Refuse the admins of a workspace who make keys without pause."""
+        """Refuse to create keys in a workspace faster than its rate allows."""
         if self.is_operator(caller):
             return
         per_minute, now_ms = self._limits.workspace_keys_per_minute_max, self._clock.now_ms()
@@ -322,7 +322,7 @@ class Keys:
             self._revoked_by_digest.pop(key.digest, None)
 
     def _end(self, key_id: str | None) -> None:
-        """Tell those who watch that a key, or having none, is no longer enough."""
+        """Notify the watchers of a key, or of callers without one, that it is no longer valid."""
         for ended in self._watchers.pop(key_id, {}).values():
             ended()
 
@@ -332,7 +332,7 @@ class Keys:
             self._end(None)
 
     async def load(self) -> None:
-        """Bring the keys into memory, before anybody is let in."""
+        """Load the keys into memory, before anybody is let in."""
         after: int | None = None
         while True:
             page = self._partition.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
@@ -342,13 +342,13 @@ class Keys:
                     document = msgspec.json.decode(found, type=KeyDocument)
                     self._add(LiveKey(document, self._clock.now_ms()))
                     continue
-                # A repair has lost the rest of it. It lets nobody in, and still counts as a key.
+                # A repair has lost part of this key. It admits nobody, but it still counts as a key.
                 logger.warning("key_lost", key=durable.stream.key.path.removeprefix(FOLDER + "/"))
                 self._require_from_now_on()
             if not page.more:
                 return
             after = page.streams[-1].stream.id
-            await asyncio.sleep(0)  # so that starting holds up nothing, such as another server in this loop
+            await asyncio.sleep(0)  # yield, so that many keys do not hold up the event loop
 
     def _add(self, key: LiveKey) -> None:
         self._by_id[key.document.id] = key

@@ -27,7 +27,7 @@ class Footer:
 
     @property
     def cost(self) -> int:
-        """The memory that the footer takes, near enough."""
+        """The memory that the footer takes, approximately."""
         return 3 * int(self.metadata.serialized_size) + 200 * len(self.groups) + self.directory.cost
 
 
@@ -65,7 +65,7 @@ class DecodedRowGroup:
 
     @property
     def cost(self) -> int:
-        """The memory that the block takes, near enough."""
+        """The memory that the block takes, approximately."""
         return len(self.wire) + len(self.data) + 24 * len(self.starts) + 1_000
 
     def cut(self, piece: Piece, start: int, stop: int, bytes_max: int) -> tuple[memoryview, int]:

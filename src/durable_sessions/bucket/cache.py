@@ -35,27 +35,27 @@ class BlockCache:
         self.misses = 0
 
     async def get(self, key: BlockKey, load: Callable[[], Coroutine[None, None, _Value]]) -> _Value:
-        """Return what is kept under ``key``, or load it; a load that fails is told to all who wait for it."""
+        """Return what is kept under ``key``, or load it; all who wait for it get its error."""
         held = self._held.get(key)
         if held is not None:
             self.hits += 1
             self._held.move_to_end(key)
             return cast(_Value, held)
-        # A reader that goes away must not take the block from the others who wait for it.
+        # A reader that is cancelled must not cancel the load that others wait for.
         return cast(_Value, await asyncio.shield(self._load(key, load)))
 
     def prefetch(self, key: BlockKey, load: Callable[[], Coroutine[None, None, _Value]]) -> None:
-        """Begin to load what will be asked for next; a failure is told to who asks meanwhile."""
+        """Start to load what will be needed next; whoever asks for it meanwhile gets its error."""
         if key not in self._held:
             self._load(key, load)
 
     def forget(self, sha256: str) -> None:
-        """Let go of every block of the object with this digest."""
+        """Evict every block of the object with this digest."""
         for key in [key for key in self._held if key[0] == sha256]:
             self.bytes_used -= self._held.pop(key).cost
 
     async def close(self) -> None:
-        """End what is being loaded and let go of everything."""
+        """Cancel what is being loaded and evict everything."""
         tasks = list(self._loading.values())
         for task in tasks:
             task.cancel()

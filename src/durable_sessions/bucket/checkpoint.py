@@ -78,7 +78,7 @@ class EncodedCheckpoint(msgspec.Struct, frozen=True):
 
 
 def encode_checkpoint(rows: list[SessionRow]) -> EncodedCheckpoint:
-    """Return the object that holds these rows, sorted by workspace and session; takes a while."""
+    """Return the object that holds these rows, sorted by workspace and session; slow: run it in a thread."""
     ordered = sorted(rows, key=lambda row: (row.workspace, row.session, row.stream))
     columns = [
         pa.array([getattr(row, name) for row in ordered], kind)

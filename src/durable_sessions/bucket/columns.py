@@ -95,7 +95,7 @@ def _body(wire: _Wire | None, count: int) -> pa.Array:
     if wire is None:
         return pa.nulls(count, pa.string())
     data, lengths = wire
-    # The text was checked when it was appended, so that it needs no second look to be a string.
+    # The text was checked when it was appended, so it becomes a string column without a second check.
     return pc.binary_slice(_binary(data, lengths), 0, -1).view(pa.string())
 
 

@@ -69,7 +69,7 @@ class Directory:
 
     @property
     def cost(self) -> int:
-        """The memory that the directory takes, near enough."""
+        """The memory that the directory takes, approximately."""
         return 8 * _COLUMNS * len(self) + 200 * len(self._places)
 
     def pieces(self, stream: int) -> Iterator[Piece]:

@@ -48,7 +48,7 @@ class LocalStore:
         return store
 
     async def create(self, path: str, data: bytes) -> None:
-        """Create an object durably, or raise ObjectExistsError; of any number of rivals one succeeds."""
+        """Create an object durably, or raise ObjectExistsError; of concurrent callers exactly one wins."""
         await self._in_thread(BUCKET_WRITES, self._write, path, data, os.link)
 
     async def put(self, path: str, data: bytes) -> None:
@@ -64,7 +64,7 @@ class LocalStore:
         return await self._in_thread(BUCKET_READS, self._read, path, start, length)
 
     async def delete(self, paths: Sequence[str]) -> None:
-        """Remove objects; those that do not exist are passed over."""
+        """Remove objects; missing ones are ignored."""
         await self._in_thread(BUCKET_WRITES, self._delete, paths)
 
     async def list(self, prefix: str) -> Listing:
@@ -102,11 +102,11 @@ class LocalStore:
             _write_synced(staged, data)
             give_name(staged, target)
         except FileExistsError:
-            # The rival may not have come to it yet; who was first must stay first.
+            # The winner may not have synced the directory yet. We report that it won, so it must stay so.
             _sync_directory(target.parent)
             raise ObjectExistsError(path=path) from None
         except FileNotFoundError:
-            self._made.clear()  # somebody tidied up behind us; the next try makes them again
+            self._made.clear()  # empty directories were removed meanwhile; the next try makes them again
             raise
         finally:
             _unlink(staged)

@@ -1,7 +1,7 @@
 """Manifests: which objects hold a partition's flushed state, each checked by digest.
 
-The JSON of a version only ever gains fields, with defaults; readers pass over those that
-they do not know. ``docs/formats/bucket.md`` describes it.
+The JSON of a version only ever gains fields, with defaults; readers ignore those that they do not know.
+``docs/formats/bucket.md`` describes it.
 """
 
 import hashlib
@@ -110,13 +110,13 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
 
 
 class Manifests:
-    """The manifests of one partition; the newest one is what holds."""
+    """The manifests of one partition; the newest one is the current one."""
 
     def __init__(self, bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> None:
         self._objects = NumberedObjects(bucket, manifests_prefix(partition), ".json")
 
     async def newest(self) -> Manifest | None:
-        """Return the manifest that holds, verified; None before the first flush."""
+        """Return the current manifest, which is the newest, verified; None before the first flush."""
         found = await self._objects.newest()
         if found is None:
             return None
@@ -128,7 +128,7 @@ class Manifests:
         return manifest
 
     async def newest_number(self) -> int:
-        """Return the number of the manifest that holds, 0 before the first."""
+        """Return the number of the current manifest, 0 before the first."""
         return max(await self._objects.numbers(), default=0)
 
     async def all(self) -> AsyncIterator[Manifest]:
@@ -140,13 +140,13 @@ class Manifests:
                 continue
 
     async def create_next(self, manifest: Manifest) -> None:
-        """Make ``manifest`` the one that holds, durably; its number is one past the one it replaces.
+        """Make ``manifest`` the current one, durably; its number is one past the one it replaces.
 
-        ObjectExistsError means that another writer was first: this one must step down. After a
-        BucketError it may or may not hold; :meth:`newest` tells.
+        ObjectExistsError means that another writer was first: this one must step down. After a BucketError
+        the outcome is unknown; :meth:`newest` tells it.
         """
         await self._objects.create_newest(manifest.number, encode_manifest(manifest))
 
     async def delete_before(self, number: int) -> None:
-        """Remove older manifests; nobody needs them once a newer one holds."""
+        """Remove older manifests; they are not needed once there is a newer one."""
         await self._objects.delete_before(number)

@@ -74,9 +74,10 @@ class NumberedObjects:
     async def create_newest(self, number: int, data: bytes) -> None:
         """Create the object with this number durably, or raise ObjectExistsError if a rival is ahead.
 
-        The condition of the store alone does not see a rival who is so far ahead that this
-        number has been removed again; so the numbers are looked at afterwards.
+        The store's condition alone does not notice a rival who is so far ahead that this number has been
+        removed again, so the numbers are listed afterwards.
         """
+        # First create, then list: the other way round, a rival could get ahead between the two.
         await self.create(number, data)
         if max(await self.numbers(), default=number) > number:
             raise ObjectExistsError(path=self.path(number))

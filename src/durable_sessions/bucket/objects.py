@@ -23,7 +23,7 @@ class ObjectStore(Protocol):
     """
 
     async def create(self, path: str, data: bytes) -> None:
-        """Create an object durably, or raise ObjectExistsError; of any number of rivals one succeeds."""
+        """Create an object durably, or raise ObjectExistsError; of concurrent callers exactly one wins."""
         ...
 
     async def put(self, path: str, data: bytes) -> None:
@@ -39,7 +39,7 @@ class ObjectStore(Protocol):
         ...
 
     async def delete(self, paths: Sequence[str]) -> None:
-        """Remove objects; those that do not exist are passed over."""
+        """Remove objects; missing ones are ignored."""
         ...
 
     async def list(self, prefix: str) -> Listing:

@@ -52,7 +52,7 @@ class RemoteStore:
             ) from error
 
     async def create(self, path: str, data: bytes) -> None:
-        """Create an object, or raise ObjectExistsError; of any number of rivals one succeeds."""
+        """Create an object, or raise ObjectExistsError; of concurrent callers exactly one wins."""
         with _mapped(path):
             await obstore.put_async(self._store, path, data, mode="create")
 
@@ -79,7 +79,7 @@ class RemoteStore:
             raise
 
     async def delete(self, paths: Sequence[str]) -> None:
-        """Remove objects; those that do not exist are passed over."""
+        """Remove objects; missing ones are ignored."""
         with _mapped(paths[0]):
             try:
                 await obstore.delete_async(self._store, paths)
@@ -123,7 +123,7 @@ def _mapped(path: str) -> Iterator[None]:
     try:
         yield
     except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
-        # S3 answers so while a rival's request is still under way: nobody has won yet.
+        # S3 answers this while a request for the same object is in flight: nobody has won yet.
         if "ConditionalRequestConflict" in str(error):
             raise BucketError(reason=_reason(error)) from error
         raise ObjectExistsError(path=path) from error

@@ -67,7 +67,7 @@ class EncodedSegment:
 
 
 def encode_segment(records: Iterable[StreamRecords], *, group_bytes: int = GROUP_BYTES) -> EncodedSegment:
-    """Return the segment that holds these records, of which there must be some; takes a while.
+    """Return the segment that holds these records, of which there must be some; slow, so run it in a thread.
 
     An append with neither messages nor bytes leaves no trace. Each stream comes once.
     """

@@ -55,7 +55,7 @@ class SegmentReader:
             position, left = following, left - len(data)
             if position < piece.next or left <= 0:
                 break
-        # Who reads on will want what follows; it arrives while this answer is being sent.
+        # A sequential reader needs what follows next: load it while this answer is being sent.
         self._expect(footer, pieces, position, bytes_max)
         return SegmentSlice(b"".join(found), position)
 

@@ -1,4 +1,4 @@
-"""The bucket: an object store by its address, with bounded patience."""
+"""The bucket: an object store opened by its address, with a bound on time and retries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -76,7 +76,7 @@ class Bucket:
         return cls(store, name)
 
     async def create(self, path: str, data: bytes) -> None:
-        """Create an object durably, or raise ObjectExistsError; of any number of rivals one succeeds."""
+        """Create an object durably, or raise ObjectExistsError; of concurrent callers exactly one wins."""
         unsure = False
 
         async def attempt() -> None:
@@ -126,7 +126,7 @@ class Bucket:
             raise BucketError(reason=f"there was no answer within {seconds:g} seconds") from error
 
     async def delete(self, paths: Sequence[str]) -> None:
-        """Remove objects; those that do not exist are passed over."""
+        """Remove objects; missing ones are ignored."""
         if paths:
             await self._try(lambda: self._store.delete(paths))
 

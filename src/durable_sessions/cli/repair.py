@@ -1,4 +1,4 @@
-"""``durable-sessions repair``: make a damaged log or bucket usable again, losing no more than is lost."""
+"""``durable-sessions repair``: make a damaged log or bucket usable again, keeping all that can be read."""
 
 import asyncio
 import sys

@@ -25,7 +25,7 @@ class LogIdentity(Protocol):
 
     @property
     def intended(self) -> str | None:
-        """The name that the log was about to be tied by when its process ended, or None."""
+        """The lineage that was being tied to the log when its process ended, or None."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class LogIdentity(Protocol):
 
     @property
     def ends_at(self) -> int | None:
-        """A position up to which there are no more batches, None for a log that has never had one."""
+        """Where the last batch ends, None for a log that has never had one."""
         ...
 
     async def checksum(self, position: int) -> int | None:
@@ -57,15 +57,15 @@ class Log(LogIdentity, Protocol):
     """
 
     def begin_at(self, address: int) -> None:
-        """Let a log that has never had a batch give out only positions greater than this address."""
+        """Make a log that has never had a batch give out only positions greater than this address."""
         ...
 
     async def intend(self, lineage: str) -> None:
-        """Keep durably that the next manifest may carry this lineage."""
+        """Record durably that the next manifest may carry this lineage."""
         ...
 
     async def tie(self, lineage: str) -> None:
-        """Keep durably that a manifest carries this lineage: the log has a bucket from now on."""
+        """Record durably that a manifest carries this lineage: from now on the log has a bucket."""
         ...
 
     async def append(self, batch: bytes) -> int:
@@ -81,7 +81,7 @@ class Log(LogIdentity, Protocol):
         ...
 
     async def trim(self, through: int) -> None:
-        """Allow every batch before ``through`` to be dropped; that one stays, as proof of its lineage."""
+        """Allow every batch before ``through`` to be dropped; that one stays, to prove the lineage."""
         ...
 
     async def close(self) -> None:

@@ -32,7 +32,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the file back; nothing is synced."""
+        """Close the file without syncing it."""
         ...
 
 
@@ -100,7 +100,7 @@ class RealFile:
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Give the file back; nothing is synced."""
+        """Close the file without syncing it."""
         os.close(self._descriptor)
 
 

@@ -125,15 +125,15 @@ class FileLog:
 
     @property
     def intended(self) -> str | None:
-        """The name that the log was about to be tied by when its process ended, or None."""
+        """The lineage that was being tied to the log when its process ended, or None."""
         return self._lineage.intended
 
     async def intend(self, name: str) -> None:
-        """Keep durably that the next manifest may carry this lineage."""
+        """Record durably that the next manifest may carry this lineage."""
         self._lineage = await self._keep(lineage.intend, name)
 
     async def tie(self, name: str) -> None:
-        """Keep durably that a manifest carries this lineage: the log has a bucket from now on."""
+        """Record durably that a manifest carries this lineage: from now on the log has a bucket."""
         self._lineage = await self._keep(lineage.tie, name)
 
     async def _keep(self, step: Callable[[Disk, Path, Lineage, str], Lineage], name: str) -> Lineage:
@@ -148,7 +148,7 @@ class FileLog:
         return self._segments[-1].end if self._segments else None
 
     def begin_at(self, address: int) -> None:
-        """Let a log that has never had a batch give out only positions greater than this address."""
+        """Make a log that has never had a batch give out only positions greater than this address."""
         assert not self._segments, "the log has its own positions already"
         self._floor = address
 
@@ -183,6 +183,8 @@ class FileLog:
                 active = self._rotate()
             position = active.append(batch)
         except OSError as error:
+            # Never try again: after a failed sync the kernel may drop the dirty pages and report success the
+            # next time. Only reading the log back tells what is on disk.
             self._failure = f"an append failed: {error}"
             raise LogError(reason=self._failure) from error
         self.bytes_written += FRAME_BYTES + len(batch)
@@ -253,10 +255,9 @@ class FileLog:
     async def trim(self, through: int) -> None:
         """Remove the segments that end before the address ``through``, never the newest.
 
-        A batch before ``through`` that shares its segment with a later one stays. The one at
-        ``through`` always does, also an empty one that ends there: it shows which log this is.
-        A file that cannot be removed stays too, which harms nobody: ``trim_failure`` says why, and the next
-        call tries again.
+        A batch before ``through`` that shares its segment with a later one stays. The batch at ``through``
+        always stays, even an empty one that ends there: it proves which log this is. A file that cannot be
+        removed stays too, which does no harm: ``trim_failure`` says why, and the next call tries again.
         """
         while await asyncio.to_thread(self._trim_one, through):
             pass
@@ -283,7 +284,7 @@ class FileLog:
 
     def _remove_oldest(self) -> None:
         oldest, *rest = self._segments
-        self._segments = tuple(rest)  # first, so that nobody begins to read it any more
+        self._segments = tuple(rest)  # before the file goes, so that no new reader opens it
         try:
             self._disk.unlink(oldest.path)
         except FileNotFoundError:

@@ -100,7 +100,7 @@ class FrameCodec:
         return batches, index
 
     def payload_length(self, data: bytes, address: int) -> int | None:
-        """Return the payload length that the frame header ``data`` states, or None if it is none."""
+        """Return the payload length that the frame header ``data`` states, or None if it is not one."""
         if len(data) < FRAME_BYTES:
             return None
         marker, length, position, _ = _FRAME.unpack_from(data)

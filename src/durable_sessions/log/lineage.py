@@ -1,9 +1,9 @@
 """The lineage of a log: a random name that it shares with the manifests of its bucket.
 
-It is kept in the names of empty files in the log's directory, so that it is there or not, and never
-torn. Two steps tie a log to a bucket: ``<lineage>.intended`` is made before the first manifest that
-carries the name, ``<lineage>.lineage`` after it. So a log with a lineage always has a bucket, and one
-whose process died in between knows under which name it may already be in a manifest.
+It is kept in the names of empty files in the log's directory, so that it either exists or does not, and is
+never torn. Two steps tie a log to a bucket: ``<lineage>.intended`` is made before the first manifest that
+carries the name, ``<lineage>.lineage`` after it. So a log with a lineage always has a bucket, and one whose
+process died in between knows under which name it may already be in a manifest.
 """
 
 import re
@@ -18,7 +18,7 @@ _TIED, _INTENDED = ".lineage", ".intended"
 
 
 class Lineage(NamedTuple):
-    """The name that a log is tied by, None before that, and the one that it was about to be tied by."""
+    """The lineage of a log, None before it is tied, and the one that was about to be tied."""
 
     tied: str | None = None
     intended: str | None = None
@@ -47,7 +47,7 @@ def read_lineage(disk: Disk, directory: Path) -> Lineage:
 
 
 def intend(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage:
-    """Keep durably that the next manifest may carry this name."""
+    """Record durably that the next manifest may carry this name."""
     if known.intended == lineage:
         return known
     if known.intended is not None:
@@ -59,7 +59,7 @@ def intend(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage
 
 
 def tie(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage:
-    """Keep durably that a manifest carries this name."""
+    """Record durably that a manifest carries this name."""
     assert known.tied in (None, lineage), "a log never changes its lineage"
     if known.tied is None:
         disk.create(directory / (lineage + _TIED)).close()

@@ -1,4 +1,4 @@
-"""What opening a log does to its files: torn ends go, damage is refused, the rest is made durable.
+"""Opening a log: a torn end is cut, damage is refused, and what is left is made durable.
 
 A frame is written only after the sync of the one before it has returned, and a segment is
 created only after the sync of the last frame before it. So every frame and every segment

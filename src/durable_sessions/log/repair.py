@@ -1,9 +1,10 @@
-"""Replacing segments of a log by others: after a crash the log is as before, or refuses to open until
-the replacement is completed, or is as intended.
+"""Replacing segments of a log such that a crash at any point loses nothing.
+
+After a crash the log is as it was, or as intended, or it refuses to open until the replacement is completed.
 
 New segments are written beside the old ones under names that nobody reads. Then the list of what
 goes and what comes is put into the directory, under a name that keeps every server from opening
-it; from there on the replacement is only ever carried on.
+it; from then on the replacement can only be completed, never undone.
 """
 
 import os
@@ -46,8 +47,8 @@ def replace_segments(
 ) -> list[str]:
     """Replace segments by new ones that begin at ``base`` and hold these batches; return their names.
 
-    Who calls holds the lock and has a copy of what is removed. Without any batch there is one
-    that is empty, because the newest segment must hold one.
+    The caller holds the lock and has a copy of what is removed. If there are no batches, an empty one is
+    written, because the newest segment must hold a batch.
     """
     for path in directory.glob("*" + _STAGED):
         path.unlink()
@@ -62,7 +63,7 @@ def replace_segments(
 
 
 def complete(directory: Path) -> None:
-    """Carry a replacement that was begun to its end; can be repeated."""
+    """Complete a replacement that was begun; idempotent."""
     path = directory / REPAIR_NAME
     try:
         plan = msgspec.json.decode(path.read_bytes(), type=_Replacement)

@@ -1,4 +1,4 @@
-"""Reading a log as it lies on disk: nothing is changed, and damage is told instead of raised.
+"""Reading a log as it lies on disk: nothing is changed, and damage is reported instead of raised.
 
 The rules are those of opening (``recovery.py``), but every segment is read to its end, and behind
 damage reading goes on at the next valid frame.
@@ -44,7 +44,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class ScannedSegment:
-    """A segment file; without ``segment`` nothing of it can be read."""
+    """A segment file; ``segment`` is None if nothing of it can be read."""
 
     path: Path
     size: int
@@ -123,7 +123,7 @@ class LogScan:
 
 
 def scan(directory: Path, disk: Disk = REAL_DISK) -> LogScan:
-    """Return a scan of the log in ``directory``, its headers read; without one there are no files."""
+    """Return a scan of the log in ``directory`` with its headers read; empty if there is none."""
     if not directory.is_dir():
         return LogScan([], disk)
     names = {name: size for name, size in disk.sizes(directory).items() if _NAME.fullmatch(name)}

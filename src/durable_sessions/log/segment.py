@@ -110,5 +110,5 @@ class ActiveSegment:
         return segment.end - len(payload)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()

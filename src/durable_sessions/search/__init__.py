@@ -1,6 +1,6 @@
 """Search: every event of a workspace, found by its words, ranked by BM25.
 
-``words`` takes text apart, ``text`` says what of an event is text, ``query`` and ``scope`` are what was asked
-for, ``matching`` says that in the terms of Tantivy, ``index`` holds and ranks, ``snippet`` shows where. The
-index follows from the log and can be made again from it.
+``tokenizer`` splits text into words, ``text`` says which parts of an event are searched, ``query`` and
+``scope`` are the request, ``matching`` translates it for Tantivy, ``index`` stores and ranks, ``snippet``
+shows where the words are. The index is derived: it can be rebuilt from the log.
 """

@@ -9,7 +9,7 @@ from durable_sessions.limits import Limits
 
 
 class SearchAdmission:
-    """Lets searches in as long as there is room; who is refused costs nothing."""
+    """Admits searches up to a limit; refusing one costs nothing."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -19,7 +19,7 @@ class SearchAdmission:
 
     @contextmanager
     def enter(self, key_id: str | None) -> Iterator[None]:
-        """Count a search of a key while it is under way; without keys all share what there is."""
+        """Count a search of a key while it runs; without keys all callers share the total."""
         self._require(key_id)
         self.under_way += 1
         if key_id is not None:

@@ -1,4 +1,4 @@
-"""The streams of which events were not sent to the search process yet, by workspace."""
+"""Streams with events that were not sent to the search process yet, by workspace."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Unsent(NamedTuple):
-    """From where on events of a stream were not sent yet, and since when; 0 if that is not known."""
+    """The first position of a stream that was not sent yet, and since when; 0 if that is unknown."""
 
     workspace: str
     start: int
@@ -14,7 +14,7 @@ class Unsent(NamedTuple):
 
 
 class Backlog:
-    """Knows each stream once. No question costs more because there are many streams."""
+    """Holds each stream once. No lookup gets slower because there are many streams."""
 
     def __init__(self) -> None:
         self._unsent: dict[int, Unsent] = {}
@@ -34,7 +34,7 @@ class Backlog:
         return self._unsent[stream]
 
     def get(self, stream: int) -> Unsent | None:
-        """Return what is not sent of a stream, None if all is."""
+        """Return what was not sent of a stream, None if everything was."""
         return self._unsent.get(stream)
 
     def __setitem__(self, stream: int, unsent: Unsent) -> None:
@@ -57,7 +57,7 @@ class Backlog:
             del self._of[known.workspace]
 
     def of(self, workspace: str) -> Mapping[int, None]:
-        """Return the streams of a workspace, those first that came first."""
+        """Return the streams of a workspace, in the order in which they came."""
         return self._of.get(workspace, {})
 
     @property
@@ -66,7 +66,7 @@ class Backlog:
         return bool(self._older)
 
     def since_ms(self, streams: Iterable[int]) -> int | None:
-        """Return since when some of some streams is unsent: 0 if that is not known, None if nothing is."""
+        """Return since when any of these streams has unsent events: 0 if unknown, None if none has."""
         known = (self._unsent[stream].since_ms for stream in streams if stream in self._unsent)
         return min(known, default=None)
 

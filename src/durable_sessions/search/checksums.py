@@ -1,7 +1,7 @@
 """Whether the files of an index are still what was written.
 
 Tantivy ends every file of a segment with a checksum (``content, {"crc":…}, length of that, 1337``) but does
-not look at it when it opens one. A bit that has tipped over would make it find other things, or nothing.
+not look at it when it opens one. A flipped bit would make it find the wrong events, or none.
 """
 
 import os

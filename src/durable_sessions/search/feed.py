@@ -1,9 +1,9 @@
-"""Telling the process that searches what has become durable, without ever making an append wait.
+"""Feeding the search process with what has become durable, without ever making an append wait.
 
-Of every session with events that were not sent yet, the feed knows where they begin, and nothing else: the
-events themselves are read when they are sent, from memory, from the log or from the bucket. So it can fall
-behind as far as it may. When the process is started, its tails are compared with all sessions; the
-difference is what is to be sent. A search says which streams it is about and waits until those were sent.
+For every session with unsent events the feed knows where these begin, and nothing else: the events themselves
+are read when they are sent, from memory, from the log or from the bucket. So it can fall behind without using
+more memory. When the search process starts, its tails are compared with all sessions, and the difference is
+sent. A search names the streams that it is about and waits until those were sent.
 """
 
 import asyncio
@@ -50,9 +50,9 @@ logger = structlog.get_logger(__name__)
 
 
 class WorkerCoverage(NamedTuple):
-    """A worker, and what it was not sent of that which a search is about.
+    """A worker, and which of the events that a search is about it was not sent.
 
-    ``unsent`` has for each stream that was named and of which events are missing the first of them.
+    ``unsent`` has the first missing position of each stream that was named and has missing events.
     """
 
     link: WorkerLink
@@ -63,9 +63,9 @@ class WorkerCoverage(NamedTuple):
 
 
 class _Waiter(NamedTuple):
-    """A search that waits until streams were sent up to these positions, and what was removed too.
+    """A search that waits until streams were sent up to these positions, and removals too.
 
-    Goals that were reached leave. Without any it waits only until it is known what is to be sent.
+    Goals are dropped once they are reached. Without any, it waits only until it is known what has to be sent.
     """
 
     goals: deque[tuple[int, int]] | None
@@ -73,7 +73,7 @@ class _Waiter(NamedTuple):
 
 
 class Feed:
-    """Sends what is durable in sessions to a worker, and sees to it that there is one."""
+    """Sends what is durable in sessions to a worker, and keeps a worker running."""
 
     def __init__(
         self, partition: Streams, clock: Clock, directory: Path, lineage: str, limits: Limits
@@ -104,7 +104,7 @@ class Feed:
         self.events_lacking = 0
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin to follow the partition; what it holds already is looked at soon."""
+        """Begin to follow the partition; what it already holds is compared soon."""
         self._partition.listen(self)
         if self._directory.exists() or self._partition.stream_count:
             self._work.set()
@@ -125,7 +125,7 @@ class Feed:
 
     @property
     def is_building(self) -> bool:
-        """Whether the index lacks events that were there before this process or the worker began."""
+        """Whether the index is missing events that existed before this process or the worker began."""
         if not self.compared:
             return self._work.is_set()
         return self._unsent.has_older
@@ -139,7 +139,7 @@ class Feed:
 
     @property
     def events_left(self) -> int:
-        """How many of the older events that the index lacked it lacks still, near enough."""
+        """About how many of the older events the index is still missing."""
         return max(0, self.events_lacking - self.events_sent) if self.is_building else 0
 
     def pause(self, reason: str | None) -> None:
@@ -151,7 +151,7 @@ class Feed:
             self._unpaused.clear()
 
     def rebuild(self) -> None:
-        """Make the index anew, in the background; until it is there searches say how far they reach."""
+        """Rebuild the index in the background; until that is done, searches say how far they reach."""
         self._is_spoilt = True
         self.compared = False
         if self._link is not None:
@@ -163,9 +163,9 @@ class Feed:
     name = "search"
 
     def reconcile(self) -> None:
-        """Compare the index with all sessions anew: something may have been missed."""
+        """Compare the index with all sessions again, because something may have been missed."""
         self.compared = False
-        self.forks = Forks()  # comparing fills it
+        self.forks = Forks()  # the comparison fills it
         if self._link is not None:
             self._link.drop()
         self._work.set()
@@ -182,7 +182,7 @@ class Feed:
             self._work.set()
 
     def stream_removed(self, stream: StreamRecord) -> None:
-        """Note that a session is gone, or that what is kept of it is only for its forks."""
+        """Note that a session is gone, or is kept only for its forks."""
         if not stream.key.path.startswith(_PREFIX):
             return
         if not stream.forks:
@@ -199,9 +199,9 @@ class Feed:
     async def caught_up(
         self, workspace: str, streams: Collection[int] | None, seconds_max: float
     ) -> WorkerCoverage:
-        """Return the worker when it was sent all that is durable now of these streams, or of a workspace.
+        """Return the worker once it was sent all that is durable now of these streams, or of a workspace.
 
-        If that takes too long, it is returned all the same, with what is missing.
+        If that takes too long, the worker is returned anyway, with what it is missing.
         """
         is_complete = False
         try:
@@ -225,13 +225,13 @@ class Feed:
         )
 
     def _reached_ms(self, since_ms: int | None) -> int | None:
-        """Return before which time nothing is missing, None if that is not known."""
+        """Return the time before which nothing is missing, None if that is unknown."""
         if not self.compared:
             return None
         return self._clock.now_ms() if since_ms is None else since_ms or None
 
     async def _catch_up(self, workspace: str, streams: Collection[int] | None) -> bool:
-        """Wait until all was sent; say no if the worker was another one in the end."""
+        """Wait until everything was sent; return False if the worker was replaced meanwhile."""
         while not self._is_ready():
             await self._wait(None)
         worker = self.starts
@@ -269,7 +269,7 @@ class Feed:
         return _NO_END if durable is None else self.forks.visible_end(stream, durable.tail)
 
     def _tell(self) -> None:
-        """Tell those who wait that it is as far as they need."""
+        """Wake the searches whose goals are reached."""
         for waiter in self._waiters:
             if not waiter.done.done() and self._has_reached(waiter.goals):
                 waiter.done.set_result(None)
@@ -281,7 +281,7 @@ class Feed:
         return not goals and not self._removals
 
     def _drop_reached(self, goals: deque[tuple[int, int]]) -> None:
-        """Let go of the first goals as far as they were reached; each is looked at once in the end."""
+        """Drop the first goals that are reached; since each is dropped once, the total work stays small."""
         while goals:
             stream, goal = goals[0]
             unsent = self._unsent.get(stream)
@@ -297,7 +297,7 @@ class Feed:
             await self._pause(QUIET_SECONDS)
             await self._run()
         except Exception as error:
-            # A fault of ours. Nothing is lost: what the index lacks is found out anew.
+            # A bug of ours. Nothing is lost: the next comparison finds what the index is missing.
             self._failure = repr(error)
             if self._link is not None:
                 self._link.drop()
@@ -323,7 +323,7 @@ class Feed:
                     await asyncio.sleep(min(RETRY_SECONDS * 2.0**doublings, RETRY_SECONDS_MAX))
                 continue
             self._tell()
-            await asyncio.sleep(0)  # so that those who were told can leave
+            await asyncio.sleep(0)  # so that the searches that were woken can go on
             if not self._unsent and not self._removals and not self._waiters:
                 self._work.clear()
             await self._work.wait()
@@ -364,7 +364,7 @@ class Feed:
         streams = deque(self._unsent)
         unreadable: dict[int, DurableSessionsError] = {}
         while streams or self._removals:
-            await asyncio.sleep(0)  # what is in memory is sent without waiting, and others want to be served
+            await asyncio.sleep(0)  # sending from memory never waits, so yield to other tasks here
             await self._unpaused.wait()
             await self._send_removals()
             stream = self._awaited(unreadable)
@@ -377,7 +377,7 @@ class Feed:
             except SearchUnavailableError:
                 raise
             except DurableSessionsError as error:
-                unreadable[stream] = error  # one that cannot be read must not keep others from being found
+                unreadable[stream] = error  # it must not keep the others out of the index
                 continue
             self._tell()
             if not is_over:
@@ -400,6 +400,7 @@ class Feed:
         while self._removals:
             (workspace, stream), start = next(iter(self._removals.items()))
             await self._connected().send(Remove(workspace, stream, start))
+            # While it was sent, more of the same stream may have been removed: then it is sent again.
             if self._removals.get((workspace, stream)) == start:
                 del self._removals[workspace, stream]
         self._tell()
@@ -428,7 +429,7 @@ class Feed:
     # Comparing --------------------------------------------------------------------------
 
     async def _compare(self, tails: IndexedTails) -> None:
-        """Find out what the worker lacks, and what it has too much."""
+        """Find the events that the worker is missing, and those that it should no longer have."""
         self.events_sent = self.events_lacking = 0
         comparison = _Comparison(tails, [])
         for page in self._partition.stream_pages(_PREFIX, _PAGE_STREAMS):
@@ -465,7 +466,7 @@ class _Comparison(NamedTuple):
 
 
 async def _with_pauses(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yield many things, and let others run in between."""
+    """Yield many items, and let other tasks run in between."""
     for number, item in enumerate(items, 1):
         yield item
         if number % _PAGE_STREAMS == 0:

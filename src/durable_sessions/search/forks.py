@@ -8,7 +8,7 @@ _FAR = 2**62
 
 
 class Forks:
-    """All forks of sessions: whose they are, and from where on they have events of their own.
+    """All forks of sessions: their sources, and the position from which they have events of their own.
 
     A fork is younger than its source, so its number is greater.
     """
@@ -19,7 +19,7 @@ class Forks:
         self._ends: dict[int, int] = {}  # of deleted streams: before which position they can be read
 
     def add(self, stream: StreamRecord) -> None:
-        """Take in a stream, if it is a fork or kept only for forks."""
+        """Add a stream, if it is a fork or kept only for forks."""
         if stream.parent is not None:
             self._forks.setdefault(stream.parent, {})[stream.id] = stream.base
             self._parents[stream.id] = stream.parent
@@ -28,7 +28,7 @@ class Forks:
         self._raise_above(stream.id)
 
     def remove(self, stream: StreamRecord) -> list[int]:
-        """Note that a stream was deleted; return those of which less lives on now, itself included."""
+        """Note that a stream was deleted; return those of which less can be read now, itself included."""
         parent = self._parents.get(stream.id)
         if stream.forks:
             self._ends[stream.id] = self._end(stream.id, _FAR)
@@ -54,7 +54,7 @@ class Forks:
         return None
 
     def _raise_above(self, stream: int) -> None:
-        """Let the deleted streams that a stream comes from reach as far as it needs them."""
+        """Extend the deleted ancestors of a stream as far as it needs them."""
         while (parent := self._parents.get(stream)) is not None and parent in self._ends:
             needed = self._needed(stream, self._forks[parent][stream])
             if needed <= self._ends[parent]:
@@ -63,7 +63,7 @@ class Forks:
             stream = parent
 
     def _lower(self, stream: int | None) -> list[int]:
-        """Follow the loss of a fork of a deleted stream upwards; return those that end earlier now."""
+        """Shorten the deleted ancestors after a fork is gone; return those that end earlier now."""
         lowered = []
         while stream is not None and stream in self._ends:
             end = self._end(stream, self._ends[stream])
@@ -75,7 +75,7 @@ class Forks:
         return lowered
 
     def _end(self, stream: int, enough: int) -> int:
-        """Return how far forks need a stream; it need not be looked for more than ``enough``."""
+        """Return how far forks need a stream; looking stops once that reaches ``enough``."""
         end = 0
         for fork, base in self._forks.get(stream, {}).items():
             end = max(end, self._needed(fork, base))

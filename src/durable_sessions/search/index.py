@@ -133,20 +133,20 @@ class Index:
             self._writer.add_document(made)
 
     def remove(self, stream: int, from_position: int = 0) -> None:
-        """Remove what was added of a stream until now, from a position on. The next commit shows it."""
+        """Remove the documents of a stream from a position on; visible after the next commit."""
         with _damage():
             of_stream = Sought.term_query(self._schema, "stream", stream, "basic")
             behind = positions(self._schema, from_position, POSITION_MAX)
             self._writer.delete_documents_by_query(all_of([of_stream, *behind]))
 
     def commit(self) -> None:
-        """Make what was added and removed durable, and show it to every view from now on."""
+        """Make what was added and removed durable, and visible to every view made from now on."""
         with _damage():
             self._writer.commit()
             self._index.reload()
 
     def tails(self) -> dict[int, int]:
-        """Return for each stream the position behind its last document, as of the last commit."""
+        """Return for each stream the position after its last document, as of the last commit."""
         with _damage():
             searcher = self._index.searcher()
             last = {"last": {"max": {"field": "position"}}}
@@ -159,7 +159,7 @@ class Index:
             return View(self._index.searcher(), self._schema)
 
     def close(self) -> None:
-        """Let merges end and let go of the directory; what was not committed is dropped."""
+        """Wait for merges and release the directory; what was not committed is dropped."""
         with _damage():
             self._writer.wait_merging_threads()
 
@@ -289,7 +289,7 @@ def _by_stream(
 
 @contextlib.contextmanager
 def _damage() -> Iterator[None]:
-    """Tell what Tantivy complains of, or panics at, as damage."""
+    """Turn errors and panics of Tantivy into damage."""
     try:
         yield
     except UnicodeEncodeError:

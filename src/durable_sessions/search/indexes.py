@@ -39,8 +39,8 @@ _CREATED = re.compile(
 class Indexes:
     """Opens, fills and commits indexes. One thread at a time, but for :meth:`keep` and :meth:`start_anew`.
 
-    Tantivy's threads take over the priority of the thread that opens an index, or commits: so these are for
-    a thread that somebody waits for.
+    Tantivy's threads inherit the priority of the thread that opens an index or commits, so only a thread that
+    somebody waits for may do that.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -58,7 +58,7 @@ class Indexes:
         return sorted(path.name for path in self._directory.iterdir() if path.is_dir())
 
     def verify(self) -> None:
-        """Delete indexes that are damaged; files that there is no time to look at wait."""
+        """Delete indexes that are damaged; files that there is no time for wait for :meth:`verify_rest`."""
         deadline = time.monotonic() + VERIFY_SECONDS
         for name in self.names():
             path = self._directory / name
@@ -70,14 +70,14 @@ class Indexes:
                     break
 
     def verify_rest(self) -> None:
-        """Look at the files that there was no time for."""
+        """Verify the files that :meth:`verify` had no time for."""
         priority.stand_back()
         for file in self._unverified:
             if not checksums.is_whole(file):
                 self.start_anew(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))
 
     def tails(self, workspace: str) -> dict[int, int]:
-        """Return for each stream of a workspace the position behind its last event in the index."""
+        """Return for each stream of a workspace the position after its last event in the index."""
         with self._anew_if_damaged(workspace):
             return self._index(workspace).tails()
 
@@ -179,7 +179,7 @@ class Indexes:
             self.start_anew(workspace, error)
 
     def start_anew(self, workspace: str, error: IndexDamagedError) -> NoReturn:
-        """Delete an index and end the process: its successor makes it anew."""
+        """Delete an index and end the process: its successor rebuilds it."""
         delete(self._directory / workspace)
         sys.stderr.write(f"The search index of {workspace} is damaged and will be made anew: {error}\n")
         sys.stderr.flush()
@@ -198,7 +198,7 @@ def prepare(directory: Path, lineage: str) -> None:
 
 
 def delete(path: Path) -> None:
-    """Remove an index such that half of it is never taken for all of it."""
+    """Remove an index such that a half-removed one is never taken for a whole one."""
     aside = path.with_name(f".{path.name}")
     shutil.rmtree(aside, ignore_errors=True)
     with suppress(FileNotFoundError):

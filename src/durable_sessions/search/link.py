@@ -1,4 +1,4 @@
-"""The server's end of the connection to the process that searches."""
+"""The server's end of the connection to the search process."""
 
 import asyncio
 import itertools
@@ -54,8 +54,8 @@ logger = structlog.get_logger(__name__)
 class WorkerLink:
     """A running worker: events go there and are not answered, searches are.
 
-    It is asked for a sign of life all the time. One that gives none, or that is at one thing for too long,
-    is killed: then the link is lost, and ``ended_for`` says why.
+    It is pinged all the time. A worker that does not answer, or that spends too long on one step, is killed:
+    then the link is lost, and ``ended_for`` says why.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class WorkerLink:
     async def ask(self, request: Ask, seconds_max: float) -> SearchAnswer:
         """Return what a search finds; its number is given here.
 
-        The worker is told until when somebody waits for the answer, and if nobody does any more.
+        The worker is told the deadline of the search, and when nobody waits for the answer any more.
         """
         self._require()
         if self._writer.transport.get_write_buffer_size() > UNDER_WAY_BYTES_MAX + ASKS_BYTES_MAX:
@@ -140,7 +140,7 @@ class WorkerLink:
                 self._writer.write(frame(Cancel(number)))
 
     async def close(self) -> None:
-        """Let the worker keep what it has, and end; not for long, since it is told again what it lacks."""
+        """Let the worker commit and end; wait only briefly, since its successor is sent what is missing."""
         if not self.lost and self.silence is None:
             self._writer.write(frame(Stop()))
             seconds = self._limits.search_stop_seconds_max
@@ -175,7 +175,7 @@ class WorkerLink:
 
     @property
     def silence(self) -> str | None:
-        """What is wrong with a worker that misses one sign of life after the other, None if it does not."""
+        """What is wrong with a worker that leaves several pings unanswered, None if nothing is."""
         seconds = self._loop.time() - self._heard_at
         if seconds < _SILENT_BEATS * self._limits.search_heartbeat_seconds:
             return None
@@ -234,14 +234,15 @@ class WorkerLink:
             asked.set_exception(SearchUnavailableError(reason=reply.reason))
 
     async def _beat(self) -> None:
-        """Ask for signs of life, and end a worker that gives none."""
+        """Ping the worker, and end one that does not answer."""
         pause = self._limits.search_heartbeat_seconds
         while not self.lost:
             self._writer.write(frame(Ping()))
             asked_at = self._loop.time()
             await asyncio.sleep(pause)
             if self._loop.time() - asked_at > 2 * pause:
-                self._heard_at = self._loop.time()  # we stood still ourselves, and know nothing of others
+                # This process stood still itself, so the silence says nothing about the worker.
+                self._heard_at = self._loop.time()
             silent = self._loop.time() - self._heard_at
             if silent > self._limits.search_silence_seconds_max:
                 self._end(f"the search process has not answered for {silent:.0f} seconds")

@@ -1,4 +1,4 @@
-"""What the server and the process that searches say to each other: msgpack with a length in front."""
+"""Messages between the server and the search process: msgpack with a length in front."""
 
 from array import array
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Add(msgspec.Struct, tag="add", array_like=True, frozen=True):
 
     @property
     def size(self) -> int:
-        """What it counts among what is under way."""
+        """How many bytes it counts among those in flight."""
         return len(self.data)
 
 
@@ -41,7 +41,7 @@ class Remove(msgspec.Struct, tag="remove", array_like=True, frozen=True):
 
     @property
     def size(self) -> int:
-        """What it counts among what is under way, near enough."""
+        """About how many bytes it counts among those in flight."""
         return 64
 
 
@@ -71,11 +71,11 @@ class Cancel(msgspec.Struct, tag="cancel", array_like=True, frozen=True):
 
 
 class Ping(msgspec.Struct, tag="ping", array_like=True, frozen=True):
-    """Say that you are there."""
+    """Ask whether the process is alive; the answer is a :class:`Pong`."""
 
 
 class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
-    """Keep what was added, and end."""
+    """Commit what was added, and end."""
 
 
 class Indexed(msgspec.Struct, tag="indexed", array_like=True, frozen=True):
@@ -94,7 +94,7 @@ class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
 
 
 class Pong(msgspec.Struct, tag="pong", array_like=True, frozen=True):
-    """The process is there; the step that it has been at for longest began so many seconds ago.
+    """The process is alive; its longest-running step began so many seconds ago.
 
     ``searches`` is how many it has carried out.
     """
@@ -104,7 +104,7 @@ class Pong(msgspec.Struct, tag="pong", array_like=True, frozen=True):
 
 
 class Taken(msgspec.Struct, tag="taken", array_like=True, frozen=True):
-    """What was added or removed counts so many bytes less."""
+    """So many bytes of what was added or removed are no longer in flight."""
 
     size: int
 

@@ -1,4 +1,4 @@
-"""How far threads of the search process stand back behind everything else on the machine."""
+"""The low priority of threads of the search process, behind everything else on the machine."""
 
 import os
 import sys
@@ -12,13 +12,13 @@ _MERGING = "merge_thread"
 
 
 def stand_back() -> None:
-    """Let this thread stand back, for good: only on Linux is that a thread's own affair."""
+    """Lower the priority of this thread for good; only Linux has a priority per thread."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, get_native_id(), NICENESS)
 
 
 def stand_back_while_merging() -> None:
-    """Let the threads stand back that merge."""
+    """Lower the priority of the threads that merge."""
     if sys.platform != "linux":
         return
     for task in Path("/proc/self/task").iterdir():

@@ -56,7 +56,7 @@ class FoundSessions(NamedTuple):
 
 
 class Search:
-    """Asks the worker, when it knows what is durable."""
+    """Asks the worker, once it was sent what is durable."""
 
     def __init__(self, partition: Streams, feed: Feed, clock: Clock, limits: Limits) -> None:
         self._partition = partition
@@ -113,7 +113,7 @@ class Search:
     async def _answer(
         self, workspace: str, streams: Collection[int] | None, ask: Ask
     ) -> tuple[SearchAnswer, WorkerCoverage]:
-        """Ask; once more if the worker ends meanwhile."""
+        """Ask the worker; once more if it ends meanwhile."""
         self.searches += 1
         seconds_max = self._limits.search_wait_seconds_max
         for is_last in (False, True):
@@ -146,7 +146,7 @@ class Search:
             for hit in hits:
                 durable = self._named(hit, named) if named else self._heir(hit)
                 if durable is None or durable.removed or durable.stream.expired(now_ms):
-                    continue  # it has gone while we searched
+                    continue  # it was removed during the search
                 sessions.setdefault(durable.stream.id, (durable, []))[1].append(hit)
         for _, hits in sessions.values():
             hits.sort(key=lambda hit: -hit.score)

@@ -1,4 +1,4 @@
-"""What an index holds, as its process has said: for each stream up to where. Sixteen bytes for each."""
+"""How far each stream is indexed, as the search process has reported it: sixteen bytes per stream."""
 
 from array import array
 from bisect import bisect_left
@@ -16,7 +16,7 @@ class IndexedTails:
         self._taken: dict[str, bytearray] = {}
 
     def add(self, said: Indexed) -> None:
-        """Take in a part; the streams of a workspace ascend from part to part."""
+        """Add a part; the streams of a workspace ascend from part to part."""
         streams = self._streams.setdefault(said.workspace, array("q"))
         ends = self._ends.setdefault(said.workspace, array("q"))
         streams.frombytes(said.streams)

@@ -1,14 +1,14 @@
 """The process that indexes and searches, so that neither takes time from appends.
 
-It is told of events in the order in which they became durable, and of searches in between: a search finds
-all that came before it, because what is not committed is committed first. What it has not committed when it
-dies is told to its successor again. When its index is damaged it deletes that, and dies: the successor
-begins anew.
+Events arrive in the order in which they became durable, with searches in between. A search finds everything
+that came before it, because pending events are committed first. What was not committed when the process dies
+is sent again to its successor. When its index is damaged, the process deletes it and ends: the successor
+rebuilds it.
 
-One thread reads what the server says and does nothing else, so that a sign of life never waits for work. What
-somebody waits for is done at once, at the priority of the server: the foreground. What nobody waits for is
-indexed in the background, by a thread that stands back behind everything else on the machine and that pauses
-after an event when a search arrives. A thread cannot take back that it stands back, so these are two.
+One thread does nothing but read messages, so that a ping never waits for work. What somebody waits for is
+done at once, at the priority of the server: the foreground. What nobody waits for is indexed in the
+background, by a thread with a lower priority than everything else on the machine, which pauses after the
+current event when a search arrives. A thread cannot raise its priority again, so these are two threads.
 """
 
 import os
@@ -85,10 +85,10 @@ class IndexWorker:
         self._asks: list[Ask] = []
         self._asked_at = 0.0
         self._searches = 0
-        self._begun: dict[int, float] = {}  # by thread, when it began what it is at
+        self._begun: dict[int, float] = {}  # by thread, when its current step began
 
     def run(self) -> None:
-        """Serve until told to stop, or until nobody is left to serve."""
+        """Serve until told to stop, or until the server is gone."""
         for name, work in (("foreground", self._run_foreground), ("background", self._run_background)):
             Thread(target=_or_die, args=(work,), name=name, daemon=True).start()
         while True:
@@ -156,7 +156,7 @@ class IndexWorker:
             self._changed.notify_all()
 
     def _patience(self) -> float:
-        """Return how long there is nothing to do unless something arrives."""
+        """Return how long to wait for a message before there is something to do."""
         seconds = self._indexes.seconds_to_commit(COMMIT_SECONDS)
         return COMMIT_SECONDS if seconds is None else seconds
 
@@ -294,7 +294,7 @@ class IndexWorker:
 
 
 class _Step:
-    """Notes for how long a thread has been at one thing."""
+    """Records how long a thread has been in its current step."""
 
     def __init__(self, begun: dict[int, float]) -> None:
         self._begun = begun
@@ -307,7 +307,7 @@ class _Step:
 
 
 def _or_die(work: Callable[..., None], *arguments: object) -> None:
-    """Work; a fault in one thread ends the process, so that another takes its place."""
+    """Run a thread; a bug in it ends the process, so that a new process takes its place."""
     try:
         work(*arguments)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Deciding an append to a session: what is new gets its place, what was there before is found again."""
+"""Deciding an append to a session: new events get positions, repeated ones are found again."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -42,9 +42,9 @@ _OUTCOME = msgspec.json.Decoder(_Outcome)
 class Batch:
     """A request to append events, to close the session, or both; ``terms`` are the stream's own conditions.
 
-    With ``creates`` a session that is missing comes into being. With ``unique`` another event under an id
-    that is taken is refused; else the first one stays, and the answer tells. ``digests`` are those of events
-    that were read for this, by the stream's tag and position.
+    With ``creates`` a missing session is created. With ``unique`` a different event under an id that is taken
+    is refused; otherwise the first one stays, and the answer says so. ``digests`` are those of events that
+    were read for this, by the stream's tag and position.
     """
 
     drafts: Sequence[Draft]
@@ -163,7 +163,7 @@ def place(
 
 
 def _is_plain(stream: StreamRecord, draft: Draft) -> bool:
-    """Say whether an event has no name and changes nothing but the log, as most do not."""
+    """Say whether an event has no name and changes no attribute, which is true of most."""
     if draft.id is not None or draft.thread is not None or draft.happened_ms is not None:
         return False
     kind = draft.type
@@ -172,7 +172,7 @@ def _is_plain(stream: StreamRecord, draft: Draft) -> bool:
 
 
 def _place_plain(stream: StreamRecord, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
-    """Return the same for one plain event, of which there are so many that it is worth a way of its own."""
+    """Return what :func:`place` does for one plain event: a fast path for the most common append."""
     position, terms = stream.tail, batch.terms
     life = event_ids.tag(stream)
     event = event_ids.event_id(life, position)
@@ -190,7 +190,7 @@ def _found(
 ) -> tuple[list[Effect], Stored] | None:
     """Return the answer to a request that was carried out before, as its key or all of its ids tell.
 
-    That is harmless even if the session takes nothing more; then anything else is refused.
+    A repeat is answered even if the session takes nothing more; anything else is then refused.
     """
     if batch.key is not None:
         repeated = _repeated(state, stream, batch.key, batch)
@@ -308,7 +308,7 @@ def _place(state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: I
     tag = event_ids.tag(stream)
     back = _members(now_ms, batch.actor)
     suffix = "" if batch.key is None else event_ids.key_suffix(batch.key, batch.check)
-    # The key must be told from what is stored; an id that a client gave has no room for it.
+    # The key must be found again in what is stored, but an id given by a client has no room for it.
     mark = f'"request_key":"{suffix}",' if suffix and all(draft.id for draft in batch.drafts) else ""
     given: dict[str, _Known] = {}
     position = stream.tail

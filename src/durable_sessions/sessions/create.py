@@ -26,7 +26,7 @@ _MADE_FOR_RESOURCES = frozenset({"id", "created_at", "updated_at"})
 
 @dataclass(slots=True)
 class NewSession:
-    """A request to create a session; with ``confirms`` one that is there already and agrees will do.
+    """A request to create a session; with ``confirms`` an existing one that agrees is accepted.
 
     With ``unique`` two events that it begins with may not have one id. With ``source_life`` it is a fork of
     that life of its source only.
@@ -45,7 +45,7 @@ class NewSession:
     _digest: str | None = None
 
     def digest(self) -> str:
-        """Return the digest of the events that it begins with; it takes long if these are large, but once."""
+        """Return the digest of the events that it begins with; computed once, since large ones take long."""
         if self._digest is None:
             self._digest = digests.of_creation((draft.id, draft.body) for draft in self.drafts)
         return self._digest
@@ -126,7 +126,7 @@ def _inherited(state: State, created: StreamCreated, request: NewSession) -> dic
 
 
 def encode(said: Record, limits: Limits) -> bytes:
-    """Return what is said of a session as it is stored, or refuse it if it is too much."""
+    """Return what is said of a session as it is stored, or refuse it if it is too large."""
     document = said.encode()
     if len(document) > limits.session_document_bytes_max:
         raise SessionTooLargeError(
@@ -176,7 +176,7 @@ def _require_same(existing: StreamRecord, request: NewSession) -> bool:
         return False
     begun_with = there.begins_with
     if begun_with is None and there.created_by is not None:
-        return True  # made before this was kept
+        return True  # created before the digest was kept
     if begun_with != request.digest():
         raise SessionExistsError(session=session, difference="initial_events")
     return False

@@ -34,7 +34,7 @@ class _Envelope(msgspec.Struct):
 
     @property
     def reserved(self) -> bool:
-        """Whether there is a member that must not stay as it is."""
+        """Whether a member has to be renamed or left out."""
         unset = msgspec.UNSET
         return not (
             self.id is unset
@@ -100,7 +100,7 @@ def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Dr
 
 
 def _plain(body: bytes, limits: Limits) -> Draft | None:
-    """Return the one event that most requests hold, looked at once; None if there is more to say of it."""
+    """Return the event of a request that is one simple event, as most are; None if it needs a closer look."""
     if len(body) > limits.event_bytes_max or not body.isascii():
         return None
     try:

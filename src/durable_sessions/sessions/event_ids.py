@@ -1,4 +1,4 @@
-"""Ids of events: from the server's own the position follows, others are names of records.
+"""Ids of events: the server's own state their position, those of clients are names of records.
 
 ``sevt_`` and 22 hexadecimal digits: 12 that tell the stream apart from others, 10 for the position.
 An event that was sent with an ``Idempotency-Key`` has ``_``, 22 characters that stand for the key and

@@ -45,7 +45,7 @@ async def ranked(
     """
     sign, limits = -1 if newest_first else 1, sessions.limits
     start = None if after is None else (sign * after.at_ms, sign * after.number)
-    kept: list[tuple[tuple[int, int], StreamView]] = []  # a heap with the last of the first on top
+    kept: list[tuple[tuple[int, int], StreamView]] = []  # a heap of those kept, the last of them on top
     turn, now_ms = sessions.scans.turns.begin(), sessions.now_ms()
     number, looked, is_more = None, 0, True
     while is_more:
@@ -69,7 +69,7 @@ async def ranked(
         size += len(shown) + 1
         if found and size > limits.page_bytes_max:
             return Ranked(found, more=True)
-        # The heap has places with their signs turned round, so that its top is the last.
+        # Places are negated, because heapq keeps the smallest on top and the last is wanted there.
         found.append((Place(sign * -at_ms, sign * -told), shown))
         if turn.over:
             await turn.rest()

@@ -22,7 +22,7 @@ _STEP_BYTES = 512 * 1024
 class Page:
     """Events of a page as stored, joined by commas, in pieces, and where the next one begins.
 
-    Pieces that are views of what is in memory must be let go before anything else happens. ``next`` is the
+    Pieces may be views of the memory tier: release them before anything else runs. ``next`` is the
     position to go on from in the order that was asked for; ``more`` says whether there is anything.
     ``positions`` are those of the events, None when they follow each other; ``apart`` are the events one
     by one where they were taken apart already.
@@ -146,7 +146,7 @@ class EventReader:
         return _page(found, start, following, more=following < stop)
 
     async def _walk(self, durable: StreamView, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield events with their positions, and let others go on in between."""
+        """Yield events with their positions, and let other tasks run in between."""
         position = start
         turn = self.turns.begin()
         while position < stop:
@@ -187,7 +187,7 @@ class EventReader:
         return _page(found, start, position, more=position > start)
 
     def _next_step(self, events: list[bytes]) -> int:
-        """Return how many events like these make up a chunk, so that large ones are not held in masses."""
+        """Return how many events like these make up a chunk, so that few large ones are held at a time."""
         average = max(1, sum(map(len, events)) // max(1, len(events)))
         return min(max(1, _STEP_BYTES // average), _STEP_EVENTS_MAX)
 

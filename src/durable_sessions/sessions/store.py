@@ -99,7 +99,7 @@ class Sessions:
     async def append_named(self, key: Key, batch: append.Batch, body_bytes: int) -> append.Stored:
         """Append events of which some have ids, durably, all or nothing; others under their ids are found.
 
-        Most of these are told apart without reading them; ids that the server gave are not.
+        Most of these are compared without reading them; those under ids that the server gave are read.
         """
         while True:
             stored = await self.append(key, batch, body_bytes)
@@ -111,10 +111,10 @@ class Sessions:
         try:
             durable = self.find(key, stored.life)
         except (SessionNotFoundError, SessionGoneError, SessionReplacedError):
-            return  # what was found there is gone: it is decided anew
+            return  # what was found there is gone: decide again
         for position in stored.repeats.unread:
             known[stored.life, position] = digests.of_stored(await self.events.one(durable, position))
-            await asyncio.sleep(0)  # what is in memory is read without waiting; others are to be served
+            await asyncio.sleep(0)  # reading from memory never waits, so yield to other tasks here
 
     def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
         """Append events durably, all or nothing; those with ids by :meth:`append_named`."""
@@ -133,7 +133,7 @@ class Sessions:
         )
 
     def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[str]":
-        """Change durably what is said of a session; like all changes it tells which life of it that was."""
+        """Change durably what is said of a session; all changes return the incarnation that was changed."""
         self.partition.admit_document(self._limits.session_document_bytes_max)
         return self.partition.commit(
             lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids), (key,)
@@ -199,7 +199,7 @@ class Sessions:
         return Listed(found, after)
 
     async def numbers(self, workspace: str, wanted: Wanted, most: int) -> Sequence[int]:
-        """Return the numbers of all sessions that are wanted, one more than ``most`` if there are as many."""
+        """Return the numbers of all sessions that are wanted, at most one more than ``most``."""
         found = array("q")
         after: int | None = None
         turn = self.scans.turns.begin()

@@ -165,7 +165,7 @@ def inherited(attributes: Mapping[str, bytes], base: int) -> Summary | None:
 
 
 def closed(summary: Summary, now_ms: int) -> bool:
-    """Take note that a session takes no more events: it cannot go on running; say whether it was."""
+    """Note that a session takes no more events, so it no longer runs; say whether it was running."""
     if summary.status not in _UNDER_WAY:
         return False
     _status(summary, "terminated", _Event(), now_ms)

@@ -115,5 +115,5 @@ def _decide(state: State, key: Key, found: Times, now_ms: int) -> tuple[list[Eff
     )
     if times == known:
         return [], None
-    # Nothing has happened to the session: it was changed when it was changed last.
+    # Nothing has happened in the session, so the time of its last change stays.
     return [StreamDescribed(stream.id, stream.changed_at_ms, {original_times.TIMES: times.encode()})], None

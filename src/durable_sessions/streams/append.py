@@ -98,6 +98,8 @@ def admit(
     assert isinstance(stream, Stream)
     if stream.closed:
         return _on_closed(stream, request, now_ms, limits, close_only=close_only)
+    # The producer comes before the precondition: a retry whose first try succeeded has moved the tail itself,
+    # and must get the answer of that try rather than a conflict.
     producer = request.producer
     if producer is not None:
         repeat = _check_producer(stream, producer, limits)

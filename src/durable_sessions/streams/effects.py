@@ -25,7 +25,7 @@ class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
 class Name(msgspec.Struct, frozen=True, array_like=True):
     """What some records of one append are called, so that they can be found and are not appended twice.
 
-    ``check`` means something only to who gives names.
+    ``check`` has a meaning only for the code that gives names.
     """
 
     name: str

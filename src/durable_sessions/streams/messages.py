@@ -25,10 +25,10 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _SPACE = b" \t\n\r"
 _WINDOW_BYTES = 64 * 1024
-# What opens is a step down, what closes a step up.
+# An opening bracket goes one level down, a closing one goes up.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-# Possessive throughout: a body is gone over once, however it is made, and nothing is kept to go back to.
+# Possessive quantifiers throughout: a body is scanned once, whatever is in it, without backtracking.
 # The rest of a run of backslashes, and what the last of them escapes.
 _BACKSLASHES = re.compile(rb"\\*+.?", re.DOTALL)
 # The escape of a surrogate, or the end, after whatever else there is.
@@ -165,7 +165,7 @@ def _cut(body: bytes, *, is_array: bool) -> list[bytes]:
 
 
 def _require_few(body: bytes, messages_max: int) -> None:
-    """Refuse an array of too many messages before a list of them all takes many times its memory."""
+    """Refuse an array of too many messages before it becomes a list many times its size in memory."""
     try:
         _few(messages_max).decode(_without_surrogates(body))
     except msgspec.ValidationError:
@@ -173,7 +173,7 @@ def _require_few(body: bytes, messages_max: int) -> None:
             problem=f"The body holds too many messages; send at most {messages_max}."
         ) from None
     except (msgspec.DecodeError, RecursionError):
-        pass  # it is no JSON, which will be said
+        pass  # it is not JSON, and the decoder will say so
 
 
 @lru_cache(maxsize=1)

@@ -24,7 +24,7 @@ SPARE_NUMBERS = 2**20
 
 
 class ColdStreams(Protocol):
-    """Streams that are not in memory; what has changed since it was written there is in memory."""
+    """Streams that are not in memory. What has changed since it was written there is in memory."""
 
     def load(self, key: Key) -> Stream | None:
         """Return the stream at a path as it was written, None if there was none."""
@@ -131,7 +131,7 @@ class State:
         return None
 
     def evict(self, stream: Stream) -> None:
-        """Take a stream out of memory; the cold ones must have it as it is."""
+        """Evict a stream from memory; the cold streams must have its current state."""
         del self.streams[stream.key], self.by_id[stream.id]
         self.attribute_bytes -= _size(stream.attributes)
 
@@ -178,7 +178,8 @@ class State:
         size = len(effect.data)
         stream.tail += len(effect.lengths) or size
         stream.record_bytes += size
-        if size or effect.closed:  # else only a producer's number is noted, of events that were there
+        # Else only the producer's number changes, for events that were there before.
+        if size or effect.closed:
             stream.changed_at_ms = effect.at_ms
         self._touch(stream, effect.at_ms)
         if effect.seq is not None:

@@ -23,7 +23,7 @@ class Key(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer's own account of an append: who, in which life, and which one."""
+    """What a producer says of an append: its id, its epoch, and the number of the append."""
 
     id: str
     epoch: int
@@ -43,7 +43,7 @@ class Stream:
     """Everything that decisions about one stream depend on.
 
     ``changed_at_ms`` is when a record or an attribute changed last: an access changes nothing.
-    ``record_bytes`` is the size of the records appended to it, ``attributes`` what those above know of
+    ``record_bytes`` is the size of the records appended to it, ``attributes`` what higher layers keep with
     it, ``named`` how many of its records ever got a name and ``names`` those that are not flushed yet.
     ``held`` and ``idle_ms`` are what the server's retention policies say of it, not state.
     """
@@ -114,12 +114,12 @@ class Stream:
         return self.expires_at_ms
 
     def flushed_names(self, tail: int) -> None:
-        """Let go of the names of records before ``tail``: they can be looked up where those are now."""
+        """Drop the names of records before ``tail``: they can be looked up where those records are now."""
         if self.names is not None:
             kept = {name.name: name for name in self.names.values() if name.first + name.count > tail}
             self.names = kept or None
 
     def expired(self, now_ms: int) -> bool:
-        """Say whether the stream's time is over."""
+        """Say whether the stream has expired."""
         deadline = self.deadline_ms()
         return deadline is not None and now_ms >= deadline

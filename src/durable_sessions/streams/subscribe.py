@@ -66,7 +66,7 @@ def create(
 ) -> tuple[list[Effect], bool]:
     """Return the effects of a create and whether it is new; ``paths`` are those that the pattern matches.
 
-    There must be room for those, too, that :func:`add` links ``later``. ``seen`` is what
+    There must also be room for the streams that :func:`add` links ``later``. ``seen`` is what
     :func:`explicit_link` has said of streams by name a moment ago; what has changed since is looked up again.
     """
     existing = state.subscriptions.get(key)
@@ -283,7 +283,7 @@ def _leave_wake_stream(state: State, wake_stream: Key) -> list[Effect]:
 def _require_room(
     state: State, key: SubscriptionKey, known: Subscription | None, more: Collection[str], limits: Limits
 ) -> None:
-    """Refuse so many links more, or so large ones."""
+    """Refuse to add so many links, or links this large."""
     count, size = (0, 0) if known is None else (len(known.links), known.links_bytes)
     added = sum(map(link_bytes, more))
     if count + len(more) > limits.subscription_streams_max:
@@ -309,7 +309,7 @@ def _room(state: State, workspace: str, limits: Limits) -> int:
 
 
 def _caught_up(state: State, subscription: Subscription) -> Iterator[str]:
-    """Give the links that can make room for others: matched by pattern, with nothing pending.
+    """Yield the links that may be dropped to make room: matched by pattern, with nothing pending.
 
     The stream of a dropped one is found again by its next append, then from its start: at the
     limit records may come twice but are never missed.

@@ -37,7 +37,7 @@ SUBSCRIPTION_BYTES = 1_000
 
 
 def link_bytes(path: str) -> int:
-    """Return what a link to a path takes in memory, near enough."""
+    """Return about how many bytes a link to a path takes in memory."""
     return LINK_BYTES + len(path)
 
 
@@ -94,7 +94,7 @@ class Subscription:
     """Everything that decisions about one subscription depend on.
 
     Every link whose stream may reach beyond what was acknowledged is in ``behind``; so the others, which may
-    be thousands, need not be looked at. ``links_bytes`` is what the links take in memory, near enough.
+    be thousands, need not be looked at. ``links_bytes`` is about what the links take in memory.
     """
 
     key: SubscriptionKey
@@ -159,12 +159,12 @@ class Subscriptions:
         return [there[key.id] for key in patterns.matching(stream.path)]
 
     def bytes_of(self, workspace: str) -> int:
-        """Return what the subscriptions of a workspace take in memory, near enough."""
+        """Return about how many bytes the subscriptions of a workspace take in memory."""
         return self._bytes[workspace]
 
     @property
     def bytes_held(self) -> int:
-        """What all subscriptions take in memory, near enough."""
+        """About how many bytes all subscriptions take in memory."""
         return self._bytes.total()
 
     def appended(self, stream: Key) -> None:
@@ -235,7 +235,7 @@ class Subscriptions:
             del self._bytes[key.workspace]
 
     def _link(self, subscription: Subscription, links: Sequence[tuple[str, bool, int, int | None]]) -> None:
-        """Add or replace links; they may be ten thousand at once, so this loop is a lean one."""
+        """Add or replace links; there may be ten thousand at once, so this loop does little."""
         workspace, held, behind = subscription.key.workspace, subscription.links, subscription.behind
         watchers, added = self._watchers, 0
         for path, explicit, acked, stream in links:

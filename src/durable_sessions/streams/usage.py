@@ -15,7 +15,7 @@ class Usage:
 
 
 class Usages:
-    """The usage of every workspace; told by the state of each effect that it carries out."""
+    """The usage of every workspace; updated by the state with every effect that it carries out."""
 
     def __init__(self, known: Mapping[str, Usage]) -> None:
         self._by_workspace = {workspace: replace(usage) for workspace, usage in known.items()}

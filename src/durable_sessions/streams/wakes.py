@@ -1,7 +1,7 @@
 """Deciding wakes: when one is issued, who holds it, what was acknowledged, when it ends.
 
-Every decision that ends a wake issues the next one in the same breath if work is left, so
-that no append is ever waited for in vain.
+Every decision that ends a wake also issues the next one if work is left, so that no append is left without a
+wake.
 """
 
 from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ class Claim:
 def advance(
     state: State, key: SubscriptionKey, paths: Iterable[str], now: Now
 ) -> tuple[list[Effect], list[str]]:
-    """Do what time and appends ask for: renew links at ``paths``, end an overdue wake, issue a new one.
+    """Do what time and appends require: renew links at ``paths``, end an overdue wake, issue a new one.
 
     Returns the effects, and the paths for which there is no room now.
     """
@@ -72,6 +72,8 @@ def advance(
     effects = changes_as_effects(key, changes)
     wake = subscription.wake
     if wake is not None and not lease_over(subscription, wake, now.ms):
+        # A wake that nobody holds yet ends early if its work is gone, for example because the streams were
+        # deleted; one that is held ends only by its holder or its lease.
         somebody_has_it = wake.holder is not None or wake.lease_until_ms is not None
         if somebody_has_it or has_pending(state, subscription, now.ms, changes):
             return effects, left
@@ -157,7 +159,7 @@ def lease_over(subscription: Subscription, wake: Wake, now_ms: int) -> bool:
 
 
 def due_ms(subscription: Subscription) -> int | None:
-    """Return when time alone will ask for something; None: never."""
+    """Return when something is due without any request, None if never."""
     wake = subscription.wake
     if wake is None:
         return None

@@ -18,7 +18,7 @@ from durable_sessions.tier.manifest_chain import Next, about, referred, successo
 
 GARBAGE = "it was replaced"
 ORPHAN = "nothing refers to it"
-OLD_MANIFEST = "newer manifests hold"
+OLD_MANIFEST = "newer manifests have replaced it"
 
 _DELETED_AT_ONCE = 500
 
