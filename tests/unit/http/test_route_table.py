@@ -5,10 +5,11 @@ from collections.abc import Awaitable
 import pytest
 
 from durable_sessions.access.caller import Role
-from durable_sessions.errors import MethodNotAllowedError, UnknownParameterError
+from durable_sessions.errors import MethodNotAllowedError, RouteNotFoundError, UnknownParameterError
 from durable_sessions.http.api.route_table import ROUTES, RouteTable, delegate
 from durable_sessions.http.carrier.message import Answer, Request, Response
-from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.manual import contents
+from durable_sessions.http.openapi.document import document, nouns
 from durable_sessions.http.openapi.parts import Noun, Operation
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
@@ -68,7 +69,7 @@ def test_what_is_not_described_is_not_found() -> None:
         b"/v1",
         b"/v1/agents/a/b",
         b"/v1/search/",
-        b"/v1/keys/k/l",
+        b"/v1/audit/x",
         b"/v1/agents/a/versions/1",
     ):
         assert ROUTES.find(path) is None
@@ -120,3 +121,44 @@ def test_a_part_of_a_face_carries_out_what_is_delegated_to_it() -> None:
     answer = delegate("part", Part.act)(Face(), 4)
     assert isinstance(answer, Response)
     assert answer.status == 204
+
+
+def test_a_path_deeper_than_described_is_found_but_its_parameters_are_nobodys() -> None:
+    assert found(b"/v1/keys/a/b", b"DELETE") == ("revokeKey", ("a/b",))
+    ROUTES.check_parameters(request(b"DELETE", b"/v1/keys/a/b", b"x=1"))
+    ROUTES.check_parameters(request(b"GET", b"/v1/sessions/", b"x=1"))
+    with pytest.raises(UnknownParameterError):
+        ROUTES.check_parameters(request(b"DELETE", b"/v1/keys/a", b"x=1"))
+
+
+def test_what_is_not_described_has_a_noun_that_refuses_it() -> None:
+    match = ROUTES.find(b"/v1/ingest/unknown")
+    assert match is not None
+    assert match.resource.noun == "Ingest"
+    with pytest.raises(RouteNotFoundError, match="Nothing is served at /v1/ingest/unknown"):
+        match.resource.route(request(b"POST", b"/v1/ingest/unknown"))
+
+
+def test_every_page_of_the_manual_is_at_a_path_that_is_described() -> None:
+    for name in contents.pages():
+        assert found(f"/docs/{name}".encode())[0] in ("docsPage", "docsPageInFolder")
+
+
+def test_links_of_the_document_name_parameters_in_the_order_of_the_path() -> None:
+    described = document(DEFAULT_LIMITS)
+    linked = [
+        link
+        for item in described["paths"].values()
+        for operation in item.values()
+        for answer in operation["responses"].values()
+        for link in answer.get("links", {}).values()
+    ]
+    paths = {
+        operation["operationId"]: path
+        for path, item in described["paths"].items()
+        for operation in item.values()
+    }
+    assert any(len(link["parameters"]) > 1 for link in linked)
+    for link in linked:
+        path = paths[link["operationId"]]
+        assert list(link["parameters"]) == sorted(link["parameters"], key=lambda name: path.index("{" + name))

@@ -1,6 +1,7 @@
 """What admins ask for: the keys of a workspace, and its audit record."""
 
 import re
+from typing import ClassVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -15,20 +16,18 @@ from durable_sessions.errors import (
     FirstKeyRefusedError,
     InvalidRequestError,
     KeyNotFoundError,
-    MethodNotAllowedError,
     PermissionDeniedError,
     RouteNotFoundError,
 )
 from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.subscription_bodies import decode
-from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.settings import WORKSPACE_NAME
 from durable_sessions.times import parse_rfc3339, rfc3339
 
-KEYS = b"/v1/keys"
-AUDIT = b"/v1/audit"
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _SEND = 'a JSON object with principal, a name, and role, one of "reader", "writer", "evaluator", "admin"'
 _PAGE = re.compile(r"([ad])(\d{1,15})")
@@ -57,34 +56,25 @@ class Administration:
         self._audit = audit
         self._limits = limits
 
-    @staticmethod
-    def serves(path: bytes) -> bool:
-        """Say whether requests for this path are answered here."""
-        return path in (KEYS, AUDIT) or path.startswith(KEYS + b"/")
-
-    async def handle(self, request: Request, caller: Caller) -> Response:
+    async def handle(self, request: Request, caller: Caller, found: Match) -> Answer:
         """Answer a request; refusals are raised."""
-        act, _, key_id = request.path[len(b"/v1/") :].decode("latin-1").partition("/")
         try:
             caller.require(Role.ADMIN)
-            return await self._act(request, caller, act, key_id)
+            return await self._act(request, caller, found)
         except (PermissionDeniedError, FirstKeyRefusedError, KeyNotFoundError) as error:
-            self._audit.refused(caller, f"{request.method.decode('latin-1')} {act}", error, _id(request))
+            asked = b" ".join((request.method, request.path.split(b"/", 3)[2])).decode("latin-1")
+            self._audit.refused(caller, asked, error, _id(request))
             raise
 
-    async def _act(self, request: Request, caller: Caller, act: str, key_id: str) -> Response:
-        if act == "audit":
-            _require(request, b"GET", b"HEAD")
-            return await self._read_audit(request, caller)
-        if key_id:
-            _require(request, b"DELETE")
-            return _json(_shown(await self._keys.revoke(caller, key_id, _id(request))))
-        if request.path != KEYS:
+    async def _act(self, request: Request, caller: Caller, found: Match) -> Answer:
+        if "" in found.values:
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
-        _require(request, b"GET", b"HEAD", b"POST")
-        return (
-            await self._create(request, caller) if request.method == b"POST" else self._list(request, caller)
-        )
+        route = found.resource.route(request)
+        answer = self._handlers[route.id](self, request, caller, *found.values)
+        return answer if isinstance(answer, Answer) else await answer
+
+    async def _revoke(self, request: Request, caller: Caller, key_id: str) -> Response:
+        return _json(_shown(await self._keys.revoke(caller, key_id, _id(request))))
 
     async def _create(self, request: Request, caller: Caller) -> Response:
         content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -192,14 +182,14 @@ class Administration:
             )
         return per_second
 
+    _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete(
+        {"createKey": _create, "listKeys": _list, "revokeKey": _revoke, "readAudit": _read_audit},
+        "Keys and audit",
+    )
+
 
 def _id(request: Request) -> str:
     return request.id.decode()
-
-
-def _require(request: Request, *methods: bytes) -> None:
-    if request.method not in methods:
-        raise MethodNotAllowedError(allow=b", ".join(methods).decode())
 
 
 def _parameters(request: Request) -> dict[str, str]:

@@ -7,7 +7,6 @@ from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.administration import Administration
 from durable_sessions.http.api.artifacts import ALLOW as ARTIFACT_METHODS
-from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
 from durable_sessions.http.api.artifacts import ArtifactsFace
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.documentation import Documentation
@@ -15,12 +14,11 @@ from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.headers import base_url
 from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
-from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, control_path
-from durable_sessions.http.api.route_table import ROUTES
+from durable_sessions.http.api.route_table import ROUTES, Match
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.routes import SessionsFace
@@ -30,6 +28,7 @@ from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import Admission, Answer, Request, StreamingResponse
 
 _DATA_ROOT = b"/v1/"
+ROUTES.complete({**Operations.handlers, **Documentation.handlers}, "Operations")
 
 
 class Application:
@@ -100,22 +99,24 @@ class Application:
             ROUTES.check_parameters(request)
         if self._sessions.serves(request.path):
             return self._sessions.handle(request)
-        if request.path.startswith(ARTIFACT_ROOT):
+        found = ROUTES.find(request.path)
+        noun = None if found is None else found.resource.noun
+        if found is not None and noun == "Artifacts":
             if request.method == b"OPTIONS":
                 return cors.preflight(ARTIFACT_METHODS)
-            return _answered(self._artifact(request, self._auth.caller(request)), request)
-        if request.path.startswith(INGEST_ROOT):
+            return _answered(self._artifact(request, self._auth.caller(request), found), request)
+        if found is not None and noun == "Ingest":
             if request.method == b"OPTIONS":
                 return cors.preflight(INGEST_METHODS)
-            return _answered(self._ingest.handle(request, self._auth.caller(request)), request)
-        if self._administration.serves(request.path):
-            return _answered(self._administration.handle(request, self._auth.caller(request)), request)
+            return _answered(self._ingest.handle(request, self._auth.caller(request), found), request)
+        if found is not None and noun == "Keys and audit":
+            return _answered(self._administration.handle(request, self._auth.caller(request), found), request)
         if self._documentation.serves(request.path):
-            return self._documentation.handle(request)
-        return self.operations.handle(request)
+            return self._documentation.handle(request, found)
+        return self.operations.handle(request, found)
 
-    async def _artifact(self, request: Request, caller: Caller) -> Answer:
-        answer = await self._artifacts.handle(request, caller)
+    async def _artifact(self, request: Request, caller: Caller, found: Match) -> Answer:
+        answer = await self._artifacts.handle(request, caller, found)
         if isinstance(answer, StreamingResponse):
             answer.chunks = self._auth.while_valid(caller, answer.chunks, whole=True)
         return answer

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import ClassVar
 
 import msgspec
 
@@ -12,21 +13,21 @@ from durable_sessions.errors import (
     ArtifactTooLargeError,
     InvalidHeaderError,
     InvalidRequestError,
-    MethodNotAllowedError,
     OverloadedError,
     RangeNotSatisfiableError,
     ShareExceededError,
 )
 from durable_sessions.http.api import headers
-from durable_sessions.http.api.auth import Caller, Role
+from durable_sessions.http.api.auth import Caller
 from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
 from durable_sessions.storage.artifacts import ArtifactInfo, Artifacts
 
 ROOT = b"/v1/artifacts/"
-ALLOW = "GET, HEAD, PUT, DELETE, OPTIONS"
+ALLOW = ROUTES.at("/v1/artifacts/{sha256}").allow or ""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 _DEFAULT_TYPE = "application/octet-stream"
@@ -42,21 +43,20 @@ class ArtifactsFace:
         self._limits = limits
         self._held = Shares(limits.artifact_memory_bytes_max)
 
-    async def handle(self, request: Request, caller: Caller) -> Answer:
+    async def handle(self, request: Request, caller: Caller, found: Match) -> Answer:
         """Answer a request for one artifact of the caller's workspace."""
-        digest = request.path[len(ROOT) :].decode("latin-1")
+        (digest,) = found.values
         if not _DIGEST.fullmatch(digest):
             raise InvalidRequestError(
                 problem="An artifact is named by the SHA-256 of its bytes: send 64 lower-case hex digits."
             )
-        if request.method == b"PUT":
-            caller.require(Role.WRITER)
-            return await self._store(request, caller, digest)
-        if request.method == b"DELETE":
-            caller.require(Role.ADMIN)
-            return await self._delete(request, caller, digest)
-        if request.method not in (b"GET", b"HEAD"):
-            raise MethodNotAllowedError(allow=ALLOW)
+        route = found.resource.route(request)
+        if route.role is not None:
+            caller.require(route.role)
+        answer = self._handlers[route.id](self, request, caller, digest)
+        return answer if isinstance(answer, Answer) else await answer
+
+    async def _get(self, request: Request, caller: Caller, digest: str) -> Answer:
         info = await self._artifacts.find(caller.workspace, digest)
         fields = _fields(digest, info)
         if headers.matches_etag(request.headers.get(b"if-none-match", b""), f'"{digest}"'):
@@ -133,6 +133,10 @@ class ArtifactsFace:
 
     def _release(self, caller: Caller, size: int) -> None:
         self._held.give(caller.key_id, size)
+
+    _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete(
+        {"putArtifact": _store, "getArtifact": _get, "deleteArtifact": _delete}, "Artifacts"
+    )
 
 
 class _Pieces:

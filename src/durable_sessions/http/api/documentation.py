@@ -1,12 +1,13 @@
 """Documentation over HTTP: ``/``, the manual below ``/docs``, and ``/openapi.json``."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
 
 import msgspec
 
 from durable_sessions import __version__
-from durable_sessions.errors import MethodNotAllowedError
-from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.api.route_table import Handler, Match
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.manual import contents, rendering
 from durable_sessions.http.openapi import document, page
 from durable_sessions.limits import Limits
@@ -56,18 +57,30 @@ class Documentation:
         """Say whether requests for this path are answered here."""
         return path == b"/" or path in self._answers or self._page(path) is not None
 
-    def handle(self, request: Request) -> Response:
-        """Answer a request; refusals are raised."""
-        if request.method not in (b"GET", b"HEAD"):
-            raise MethodNotAllowedError(allow="GET, HEAD")
-        if request.path == b"/":
-            wants_page = b"text/html" in request.headers.get(b"accept", b"")
-            return self._index_page if wants_page else self._index
+    def handle(self, request: Request, found: Match | None) -> Answer | Awaitable[Answer]:
+        """Answer a request for what is served here; refusals are raised."""
+        assert found is not None, "the path of a page has one folder at most"
+        return self.handlers[found.resource.route(request).id](self, request)
+
+    def _show_index(self, request: Request) -> Response:
+        wants_page = b"text/html" in request.headers.get(b"accept", b"")
+        return self._index_page if wants_page else self._index
+
+    def _show(self, request: Request) -> Response:
         if request.path not in self._answers:
             made = self._page(request.path)
             assert made is not None, "only what is served is asked for here"
             self._answers[request.path] = _html(made())
         return self._answers[request.path]
+
+    handlers: ClassVar[dict[str, Handler]] = {
+        "index": _show_index,
+        "openapi": _show,
+        "docs": _show,
+        "docsApi": _show,
+        "docsPage": _show,
+        "docsPageInFolder": _show,
+    }
 
     def _page(self, path: bytes) -> Callable[[], bytes] | None:
         """Return what makes a page of the manual, None if there is no such page."""

@@ -2,21 +2,20 @@
 
 import re
 from hashlib import blake2b, sha256
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.access.caller import Caller, Role
+from durable_sessions.access.caller import Caller
 from durable_sessions.errors import (
     InvalidRequestError,
-    MethodNotAllowedError,
-    RouteNotFoundError,
     SessionExistsError,
     SessionNotFoundError,
 )
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.api.route_table import ROUTES, Handler, Match
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.claude_code_hooks import SESSION_PREFIX, TOOL, Event, Hook
 from durable_sessions.sessions import append, drafts
@@ -29,8 +28,7 @@ from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key
 
 ROOT = b"/v1/ingest/"
-ALLOW = "POST, OPTIONS"
-_CLAUDE_CODE = ROOT + b"claude-code"
+ALLOW = ROUTES.at("/v1/ingest/claude-code").allow or ""
 _SESSION_ID = re.compile(r"[A-Za-z0-9._:@-]{1,150}", re.ASCII)
 _HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
@@ -56,13 +54,16 @@ class IngestFace:
         self._artifacts = artifacts
         self._limits = limits
 
-    async def handle(self, request: Request, caller: Caller) -> Response:
+    async def handle(self, request: Request, caller: Caller, found: Match) -> Answer:
+        """Answer a request of a tool that is captured."""
+        route = found.resource.route(request)
+        if route.role is not None:
+            caller.require(route.role)
+        answer = self._handlers[route.id](self, request, caller)
+        return answer if isinstance(answer, Answer) else await answer
+
+    async def _claude_code(self, request: Request, caller: Caller) -> Response:
         """Take one delivery."""
-        if request.path != _CLAUDE_CODE:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
-        if request.method != b"POST":
-            raise MethodNotAllowedError(allow=ALLOW)
-        caller.require(Role.WRITER)
         hook = await self._parser.parsed(request.body, _hook, request.body)
         key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))
         durable = await self._found(key, hook, caller)
@@ -115,6 +116,8 @@ class IngestFace:
         slim = {name: event[name] for name in _SLIM if name in event}
         slim["artifact"] = {"sha256": digest, "size": len(data), "url": f"/v1/artifacts/{digest}"}
         return msgspec.json.encode(slim)
+
+    _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete({"ingestClaudeCode": _claude_code}, "Ingest")
 
 
 def _payload(body: bytes) -> Any:

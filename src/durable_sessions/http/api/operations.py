@@ -1,6 +1,7 @@
 """What operators ask for: health, metrics, a flush now."""
 
 from collections.abc import Awaitable
+from typing import ClassVar
 
 import msgspec
 
@@ -8,7 +9,6 @@ from durable_sessions.access.audit import Act, Audit
 from durable_sessions.access.keys import Keys
 from durable_sessions.errors import (
     DurableSessionsError,
-    MethodNotAllowedError,
     PermissionDeniedError,
     RouteNotFoundError,
 )
@@ -16,13 +16,13 @@ from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.health import Health
 from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
+from durable_sessions.http.api.route_table import Handler, Match, Resource
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.search.feed import Feed
 from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.tasks import Supervisor
 
 _JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_READING = (b"GET", b"HEAD")
 
 
 class Operations:
@@ -55,25 +55,27 @@ class Operations:
         """Refuse whatever rests on data while another server has the bucket."""
         self._partition.require_writer()
 
-    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request for health, metrics or a flush."""
-        if request.path == b"/livez":
-            _require(request, *_READING)
-            return Response(200, _JSON, b'{"status":"alive"}')
-        if request.path == b"/readyz":
-            _require(request, *_READING)
-            return self._ready(detailed=self._is_known(request))
-        if request.path == b"/metrics":
-            _require(request, *_READING)
-            self._require_home(self._auth.caller(request))
-            return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
-        if request.path == b"/v1/admin/flush":
-            return self._flush(request, self._auth.caller(request))
-        if request.path == b"/v1/admin/reindex":
-            return self._reindex(request, self._auth.caller(request))
-        if request.path.startswith(b"/v1/"):
-            self._auth.caller(request)  # who has no key does not learn what there is
-        raise RouteNotFoundError(path=request.path.decode("latin-1"))
+    def handle(self, request: Request, found: Match | None) -> Answer | Awaitable[Answer]:
+        """Answer a request for health, metrics or a flush, and for what nobody else serves."""
+        caller = self._auth.caller(request) if request.path.startswith(b"/v1/") else None
+        if found is None or not self._serves(found.resource):
+            # Below /v1, who has no key does not learn what there is.
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        return self.handlers[found.resource.route(request).id](self, request, caller)
+
+    def _serves(self, resource: Resource) -> bool:
+        """Say whether a resource is answered here; pages of the manual that are missing are not."""
+        return any(route.id in self.handlers for route in resource.methods.values())
+
+    def _live(self, request: Request, _: Caller | None) -> Response:
+        return Response(200, _JSON, b'{"status":"alive"}')
+
+    def _readiness(self, request: Request, _: Caller | None) -> Response:
+        return self._ready(detailed=self._is_known(request))
+
+    def _metered(self, request: Request, _: Caller | None) -> Response:
+        self._require_home(self._auth.caller(request))
+        return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
 
     def _is_known(self, request: Request) -> bool:
         """Say whether a request may be told what is wrong; that names files and buckets."""
@@ -134,7 +136,6 @@ class Operations:
 
     async def _admit(self, request: Request, caller: Caller, act: str) -> None:
         """Let an admin of the whole server act, and record it either way."""
-        _require(request, b"POST")
         request_id = request.id.decode()
         try:
             caller.require(Role.ADMIN)
@@ -160,7 +161,10 @@ class Operations:
             return refusal_at(request.path, error, request.id)
         return Response(200, _JSON, msgspec.json.encode(flushed._asdict()))
 
-
-def _require(request: Request, *methods: bytes) -> None:
-    if request.method not in methods:
-        raise MethodNotAllowedError(allow=b", ".join(methods).decode())
+    handlers: ClassVar[dict[str, Handler]] = {
+        "live": _live,
+        "ready": _readiness,
+        "metrics": _metered,
+        "flush": _flush,
+        "reindex": _reindex,
+    }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from durable_sessions.access.caller import ROLES, Role
-from durable_sessions.errors import MethodNotAllowedError
+from durable_sessions.errors import MethodNotAllowedError, RouteNotFoundError
 from durable_sessions.http.api.known_parameters import QueryParameters
 from durable_sessions.http.carrier.message import Answer, Request
 from durable_sessions.http.openapi.document import nouns
@@ -25,13 +25,23 @@ _METHODS = (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE")
 _SESSION = "/v1/sessions/{session_id}"
 _RESOURCES = _SESSION + "/resources"
 
-_ALIASES = {"/v1/sessions/": "/v1/sessions"}
-"""Other spellings of a path."""
+_ALIASES = {
+    "/v1/sessions/": "/v1/sessions",
+    "/v1/artifacts/{path}": "/v1/artifacts/{sha256}",
+    "/v1/keys/{path}": "/v1/keys/{key_id}",
+}
+"""Other paths at which a resource is looked for; a digest or an id with slashes is none, and is told so."""
 
-_UNDESCRIBED = (_SESSION + "/{path}", _RESOURCES + "/{path}")
-"""Paths where nothing is served, but of which a part is looked at before that is said."""
+_UNDESCRIBED = {
+    _SESSION + "/{path}": "Sessions",
+    _RESOURCES + "/{path}": "Resources",
+    "/v1/ingest/{path}": "Ingest",
+}
+"""Paths where nothing is served, and the noun that says so."""
 
 _REFUSALS: dict[str, str | None] = {
+    "/v1/artifacts/{sha256}": "GET, HEAD, PUT, DELETE, OPTIONS",
+    "/v1/ingest/claude-code": "POST, OPTIONS",
     _RESOURCES: "GET, POST, DELETE",
     _RESOURCES + "/{resource_id}": "GET, POST, DELETE",
     _RESOURCES + "/{path}": "GET, POST, DELETE",
@@ -58,12 +68,13 @@ class Route(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Resource:
-    """Everything that is served at one path: routes by method.
+    """Everything that is served at one path, of the noun of this name: routes by method.
 
     ``allow`` is what a method that is missing is answered with; None if that is 404.
     """
 
     template: str
+    noun: str
     methods: dict[bytes, Route] = field(default_factory=dict)
     allow: str | None = None
 
@@ -72,11 +83,17 @@ class Resource:
         """What the variable segments of the path are called."""
         return tuple(part[1:-1] for part in self.template.split("/") if part.startswith("{"))
 
+    def is_as_deep_as(self, path: bytes) -> bool:
+        """Say whether a path has as many segments as this one is described with."""
+        return self.template.count("/") == path.count(b"/")
+
     def route(self, request: Request) -> Route:
-        """Return the operation of a request for this path, or refuse its method."""
+        """Return the operation of a request for this path, or refuse it."""
         route = self.methods.get(request.method)
-        if route is None:
+        if route is None and self.allow is not None:
             raise MethodNotAllowedError(allow=self.allow)
+        if route is None:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
         return route
 
 
@@ -128,11 +145,11 @@ class RouteTable:
     def __init__(self, described: Iterable[Noun]) -> None:
         self._ids: dict[str, list[str]] = {}
         self._root = _Node()
-        resources: dict[str, Resource] = {path: Resource(path) for path in _UNDESCRIBED}
+        resources: dict[str, Resource] = {path: Resource(path, noun) for path, noun in _UNDESCRIBED.items()}
         for noun in described:
             self._ids[noun.name] = [operation.id for operation in noun.operations]
             for operation in noun.operations:
-                _add(resources.setdefault(operation.path, Resource(operation.path)), operation)
+                _add(resources.setdefault(operation.path, Resource(operation.path, noun.name)), operation)
         for path, resource in resources.items():
             allowed = b", ".join(method for method in _METHODS if method in resource.methods).decode()
             resource.allow = _REFUSALS.get(path, allowed or None)
@@ -163,7 +180,8 @@ class RouteTable:
     def check_parameters(self, request: Request) -> None:
         """Refuse a query parameter that the operation of this request does not have."""
         found = self.find(request.path)
-        if found is not None and "" not in found.values and not request.path.endswith(b"/"):
+        # An empty segment and more of them than described name nothing; that is said elsewhere.
+        if found is not None and "" not in found.values and found.resource.is_as_deep_as(request.path):
             method = b"GET" if request.method == b"HEAD" else request.method
             route = found.resource.methods.get(method)
             if route is not None:

@@ -124,7 +124,11 @@ def _link(shown: Document, operation: Operation, described: list[Noun]) -> None:
     for noun in described:
         for other in noun.operations:
             names = _path_names(other)
-            if other is not operation and operation.gives.keys() & names and names <= known.keys():
+            if (
+                other is not operation
+                and operation.gives.keys() & names.keys()
+                and names.keys() <= known.keys()
+            ):
                 links[other.id] = {
                     "operationId": other.id,
                     "parameters": {name: known[name] for name in names},
@@ -133,8 +137,9 @@ def _link(shown: Document, operation: Operation, described: list[Noun]) -> None:
         shown["responses"][str(status)]["links"] = links
 
 
-def _path_names(operation: Operation) -> set[str]:
-    return {parameter.name for parameter in operation.parameters if parameter.place == "path"}
+def _path_names(operation: Operation) -> dict[str, None]:
+    """Return the names of the variable segments, in order, so that the document is always the same."""
+    return dict.fromkeys(parameter.name for parameter in operation.parameters if parameter.place == "path")
 
 
 def _shared(paths: dict[str, Any]) -> dict[str, Any]:
