@@ -188,6 +188,32 @@ async def test_silence_is_filled_with_comments(tmp_path: Path) -> None:
     assert DEFAULT_LIMITS.sse_heartbeat_seconds_max == 15
 
 
+async def test_events_that_are_not_selected_do_not_hold_comments_back(tmp_path: Path) -> None:
+    limits = replace(DEFAULT_LIMITS, sse_heartbeat_seconds_max=1.0)
+    async with (
+        local_server(tmp_path / "data", limits=limits) as server,
+        httpx2.AsyncClient(base_url=server.url + "/v1", timeout=TIMEOUT) as api,
+    ):
+        await append(api, "s", {"type": "a"})
+
+        async def write() -> None:
+            while True:
+                await append(api, "s", {"type": "b"})
+                await asyncio.sleep(0.05)
+
+        async with api.stream("GET", STREAM, params={"types[]": "a"}) as answer:
+            writing = asyncio.create_task(write())
+            comments = 0
+            async with asyncio.timeout(TIMEOUT):
+                async for line in answer.aiter_lines():
+                    assert not line or line.startswith(":")
+                    comments += line.startswith(":")
+                    if comments == 3:
+                        break
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+
 # No race, no loss -----------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
 from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.frame_budget import Shelf
 from durable_sessions.http.api.health import Health
 from durable_sessions.http.api.ingest import IngestFace
@@ -31,14 +32,12 @@ from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.read_throttle import Pace
 from durable_sessions.http.api.reads import Reads
-from durable_sessions.http.api.sessions.event_stream import Tails
 from durable_sessions.http.api.sessions.events import Events
 from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
 from durable_sessions.http.api.signing import SigningKeys
-from durable_sessions.http.api.sse import EventSource
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.api.webhook_urls import Reach
@@ -139,7 +138,7 @@ class Engine:
         cursors = Cursors(self._clock, self._ids)
         pace = Pace(limits.turn_bytes_max)
         shelf = Shelf(limits.sse_shared_bytes_max)
-        self._events = EventSource(self.partition, cursors, limits, pace, shelf)
+        self._stream_followers = Followers(self.partition, limits, pace, shelf)
         self._webhooks = await asyncio.to_thread(
             WebhookSender, signing_keys, self._clock, limits, self._webhook_reach
         )
@@ -151,7 +150,7 @@ class Engine:
             self.partition,
             self.log,
             bucket,
-            self._events,
+            self._stream_followers,
             self._webhooks,
             auth,
             search,
@@ -161,12 +160,12 @@ class Engine:
         readers = LiveReaders(limits)
         parser = BodyParser(limits)
         reads = Reads(
-            self.partition, self._events, cursors, limits, pace, readers, settings.long_poll_seconds
+            self.partition, self._stream_followers, cursors, limits, pace, readers, settings.long_poll_seconds
         )
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
         self._times = TimesBackfill(sessions, self._directory / ORIGINAL_TIMES_MARK)
         searches = Searches(sessions, search, limits)
-        self._tails = Tails(self.partition, self._clock, limits, pace, shelf)
+        self._session_followers = Followers(self.partition, limits, pace, shelf)
         subscriptions = SubscriptionRoutes(
             self._subscriptions, auth, signing_keys, self._clock, limits, self._webhook_reach, audit, parser
         )
@@ -205,7 +204,17 @@ class Engine:
             subscriptions,
             SessionsFace(
                 sessions,
-                Events(sessions, searches, reads, self._tails, readers, auth, limits, parser),
+                Events(
+                    sessions,
+                    searches,
+                    reads,
+                    self._session_followers,
+                    self._clock,
+                    readers,
+                    auth,
+                    limits,
+                    parser,
+                ),
                 searches,
                 self._registries(sessions, audit),
                 auth,
@@ -305,7 +314,7 @@ class Engine:
 
     def drain(self) -> None:
         """Let waiting readers end; they come again with the offset that they have."""
-        self._events.draining = self._tails.draining = True
+        self._stream_followers.draining = self._session_followers.draining = True
         self.partition.wake_readers()
 
     async def close(self) -> None:

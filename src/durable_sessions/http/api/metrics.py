@@ -7,8 +7,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.health import Health
-from durable_sessions.http.api.sse import EventSource
 from durable_sessions.http.api.webhooks import WebhookSender
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.log.file import FileLog
@@ -28,7 +28,7 @@ class Metrics(Collector):
         partition: Streams,
         log: FileLog,
         bucket: BucketControl,
-        events: EventSource,
+        followers: Followers,
         webhooks: WebhookSender,
         auth: Authenticator,
         search: Search,
@@ -40,7 +40,7 @@ class Metrics(Collector):
         self._partition = partition
         self._log = log
         self._bucket = bucket
-        self._events = events
+        self._followers = followers
         self._webhooks = webhooks
         self._auth = auth
         self._search = search
@@ -81,7 +81,7 @@ class Metrics(Collector):
         yield _gauge("memory_tier_bytes", "Memory taken by recent records.", counts.memory_bytes)
         yield _gauge("pending_bytes", "Bytes accepted but not yet durable.", counts.pending_bytes)
         yield _gauge("waiting_readers", "Long-poll and SSE readers that wait.", counts.waiting_readers)
-        yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._events.subscribers)
+        yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._followers.subscribers)
         yield _gauge("subscriptions", "Subscriptions that exist.", counts.subscriptions)
         yield _gauge("subscription_bytes", "Memory taken by subscriptions.", counts.subscription_bytes)
         yield _gauge(

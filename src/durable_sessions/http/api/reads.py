@@ -11,6 +11,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api import headers, query, sse
 from durable_sessions.http.api.cursor import Cursors
+from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.read_throttle import Pace
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
@@ -32,7 +33,7 @@ class Reads:
     def __init__(
         self,
         partition: Streams,
-        events: sse.EventSource,
+        followers: Followers,
         cursors: Cursors,
         limits: Limits,
         pace: Pace,
@@ -40,7 +41,7 @@ class Reads:
         long_poll_seconds: float,
     ) -> None:
         self._partition = partition
-        self._events = events
+        self._followers = followers
         self._cursors = cursors
         self._limits = limits
         self._pace = pace
@@ -129,7 +130,8 @@ class Reads:
         fields = [*sse.FIELDS]
         if sse.is_base64(durable):
             fields.append((b"Stream-SSE-Data-Encoding", b"base64"))
-        chunks = self._readers.following(caller, self._events.follow(durable, position, cursor))
+        framing = sse.StreamFraming(self._cursors, cursor, self._limits)
+        chunks = self._readers.following(caller, self._followers.follow(durable, position, framing))
         return StreamingResponse(200, fields, chunks)
 
     async def _long_poll(
@@ -159,7 +161,7 @@ class Reads:
     async def _wait(self, key: Key, durable: StreamView, position: int) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._long_poll_seconds
-        while position >= durable.tail and not durable.closed and not self._events.draining:
+        while position >= durable.tail and not durable.closed and not self._followers.draining:
             if durable.removed:
                 self._partition.find(key)  # says if its records are kept for forks
                 raise StreamNotFoundError(path=key.path)  # a new stream of that name is another one

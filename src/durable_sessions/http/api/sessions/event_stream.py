@@ -1,19 +1,15 @@
 """Anthropic's event stream: one frame for each event, named by its type, without an end of its own."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+import math
 
 import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.clock import Clock
-from durable_sessions.errors import OverloadedError
-from durable_sessions.http.api.frame_budget import Shelf
-from durable_sessions.http.api.read_throttle import Pace
-from durable_sessions.limits import Limits
+from durable_sessions.http.api.followers import Chunk, SharedChunks
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import Selection
-from durable_sessions.storage.door import Streams, StreamView
+from durable_sessions.storage.door import Slice, StreamView
 from durable_sessions.streams import messages
 from durable_sessions.times import rfc3339
 
@@ -42,99 +38,37 @@ def frame(event: bytes) -> bytes:
     )
 
 
-class _Shared:
-    """The frames of one session that its followers are being sent, encoded once for all of them."""
+class SessionFraming:
+    """Anthropic's event stream: every event that is selected, and heartbeats that say nothing."""
 
-    def __init__(self, shelf: Shelf, frames_max: int) -> None:
-        self._shelf = shelf
-        self._frames_max = frames_max
-        self._chunks: dict[int, tuple[int, bytes]] = {}
-        self.followers = 0
+    chunk_bytes_max = _CHUNK_BYTES
+    seconds_max = math.inf
+    __slots__ = ("_clock", "_matches", "is_shared")
 
-    def get(self, start: int) -> tuple[int, bytes] | None:
-        """Return the frames that begin at a position, and the position after them."""
-        return self._chunks.get(start)
-
-    def put(self, start: int, following: int, frames: bytes) -> None:
-        """Keep frames for the other followers."""
-        self._chunks[start] = following, frames
-        self._shelf.put(self, start, len(frames))
-        if len(self._chunks) > self._frames_max:
-            self.forget(next(iter(self._chunks)))
-
-    def forget(self, start: int) -> None:
-        """Drop the frames that begin at a position."""
-        self._chunks.pop(start, None)
-        self._shelf.drop(self, start)
-
-    def close(self) -> None:
-        """Drop everything: the last follower has left."""
-        for start in list(self._chunks):
-            self.forget(start)
-
-
-class Tails:
-    """Follows sessions for subscribers; one that has fallen behind is read from the log again."""
-
-    def __init__(self, partition: Streams, clock: Clock, limits: Limits, pace: Pace, shelf: Shelf) -> None:
-        self._partition = partition
-        self._pace = pace
-        self._shelf = shelf
+    def __init__(self, clock: Clock, selection: Selection) -> None:
         self._clock = clock
-        self._limits = limits
-        self._shared: dict[StreamView, _Shared] = {}
-        self.draining = False
+        self._matches = None if selection.everything else selection.matcher()
+        self.is_shared = selection.everything
 
-    async def follow(self, durable: StreamView, position: int, selection: Selection) -> AsyncIterator[bytes]:
-        """Yield frames from ``position`` on until the session is deleted or closed, or the server stops."""
-        shared = self._shared.setdefault(durable, _Shared(self._shelf, self._limits.sse_shared_frames_max))
-        shared.followers += 1
-        matches = None if selection.everything else selection.matcher()
-        try:
-            yield _HEARTBEAT  # so that proxies pass on the headers at once
-            while True:
-                while position < durable.tail and not durable.removed:
-                    position, frames = await self._frames(shared, durable, position, matches)
-                    if frames:
-                        yield frames
-                if durable.removed:
-                    yield self._deleted(durable)
-                    return
-                if durable.closed or self.draining:
-                    return
-                try:
-                    changed = await self._changed(durable)
-                except OverloadedError:
-                    return  # the follower comes again, and is told so
-                if not changed:
-                    self._partition.touch(durable)
-                    yield _HEARTBEAT
-        finally:
-            shared.followers -= 1
-            if not shared.followers:
-                self._shared.pop(durable, None)
-                shared.close()
+    def opening(self) -> bytes:
+        """Return a heartbeat, so that proxies pass on the headers at once."""
+        return _HEARTBEAT
 
-    async def _frames(
-        self,
-        shared: _Shared,
-        durable: StreamView,
-        position: int,
-        matches: Callable[[bytes], bool] | None,
-    ) -> tuple[int, bytes]:
-        known = None if matches else shared.get(position)
-        if known is not None:
-            return known
-        await self._pace.room()
-        found = await self._partition.read(durable, position, _CHUNK_BYTES)
-        self._pace.count(len(found.data))
+    def encode(self, durable: StreamView, found: Slice) -> Chunk:
+        """Return the frames of those events that are selected, which may be none."""
+        matches = self._matches
         events = messages.cut(found.data)
-        frames = b"".join([frame(event) for event in events if matches is None or matches(event)])
-        if matches is None:
-            shared.put(position, found.next, frames)
-        return found.next, frames
+        return found.next, b"".join([frame(event) for event in events if matches is None or matches(event)])
 
-    def _deleted(self, durable: StreamView) -> bytes:
+    def complete(self, shared: SharedChunks, start: int, chunk: Chunk, durable: StreamView) -> bytes:
+        """Return the frames as they are."""
+        return chunk[1]
+
+    def idle(self, durable: StreamView, position: int) -> bytes:
+        """Return a heartbeat; the end of a session needs none."""
+        return b"" if durable.closed else _HEARTBEAT
+
+    def removed(self, durable: StreamView) -> bytes:
         """Return the last frame of a session that is gone; no log holds it."""
         event = {
             "id": event_ids.event_id(event_ids.tag(durable.stream), durable.tail),
@@ -142,15 +76,3 @@ class Tails:
             "processed_at": rfc3339(self._clock.now_ms()),
         }
         return frame(msgspec.json.encode(event))
-
-    async def _changed(self, durable: StreamView) -> bool:
-        """Wait for a change; say whether one came before it was time for a heartbeat."""
-        waiter = self._partition.wait(durable)
-        try:
-            async with asyncio.timeout(self._limits.sse_heartbeat_seconds_max):
-                await waiter
-        except TimeoutError:
-            return False
-        finally:
-            waiter.cancel()
-        return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from durable_sessions.access.caller import Caller, Role
+from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
     EmptyBodyError,
@@ -15,12 +16,13 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
 from durable_sessions.http.api.sessions import incarnations, indexes
 from durable_sessions.http.api.sessions.errors import refusal_to
-from durable_sessions.http.api.sessions.event_stream import Tails
+from durable_sessions.http.api.sessions.event_stream import SessionFraming
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.searches import Searches
@@ -76,7 +78,8 @@ class Events:
         sessions: Sessions,
         searches: Searches,
         reads: Reads,
-        tails: Tails,
+        followers: Followers,
+        clock: Clock,
         readers: LiveReaders,
         auth: Authenticator,
         limits: Limits,
@@ -86,7 +89,8 @@ class Events:
         self._sessions = sessions
         self._searches = searches
         self._reads = reads
-        self._tails = tails
+        self._followers = followers
+        self._clock = clock
         self._readers = readers
         self._auth = auth
         self._limits = limits
@@ -321,7 +325,8 @@ class Events:
         selection = parameters.selection()
         if thread is not None:
             selection = of_thread(durable, thread)
-        chunks = self._readers.following(caller, self._tails.follow(durable, position, selection))
+        framing = SessionFraming(self._clock, selection)
+        chunks = self._readers.following(caller, self._followers.follow(durable, position, framing))
         fields = [*FIELDS, incarnations.of(durable)]
         return StreamingResponse(200, fields, self._auth.while_valid(caller, chunks))
 
