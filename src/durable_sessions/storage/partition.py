@@ -37,6 +37,7 @@ from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.reading import Reader
 from durable_sessions.storage.retention import NO_RETENTION, Retention
+from durable_sessions.storage.stream_scan import StreamScan
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
@@ -54,8 +55,6 @@ _STEP_STREAMS = 100
 
 
 _DOCUMENTS_MAX = 8  # so many times what is kept may be there until it is flushed
-PATH_PAGE = 1_000
-"""Paths that are looked at in one go."""
 
 
 class Unflushed(NamedTuple):
@@ -85,6 +84,7 @@ class Partition:
         self._published = PublishedStreams(limits, self._warm, archive.stream_count())
         self._reader = Reader(self._published, log, archive.records)
         self._folders = Folders(self._state, self._published, archive)
+        self._scan = StreamScan(self._state, self._published, archive)
         self._committer = Committer(log, self._publish, limits)
         self._quotas: Quotas | None = None
         self._stepped_down: asyncio.Future[ManifestLostError] = self._loop.create_future()
@@ -523,30 +523,12 @@ class Partition:
         return self._folders.page(workspace, folder, after, limit, newest_first=newest_first)
 
     def stream_pages(self, prefix: str, limit: int) -> Iterator[Sequence[ScannedStream]]:
-        """Yield all streams whose paths begin so, of all workspaces, those kept only for forks included.
+        """Yield all streams whose paths begin so, of all workspaces, those kept only for forks included."""
+        return self._scan.stream_pages(prefix, limit)
 
-        Others may work between two pages: what is there all the while is found once. A page may be empty.
-        """
-        hot = self._published.by_id
-        found = list(hot.values())
-        shown: set[int] = set()
-        for start in range(0, len(found), limit):
-            page = [
-                ScannedStream(durable.stream, durable.tail)
-                for durable in found[start : start + limit]
-                if hot.get(durable.stream.id) is durable and durable.stream.key.path.startswith(prefix)
-            ]
-            shown.update(one.stream.id for one in page)
-            yield page
-        last: int | None = -1
-        while last is not None:
-            last, streams = self._archive.streams_after(last, prefix, limit)
-            page = []
-            for stream in streams:
-                if stream.id not in shown and stream.id not in self._state.removed:
-                    known = hot.get(stream.id)
-                    page.append(ScannedStream(stream, stream.tail if known is None else known.tail))
-            yield page
+    def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
+        """Yield number and path of a workspace's streams whose paths begin so, a page at a time."""
+        return self._scan.path_pages(workspace, prefix)
 
     @property
     def stream_count(self) -> int:
@@ -628,33 +610,3 @@ class Partition:
             stopped=committer.failure is not None,
             listener_failures=dict(published.listeners.failures),
         )
-
-    def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
-        """Yield number and path of a workspace's streams whose paths begin so, a page at a time.
-
-        Others may work between two pages: what is there all the while is found, and nothing is loaded.
-        """
-        hot = list(self._published.by_key)
-        shown: set[int] = set()
-        for start in range(0, len(hot), PATH_PAGE):
-            page = []
-            for key in hot[start : start + PATH_PAGE]:
-                if key.workspace == workspace and key.path.startswith(prefix):
-                    durable = self._published.by_key.get(key)
-                    if durable is not None and not durable.removed:
-                        page.append((durable.stream.id, key.path))
-            shown.update(number for number, _ in page)
-            yield page
-        after = ""
-        while found := self._archive.paths_after(workspace, prefix, after, PATH_PAGE):
-            # One that is in memory by now was perhaps not there when the others were looked at.
-            yield [
-                (number, path)
-                for number, path in found
-                if number not in shown and number not in self._state.removed and not self._is_gone(number)
-            ]
-            after = found[-1][1]
-
-    def _is_gone(self, number: int) -> bool:
-        durable = self._published.by_id.get(number)
-        return durable is not None and durable.removed
