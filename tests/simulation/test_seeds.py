@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from durable_sessions.partition_id import PartitionId
+from durable_sessions.testing.simulation.plan import plan
 from durable_sessions.testing.simulation.pool import run_all
-from durable_sessions.testing.simulation.run import run
+from durable_sessions.testing.simulation.run import Run, run
 
 SEEDS = Path(__file__).with_name("seeds.txt")
 COUNT = 150
@@ -20,6 +23,15 @@ def kept() -> list[int]:
 def test_no_seed_shows_a_fault() -> None:
     chosen = sorted({*kept(), *range(COUNT)})
     failed = {result.seed: result.problems[:5] for result in run_all(run, chosen) if result.problems}
+    assert not failed
+
+
+def in_partition_5(seed: int) -> Run:
+    return run(seed, replace(plan(seed), partition=PartitionId(5, of=8)))
+
+
+def test_no_seed_shows_a_fault_in_another_partition() -> None:
+    failed = {one.seed: one.problems[:5] for one in run_all(in_partition_5, range(20)) if one.problems}
     assert not failed
 
 

@@ -10,17 +10,26 @@ from durable_sessions.clock import Clock
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.node.service import Service
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.settings import Settings
 
 
 class LocalServer:
     """A server on loopback that can be restarted on the same data and port."""
 
-    def __init__(self, settings: Settings, limits: Limits | None, clock: Clock | None, disk: Disk) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        limits: Limits | None,
+        clock: Clock | None,
+        disk: Disk,
+        partition: PartitionId = ONLY_PARTITION,
+    ) -> None:
         self._settings = settings
         self._limits = limits
         self._clock = clock
         self._disk = disk
+        self._partition = partition
         self.service: Service
 
     @property
@@ -38,7 +47,11 @@ class LocalServer:
         if self._disk is not REAL_DISK:
             self.data.mkdir(parents=True, exist_ok=True)  # for what is not on the disk that is simulated
         self.service = await Service.open(
-            self._settings, limits=self._limits, clock=self._clock, disk=self._disk
+            self._settings,
+            limits=self._limits,
+            clock=self._clock,
+            disk=self._disk,
+            partition=self._partition,
         )
         await self.service.listen()
         self._settings = replace(self._settings, port=self.service.server.port)
@@ -62,6 +75,7 @@ async def local_server(
     clock: Clock | None = None,
     disk: Disk = REAL_DISK,
     bucket: str = "",
+    partition: PartitionId = ONLY_PARTITION,
     **settings: Any,
 ) -> AsyncIterator[LocalServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block.
@@ -69,7 +83,7 @@ async def local_server(
     Other ``settings`` are given by their names.
     """
     chosen = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds, **settings)
-    server = LocalServer(chosen, limits, clock, disk)
+    server = LocalServer(chosen, limits, clock, disk, partition)
     await server.start()
     try:
         yield server

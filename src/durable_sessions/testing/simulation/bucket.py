@@ -12,7 +12,7 @@ from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.manifest import Manifest, decode_manifest
 from durable_sessions.bucket.objects import Listing, ObjectInfo
 from durable_sessions.errors import BucketError, ObjectExistsError, ObjectNotFoundError
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.testing.simulation.life import LIFE
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class SimulatedStore:
             ),
         )
 
-    def newest_manifest(self, partition: PartitionId = ONLY_PARTITION) -> Manifest | None:
+    def newest_manifest(self, partition: PartitionId) -> Manifest | None:
         """Return the manifest that holds, as it lies in the store; None before the first."""
         prefix = manifests_prefix(partition)
         path = max((path for path in self.objects if path.startswith(prefix)), default=None)

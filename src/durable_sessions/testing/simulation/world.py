@@ -184,7 +184,7 @@ class World:
             found = about(self.machine.catalog)
         except sqlite3.DatabaseError:
             return  # it was not made yet
-        manifest = self.machine.store.newest_manifest()
+        manifest = self.machine.store.newest_manifest(self.machine.partition)
         newest = (0, 0) if manifest is None else (manifest.number, manifest.flushed_through)
         if found[0] > newest[0] or (found[0] == newest[0] and found != newest):
             self.machine.problems.append(f"the catalog is of manifest {found}, but the newest is {newest}")
