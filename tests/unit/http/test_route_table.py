@@ -162,3 +162,31 @@ def test_links_of_the_document_name_parameters_in_the_order_of_the_path() -> Non
     for link in linked:
         path = paths[link["operationId"]]
         assert list(link["parameters"]) == sorted(link["parameters"], key=lambda name: path.index("{" + name))
+
+
+def test_a_path_can_be_found_with_its_escapes_as_they_came() -> None:
+    match = ROUTES.find(b"/v1/stream/__ds/subscriptions/a%FF/streams/x%2Fy/z", escaped=True)
+    assert match is not None
+    assert match.resource.methods[b"DELETE"].id == "unlinkStream"
+    assert match.values == ("a%FF", "x%2Fy/z")
+    unescaped = ROUTES.find(b"/v1/stream/__ds/subscriptions/a/%63laim", escaped=True)
+    assert unescaped is not None
+    assert unescaped.resource.noun == "Streams"
+
+
+def test_only_who_works_on_a_wake_and_who_reads_public_things_needs_no_key() -> None:
+    keyless = {
+        operation.id
+        for noun in nouns(DEFAULT_LIMITS)
+        for operation in noun.operations
+        if ROUTES.at(operation.path).methods[operation.method.upper().encode()].keyless
+    }
+    assert keyless >= {"ackWake", "releaseWake", "callbackWake", "getSigningKeys", "live", "ready"}
+    assert not keyless & {"claimWake", "putSubscription", "metrics", "readEvents", "readStream", "listKeys"}
+
+
+def test_a_refusal_names_options_where_it_always_did() -> None:
+    assert ROUTES.at("/v1/stream/__ds/jwks.json").allow == "GET, HEAD, OPTIONS"
+    assert ROUTES.at("/v1/artifacts/{sha256}").allow == "GET, HEAD, PUT, DELETE, OPTIONS"
+    assert ROUTES.at("/v1/ingest/claude-code").allow == "POST, OPTIONS"
+    assert ROUTES.at("/v1/keys").allow == "GET, HEAD, POST"

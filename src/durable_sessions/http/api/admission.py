@@ -5,7 +5,7 @@ from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.origin import OriginRules
-from durable_sessions.http.api.paths import STREAM_ROOT, control_path, is_of_sessions
+from durable_sessions.http.api.paths import STREAM_ROOT, is_of_control, is_of_sessions
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request
 from durable_sessions.limits import Limits
@@ -45,9 +45,8 @@ class KeyAdmission:
             return Admitted(None, body_bytes_max)
         if request.method == b"OPTIONS" or not request.path.startswith(_KEYED):
             return Admitted(STRANGERS, min(limits.keyless_body_bytes_max, body_bytes_max))
-        control = control_path(request.path)
-        if control is not None:
-            workspace = self._subscriptions.token_workspace(request, control)
+        if is_of_control(request.path):
+            workspace = self._subscriptions.token_workspace(request)
             if workspace is not None:
                 return Admitted(f"workspace {workspace}", body_bytes_max)
         caller = self._auth.recognised(request)

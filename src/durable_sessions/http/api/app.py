@@ -17,7 +17,7 @@ from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
-from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, control_path
+from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, is_of_control
 from durable_sessions.http.api.route_table import ROUTES, Match
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.incarnations import is_strict
@@ -81,9 +81,8 @@ class Application:
                     raise self.closed
                 self.operations.require_writer()
             if request.path.startswith(STREAM_ROOT):
-                control = control_path(request.path)
-                if control is not None:
-                    return self._control(request, control)
+                if is_of_control(request.path):
+                    return self._control(request)
                 if request.method == b"OPTIONS":
                     return cors.preflight(STREAM_METHODS)
                 return self._streams.handle(request, self._auth.caller(request))
@@ -121,9 +120,9 @@ class Application:
             answer.chunks = self._auth.while_valid(caller, answer.chunks, whole=True)
         return answer
 
-    async def _control(self, request: Request, rest: str) -> Answer:
+    async def _control(self, request: Request) -> Answer:
         try:
-            return await self._subscriptions.handle(request, rest, base_url(request, self._public_url))
+            return await self._subscriptions.handle(request, base_url(request, self._public_url))
         except DurableSessionsError as error:
             return error_response(error, control=True)
 

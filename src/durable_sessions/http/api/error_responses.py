@@ -2,7 +2,7 @@
 
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.errors import error_response
-from durable_sessions.http.api.paths import control_path, is_of_protocol
+from durable_sessions.http.api.paths import is_of_control, is_of_protocol
 from durable_sessions.http.api.sessions.errors import refusal_to
 from durable_sessions.http.carrier.message import Response
 
@@ -25,4 +25,4 @@ def refusal_at(path: bytes, error: DurableSessionsError, request_id: bytes) -> R
     """Return the answer for ``error`` to a request for this path."""
     if not is_of_protocol(path):
         return refusal_to(error, request_id)
-    return error_response(error, control=control_path(path) is not None and error.code in _OF_FACES)
+    return error_response(error, control=is_of_control(path) and error.code in _OF_FACES)

@@ -58,11 +58,9 @@ def is_of_protocol(path: bytes) -> bool:
     return path.startswith(STREAM_ROOT) or not path.startswith(API_ROOT)
 
 
-def control_path(path: bytes) -> str | None:
-    """Return what follows the control root in a path, None if the path does not lie below it."""
-    if not path.startswith(_CONTROL_ROOT) or path[len(_CONTROL_ROOT) :][:1] not in (b"", b"/"):
-        return None
-    return path[len(_CONTROL_ROOT) + 1 :].decode("latin-1")
+def is_of_control(path: bytes) -> bool:
+    """Say whether a path is the control root or lies below it."""
+    return path.startswith(_CONTROL_ROOT) and path[len(_CONTROL_ROOT) :][:1] in (b"", b"/")
 
 
 def is_of_sessions(path: bytes) -> bool:

@@ -39,9 +39,10 @@ _UNDESCRIBED = {
 }
 """Paths where nothing is served, and the noun that says so."""
 
+_OPTIONS = frozenset({"Artifacts", "Ingest", "Subscriptions"})
+"""Nouns whose refusals of a method name OPTIONS among those to use."""
+
 _REFUSALS: dict[str, str | None] = {
-    "/v1/artifacts/{sha256}": "GET, HEAD, PUT, DELETE, OPTIONS",
-    "/v1/ingest/claude-code": "POST, OPTIONS",
     _RESOURCES: "GET, POST, DELETE",
     _RESOURCES + "/{resource_id}": "GET, POST, DELETE",
     _RESOURCES + "/{path}": "GET, POST, DELETE",
@@ -59,11 +60,15 @@ _REFUSALS: dict[str, str | None] = {
 
 
 class Route(NamedTuple):
-    """One operation: its id, the role that it needs if a reader's is not enough, its query parameters."""
+    """One operation: its id, the role that it needs if a reader's is not enough, its query parameters.
+
+    With ``keyless`` it needs no key at all.
+    """
 
     id: str
     role: Role | None
     parameters: QueryParameters
+    keyless: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -151,17 +156,16 @@ class RouteTable:
             for operation in noun.operations:
                 _add(resources.setdefault(operation.path, Resource(operation.path, noun.name)), operation)
         for path, resource in resources.items():
-            allowed = b", ".join(method for method in _METHODS if method in resource.methods).decode()
-            resource.allow = _REFUSALS.get(path, allowed or None)
+            resource.allow = _REFUSALS.get(path, _allowed(resource))
             self._root.add(path.split("/"), resource)
         for path, same in _ALIASES.items():
             self._root.add(path.split("/"), resources[same])
         self._resources = resources
 
-    def find(self, path: bytes) -> Match | None:
-        """Return what is served at the path of a request, None if nothing is."""
+    def find(self, path: bytes, *, escaped: bool = False) -> Match | None:
+        """Return what is served at the path of a request, None if nothing is; if ``escaped``, as it came."""
         segments = path.decode("latin-1").split("/")
-        if b"%" in path:
+        if b"%" in path and not escaped:
             # The first two segments choose a face by their bytes; what is below may be escaped.
             segments[3:] = map(unquote, segments[3:])
         return self._root.find(segments, 0, ())
@@ -201,9 +205,16 @@ def delegate(attribute: str, handler: Handler) -> Handler:
     return handle
 
 
+def _allowed(resource: Resource) -> str | None:
+    methods = [method.decode() for method in _METHODS if method in resource.methods]
+    if methods and resource.noun in _OPTIONS:
+        methods.append("OPTIONS")
+    return ", ".join(methods) or None
+
+
 def _add(resource: Resource, operation: Operation) -> None:
     role = None if operation.role in (None, "reader") else ROLES[operation.role]
-    route = Route(operation.id, role, QueryParameters(operation))
+    route = Route(operation.id, role, QueryParameters(operation), operation.role is None)
     resource.methods[operation.method.upper().encode()] = route
     if operation.head:
         resource.methods[b"HEAD"] = route

@@ -1,6 +1,7 @@
 """The subscription routes of the protocol, below ``/v1/stream/__ds/``."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -9,7 +10,6 @@ from durable_sessions.access.audit import Audit
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     InvalidRequestError,
-    MethodNotAllowedError,
     RouteNotFoundError,
     TokenInvalidError,
 )
@@ -19,9 +19,10 @@ from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.paths import stream_path
+from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
-from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.shares import CURRENT_HOLDER
 from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView
@@ -35,11 +36,9 @@ _JWKS: list[Header] = [
     (b"Content-Type", b"application/jwk-set+json"),
     (b"Cache-Control", b"public, max-age=300"),
 ]
-_HELD = ("callback", "ack", "release")
+_NOUN = "Subscriptions"
 _SHOWN_AT_ONCE = 1_000
 _HOLD = "a JSON object with wake_id and generation as they were given"
-
-Act = Callable[[Request, SubscriptionKey], Awaitable[Response]]
 
 
 class SubscriptionRoutes:
@@ -64,58 +63,38 @@ class SubscriptionRoutes:
         self._signing_keys = signing_keys
         self._clock = clock
         self._limits = limits
-        self._actions: dict[str, Act] = {
-            "streams": self._link,
-            "callback": self._callback,
-            "claim": self._claim,
-            "ack": self._ack,
-            "release": self._release,
-        }
 
-    async def handle(self, request: Request, rest: str, base_url: str) -> Response:
-        """Answer a request; ``rest`` is the percent-encoded path below the control root."""
-        if rest == "jwks.json":
-            method = _method(request, "GET", "HEAD")
-            if isinstance(method, Response):
-                return method
-            return Response(200, _JWKS, self._signing_keys.jwks)
-        root, _, below = rest.partition("/")
-        name, _, action = below.partition("/")
+    async def handle(self, request: Request, base_url: str) -> Answer:
+        """Answer a request below the control root."""
+        found = _found(request)
+        caller, workspace = self._caller(request, found)
+        if found is None or "" in found.values[:1]:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        key = SubscriptionKey(workspace, self._id(found.values[0])) if found.values else None
         if request.method == b"OPTIONS":
-            caller, workspace = None, ""  # a preflight is answered below, and comes without a key
-        elif action in _HELD:
-            caller, workspace = None, self._holder_workspace(request, name)
-        else:
-            caller = self._auth.caller(request)
-            caller.require(Role.READER if request.method in (b"GET", b"HEAD") else Role.WRITER)
-            workspace = caller.workspace
-        if root != "subscriptions" or not name or (below.endswith("/") and not action):
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
-        key = SubscriptionKey(workspace, self._id(name))
-        if not action:
-            return await self._subscription(request, caller, key, base_url)
-        if action.startswith("streams/"):
-            method = _method(request, "DELETE")
-            if isinstance(method, Response):
-                return method
-            await self._manager.unlink(
-                key, stream_path(action[len("streams/") :].strip("/").encode("latin-1"))
-            )
-            return Response(204, [])
-        act = self._actions.get(action)
-        if act is None:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
-        method = _method(request, "POST")
-        if isinstance(method, Response):
-            return method
-        return await act(request, key)
+            return cors.preflight(found.resource.allow or "")
+        route = found.resource.route(request)
+        answer = self._handlers[route.id](self, request, key, _Call(caller, base_url, found.values[1:]))
+        return answer if isinstance(answer, Answer) else await answer
 
-    def token_workspace(self, request: Request, rest: str) -> str | None:
+    def _show_signing_keys(self, request: Request, _: None, call: "_Call") -> Response:
+        return Response(200, _JWKS, self._signing_keys.jwks)
+
+    def _caller(self, request: Request, found: Match | None) -> tuple[Caller | None, str]:
+        """Return who asks, if that is known by a key, and for which workspace."""
+        if request.method == b"OPTIONS" or (found is not None and not found.values):
+            return None, ""  # a preflight comes without a key, and our public keys are for everybody
+        if found is not None and _is_held(found):
+            return None, self._holder_workspace(request, found.values[0])
+        caller = self._auth.caller(request)
+        caller.require(Role.READER if request.method in (b"GET", b"HEAD") else Role.WRITER)
+        return caller, caller.workspace
+
+    def token_workspace(self, request: Request) -> str | None:
         """Return the workspace of a wake's token, refuse a bad one; None where the request needs a key."""
-        below = rest.partition("/")[2]
-        name, _, action = below.partition("/")
-        if action in _HELD and b"x-api-key" not in request.headers:
-            return self._holder_workspace(request, name)
+        found = _found(request)
+        if found is not None and _is_held(found) and b"x-api-key" not in request.headers:
+            return self._holder_workspace(request, found.values[0])
         return None
 
     def _holder_workspace(self, request: Request, name: str) -> str:
@@ -129,50 +108,52 @@ class SubscriptionRoutes:
         caller.require(Role.WRITER)
         return caller.workspace
 
-    async def _subscription(
-        self, request: Request, caller: Caller | None, key: SubscriptionKey, base_url: str
-    ) -> Response:
-        method = _method(request, "GET", "HEAD", "PUT", "DELETE")
-        if isinstance(method, Response):
-            return method
-        if method == "PUT":
-            body, reach = request.body, self._reach()
-            asked = await self._parser.parsed(
-                body, bodies.subscribe_request, body, base_url, self._limits, reach
-            )
-            new, view = await self._manager.create(key, asked)
-            return await self._show(view, base_url, 201 if new else 200)
-        if method == "DELETE":
-            assert caller is not None
-            act = self._audit.beside(deletion(caller, request, "subscription", key.id))
-            await self._manager.delete(key, act)
-            act.log()
-            return Response(204, [])
-        return await self._show(await self._manager.get(key), base_url)
+    async def _put(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
+        body, reach = request.body, self._reach()
+        asked = await self._parser.parsed(
+            body, bodies.subscribe_request, body, call.base_url, self._limits, reach
+        )
+        new, view = await self._manager.create(key, asked)
+        return await self._show(view, call.base_url, 201 if new else 200)
 
-    async def _link(self, request: Request, key: SubscriptionKey) -> Response:
+    async def _get(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
+        return await self._show(await self._manager.get(key), call.base_url)
+
+    async def _delete(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
+        assert call.caller is not None, "only who has a token comes without a key"
+        act = self._audit.beside(deletion(call.caller, request, "subscription", key.id))
+        await self._manager.delete(key, act)
+        act.log()
+        return Response(204, [])
+
+    async def _unlink(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
+        (path,) = call.below
+        await self._manager.unlink(key, stream_path(path.strip("/").encode("latin-1")))
+        return Response(204, [])
+
+    async def _link(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         paths = await self._parser.parsed(request.body, bodies.streams_request, request.body, self._limits)
         await self._manager.link(key, paths)
         return Response(204, [])
 
-    async def _callback(self, request: Request, key: SubscriptionKey) -> Response:
+    async def _callback(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         hold, body = await self._held(request, key, "webhook")
         acks = bodies.acks_of(body, self._limits)
         next_wake = await self._manager.callback(key, hold, acks, done=body.done is True)
         return _json({"ok": True, "next_wake": next_wake})
 
-    async def _ack(self, request: Request, key: SubscriptionKey) -> Response:
+    async def _ack(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         hold, body = await self._held(request, key, "pull-wake")
         acks = bodies.acks_of(body, self._limits)
         next_wake = await self._manager.ack(key, hold, acks, done=body.done is True)
         return _json({"ok": True, "next_wake": next_wake})
 
-    async def _release(self, request: Request, key: SubscriptionKey) -> Response:
+    async def _release(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         hold, _ = await self._held(request, key, "pull-wake")
         await self._manager.release(key, hold)
         return Response(204, [])
 
-    async def _claim(self, request: Request, key: SubscriptionKey) -> Response:
+    async def _claim(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         body = bodies.decode(
             request.body, bodies.ClaimBody, "a JSON object with worker, a name of your choice"
         )
@@ -242,23 +223,47 @@ class SubscriptionRoutes:
     def _now_seconds(self) -> int:
         return self._clock.now_ms() // 1000
 
+    _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete(
+        {
+            "putSubscription": _put,
+            "getSubscription": _get,
+            "deleteSubscription": _delete,
+            "linkStreams": _link,
+            "unlinkStream": _unlink,
+            "claimWake": _claim,
+            "ackWake": _ack,
+            "releaseWake": _release,
+            "callbackWake": _callback,
+            "getSigningKeys": _show_signing_keys,
+        },
+        _NOUN,
+    )
+
+
+class _Call(NamedTuple):
+    """Who sent a request, if a key says so, what the server is called there, and the rest of the path."""
+
+    caller: Caller | None
+    base_url: str
+    below: tuple[str, ...]
+
+
+def _found(request: Request) -> Match | None:
+    """Return what a path below the control root names, as it came: ids and streams are decoded strictly."""
+    found = ROUTES.find(request.path, escaped=True)
+    return None if found is None or found.resource.noun != _NOUN else found
+
+
+def _is_held(found: Match) -> bool:
+    """Say whether the token of a wake is enough, and no key is needed."""
+    return bool(found.values) and all(route.keyless for route in found.resource.methods.values())
+
 
 def _bearer(request: Request) -> str:
     scheme, _, token = request.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
         raise TokenInvalidError
     return token.strip()
-
-
-def _method(request: Request, *allowed: str) -> str | Response:
-    """Return the method if it is allowed, the answer to OPTIONS if it is that; refuse any other."""
-    method = request.method.decode("latin-1")
-    methods = ", ".join([*allowed, "OPTIONS"])
-    if method == "OPTIONS":
-        return cors.preflight(methods)
-    if method not in allowed:
-        raise MethodNotAllowedError(allow=methods)
-    return method
 
 
 def _json(body: object, status: int = 200) -> Response:
