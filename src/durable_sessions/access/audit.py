@@ -209,9 +209,9 @@ class Audit:
     # Reading ----------------------------------------------------------------------------
 
     async def page(self, workspace: str, start: int | None, limit: int, *, newest_first: bool) -> AuditPage:
-        """Return acts of a workspace from ``start``, None for the first; newest first, those before it.
+        """Return acts of a workspace from ``start`` on, or with ``newest_first`` those before it.
 
-        They are read some at a time, and no more of them than fit into a page.
+        ``start`` is None for the first page. No more is read than fits into a page.
         """
         await self._partition.settled()
         durable = self._partition.peek(_key(workspace))

@@ -19,7 +19,7 @@ class Backlog:
     def __init__(self) -> None:
         self._unsent: dict[int, Unsent] = {}
         self._of: dict[str, dict[int, None]] = {}
-        self._older: dict[str, int] = {}  # how many of a workspace are not known to be recent
+        self._older: dict[str, int] = {}  # by workspace, how many streams have events of unknown age
 
     def __len__(self) -> int:
         return len(self._unsent)
@@ -62,7 +62,7 @@ class Backlog:
 
     @property
     def has_older(self) -> bool:
-        """Whether there are events that were there before anybody looked."""
+        """Whether some streams have unsent events of unknown age, found by comparing with the index."""
         return bool(self._older)
 
     def since_ms(self, streams: Iterable[int]) -> int | None:

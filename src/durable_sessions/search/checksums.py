@@ -32,7 +32,7 @@ def files(index: Path) -> list[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Say whether a file is what was written; one that has been removed meanwhile is nobody's."""
+    """Say whether a file is what was written; a file that was removed meanwhile counts as whole."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

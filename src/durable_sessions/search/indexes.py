@@ -49,9 +49,9 @@ class Indexes:
         self._open: OrderedDict[str, Index] = OrderedDict()
         self._pending: dict[str, int] = {}  # events and removals since the last commit, by workspace
         self._pending_since = 0.0
-        self._keeping = Lock()  # of what is kept for the next pages
+        self._keeping = Lock()  # guards the views that are kept for the next pages
         self._views: OrderedDict[str, tuple[str, View]] = OrderedDict()
-        self._newest: dict[str, tuple[str, View]] = {}  # by workspace, what nothing was committed after
+        self._newest: dict[str, tuple[str, View]] = {}  # by workspace, the view of the last commit
 
     def names(self) -> list[str]:
         """Return the workspaces that have an index."""
@@ -84,7 +84,7 @@ class Indexes:
     # Filling ----------------------------------------------------------------------------
 
     def takes(self, workspace: str) -> bool:
-        """Say whether events can be added to a workspace as things are."""
+        """Say whether events can be added without calling :meth:`make_ready` first."""
         return workspace in self._open and self._pending.get(workspace, 0) < COMMIT_EVENTS
 
     def make_ready(self, workspace: str) -> None:
@@ -187,7 +187,7 @@ class Indexes:
 
 
 def prepare(directory: Path, lineage: str) -> None:
-    """Make the directory ready: what was made from another log says nothing of this one."""
+    """Prepare the directory; indexes that were made from another log are deleted."""
     mark = directory / LINEAGE
     if not mark.exists() or mark.read_bytes() != lineage.encode():
         shutil.rmtree(directory, ignore_errors=True)

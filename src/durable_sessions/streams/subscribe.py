@@ -105,7 +105,8 @@ def add(state: State, key: SubscriptionKey, found: Mapping[str, Link]) -> list[E
     changes: dict[str, Link | None] = {}
     for path, link in found.items():
         known = subscription.links.get(path)
-        # An append since then may have been faster; but the pattern was there after what it found.
+        # An append since then may have linked the stream from its start; but what the pattern found is older
+        # than the subscription, so the link that was found replaces that one.
         if known is not None and known != Link(False, BEFORE_FIRST, link.stream):
             continue
         stream = None if link.stream is None else state.peek_id(link.stream)
