@@ -74,6 +74,45 @@ def test_nothing_private_gets_into_an_image() -> None:
     assert all((ROOT / path).exists() for path in kept)
 
 
+def test_the_program_is_installed_apart_from_the_clone(tmp_path: Path) -> None:
+    """The guide's own lines, in a clone in which somebody has run the server before."""
+    clone, target = tmp_path / "clone", tmp_path / "opt" / "durable-sessions"
+    for name in ("src", "docs", "deploy"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "requirements.lock", "README.md", "LICENSE", "Makefile"):
+        shutil.copy(ROOT / name, clone / name)
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    (clone / ".venv" / ".runtime").touch()
+    (clone / "data").mkdir()
+    for secret in (clone / "admin.json", clone / "data" / "keys.json"):
+        secret.write_text("secret")
+    (block,) = (block.text for block in blocks(GUIDE) if "useradd --system --home-dir" in block.text[:40])
+    lines = [line for line in block.splitlines() if "/opt/durable-sessions" in line]
+    for line in lines:
+        done = subprocess.run(
+            line.replace("/opt/durable-sessions", str(target)),
+            shell=True,
+            cwd=clone,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if "pip" in line and re.search(
+            "No matching distribution|Temporary failure|NewConnection", done.stderr
+        ):
+            pytest.skip(disabled("no package index: nothing was installed", "give pip an index"))
+        assert done.returncode == 0, done.stderr
+    code = "import durable_sessions; print(durable_sessions.__file__)"
+    where = subprocess.run(
+        [target / ".venv/bin/python", "-c", code], check=True, capture_output=True, text=True
+    )
+    assert Path(where.stdout.strip()).is_relative_to(target)
+    assert (target / ".venv/bin/durable-sessions").read_text().startswith(f"#!{target}")
+    assert (target / "deploy" / "backup.sh").stat().st_mode & 0o111
+    assert {path.name for path in target.iterdir()} == {".venv", "deploy"}
+    assert not [path for path in target.rglob("*.json") if path.name in ("admin.json", "keys.json")]
+
+
 @pytest.mark.skipif(
     shutil.which("systemd-analyze") is None,
     reason=disabled("systemd-analyze is missing: no unit was checked", "apt-get install systemd"),
@@ -99,26 +138,67 @@ def test_prometheus_understands_the_alerts() -> None:
     subprocess.run(["promtool", "check", "rules", DEPLOY / "alerts.yml"], check=True)
 
 
-def test_backups_can_be_repeated_and_restored(tmp_path: Path) -> None:
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """The folder of an installed program, as the backup expects it."""
+    made = tmp_path / "bin"
+    made.mkdir()
+    for name, command in (("ds", f"{sys.executable} -m durable_sessions"), ("python3", sys.executable)):
+        (made / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (made / name).chmod(0o755)
+    return made
+
+
+def back_up(server: ServerProcess, programs: Path, *directories: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [DEPLOY / "backup.sh", *directories],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(ROOT / "src"),
+            "DS_BIN": str(programs),
+            "DURABLE_SESSIONS_URL": server.url,
+        },
+    )
+
+
+def test_a_backup_without_directories_says_how_to_use_it() -> None:
+    done = subprocess.run([DEPLOY / "backup.sh"], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "usage:" in done.stderr
+    assert "BUCKET_DIRECTORY TARGET_DIRECTORY" in done.stderr
+
+
+@pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "damaged"])
+def test_a_backup_heals_objects_that_were_not_copied_whole(
+    tmp_path: Path, programs: Path, is_cut: bool
+) -> None:
+    copy, bucket = tmp_path / "copy", tmp_path / "data" / "bucket"
+    with ServerProcess(tmp_path / "data") as source:
+        body = {"type": "note", "n": 1}
+        assert httpx2.post(f"{source.url}/v1/sessions/s/events", json=body, timeout=60).status_code == 204
+        done = back_up(source, programs, bucket, copy)
+        assert done.returncode == 0, done.stderr
+        broken = next((copy / "events").rglob("*.parquet"))
+        whole = broken.read_bytes()
+        broken.write_bytes(whole[: len(whole) // 2] if is_cut else bytes(len(whole)))
+        (copy / ".partial").write_bytes(b"left by a copy that broke off")
+        done = back_up(source, programs, bucket, copy)
+        assert done.returncode == 0, done.stderr
+        assert broken.read_bytes() == whole
+        assert not (copy / ".partial").exists()
+
+
+def test_backups_can_be_repeated_and_restored(tmp_path: Path, programs: Path) -> None:
     copy = tmp_path / "copy"
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "ds").write_text(f'#!/bin/sh\nexec {sys.executable} -m durable_sessions "$@"\n')
-    (programs / "ds").chmod(0o755)
     with ServerProcess(tmp_path / "data") as source:
         for number in range(3):
             body = {"type": "note", "n": number}
             assert httpx2.post(f"{source.url}/v1/sessions/s/events", json=body, timeout=60).status_code == 204
-            subprocess.run(
-                [DEPLOY / "backup.sh", tmp_path / "data" / "bucket", copy],
-                check=True,
-                env={
-                    "PATH": "/usr/bin:/bin",
-                    "PYTHONPATH": str(ROOT / "src"),
-                    "DS_BIN": str(programs),
-                    "DURABLE_SESSIONS_URL": source.url,
-                },
-            )
+            done = back_up(source, programs, tmp_path / "data" / "bucket", copy)
+            assert done.returncode == 0, done.stderr
     with ServerProcess(tmp_path / "restored", "--bucket", str(copy)) as restored:
         events = httpx2.get(f"{restored.url}/v1/sessions/s/events", timeout=60).json()["data"]
     assert [event["n"] for event in events] == [0, 1, 2]

@@ -225,3 +225,32 @@ def test_who_may_not_read_the_token_is_told_to_be_the_servers_user(
     monkeypatch.setattr(Path, "read_bytes", denied)
     with pytest.raises(click.ClickException, match=r"cannot be read \(Permission denied\).*as its user"):
         first_key.proof("http://127.0.0.1:4437", tmp_path)
+
+
+def create_into(server: ServerProcess, path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    asked = ("keys", "create", "--url", server.url, "--principal", "ann", "--role", "admin", "-o", str(path))
+    return subprocess.run(
+        [sys.executable, "-m", "durable_sessions", *asked, *more], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_secret_goes_into_a_new_private_file(tmp_path: Path) -> None:
+    path = tmp_path / "admin.key"
+    with ServerProcess(tmp_path / "data") as server:
+        nowhere = create_into(server, tmp_path / "missing" / "admin.key")
+        assert nowhere.returncode == 2
+        assert "cannot be made" in nowhere.stderr
+        refused = create_into(server, path, "--data", str(tmp_path / "elsewhere"))
+        assert refused.returncode == 5
+        assert not path.exists(), "a file without a secret would stand in the way of the next attempt"
+        made = create_into(server, path, "--data", str(tmp_path / "data"), "--json")
+        assert (made.returncode, json.loads(made.stdout).get("secret")) == (0, None)
+        secret = path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        headers = bearer(secret.strip())
+        assert len(httpx2.get(f"{server.url}/v1/keys", headers=headers, timeout=60).json()["data"]) == 1
+        again = create_into(server, path, "--api-key", secret.strip())
+        assert again.returncode == 2
+        assert "exists and is never overwritten" in again.stderr
+        assert path.read_text() == secret
+        assert len(httpx2.get(f"{server.url}/v1/keys", headers=headers, timeout=60).json()["data"]) == 1

@@ -1,7 +1,9 @@
 """``durable-sessions keys``: who may use a server."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import msgspec
 from durable_sessions.access.caller import ROLES
 from durable_sessions.cli import first_key
 from durable_sessions.cli.client import Server, T, with_server
-from durable_sessions.cli.failures import CommandError, DeniedError, UnreachableError
+from durable_sessions.cli.failures import CommandError, DeniedError, UnreachableError, WrongInputError
 from durable_sessions.cli.parameters import Future
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
 from durable_sessions.times import rfc3339
@@ -70,6 +72,14 @@ def keys() -> None:
     show_default=True,
     help=f"For the first key: the server's data directory.  [{ENVIRONMENT_PREFIX}DATA]",
 )
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the secret to a new file that only you can read.",
+)
 def create(
     server: Server,
     as_json: bool,
@@ -79,25 +89,76 @@ def create(
     requests_per_second: float | None,
     expires: str | None,
     data: Path,
+    path: Path | None,
 ) -> None:
     """Create a key and print its secret, which cannot be shown again."""
+    with _new_private_file(path) as file:
+        key = _create(server, principal, role, workspace, requests_per_second, expires, data)
+        if file is not None and isinstance(key.secret, str):
+            _write_durably(file, key.secret + "\n")
+            key.secret = msgspec.UNSET
+    if as_json:
+        click.echo(msgspec.json.encode(key))
+        return
+    click.echo(f"{key.id}: {key.role} {key.principal} in the workspace {key.workspace}")
+    if path is not None:
+        click.echo(f"The secret is in {path}: the server knows only its hash and cannot show it.", err=True)
+        return
+    click.echo(f"{key.secret}")
+    click.echo("Keep the line above: the server knows only its hash and cannot show it again.", err=True)
+
+
+@contextmanager
+def _new_private_file(path: Path | None) -> Iterator[int | None]:
+    """Give a new file that only its owner can read, before a key is made whose secret would have no place.
+
+    A file that exists stays: it may have the only copy of another secret. After a failure there is none.
+    """
+    if path is None:
+        yield None
+        return
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise WrongInputError(
+            f"{path} exists and is never overwritten: it may have the only copy of a secret. No key was made."
+        ) from error
+    except OSError as error:
+        raise WrongInputError(f"{path} cannot be made: {error.strerror}. No key was made.") from error
+    try:
+        yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(file)
+
+
+def _write_durably(file: int, text: str) -> None:
+    os.write(file, text.encode())
+    os.fsync(file)
+
+
+def _create(
+    server: Server,
+    principal: str,
+    role: str,
+    workspace: str | None,
+    requests_per_second: float | None,
+    expires: str | None,
+    data: Path,
+) -> ShownKey:
     if not server.api_key:
         server = replace(server, proof=first_key.proof(server.url, data))
     wanted: dict[str, object] = {"principal": principal, "role": role}
     given = {"workspace": workspace, "requests_per_second": requests_per_second, "expires_at": expires}
     wanted |= {name: value for name, value in given.items() if value is not None}
     try:
-        key = _ask(server, "POST", ROUTE, ShownKey, wanted)
+        return _ask(server, "POST", ROUTE, ShownKey, wanted)
     except CommandError as error:
         if error.code not in _WANT_PROOF or server.proof is not None:
             raise
         raise DeniedError(f"{error.message} {first_key.advice(data)}") from error
-    if as_json:
-        click.echo(msgspec.json.encode(key))
-        return
-    click.echo(f"{key.id}: {key.role} {key.principal} in the workspace {key.workspace}")
-    click.echo(f"{key.secret}")
-    click.echo("Keep the line above: the server knows only its hash and cannot show it again.", err=True)
 
 
 @keys.command(name="list")
