@@ -74,7 +74,7 @@ def test_what_is_told(ds: Any, tmp_path: Path) -> None:
     path = tmp_path / f"{NAME}.jsonl"
     path.write_bytes(lines(claude_code_talk(1)) + b"damaged\n" + b'{"half')
     dry = ds("claude-code", path, "--dry-run").output
-    assert "sessions: 1 imported" in dry
+    assert "sessions: 1 would be imported; new events: " in dry
     assert "1 kept as import.record; --verbose tells all of it" in dry
     assert len(dry.splitlines()) <= 5
     everything = ds("claude-code", path, "--dry-run", "--verbose").output

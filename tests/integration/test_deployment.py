@@ -38,6 +38,17 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> str:
         return httpx2.get(f"{one.url}/metrics", timeout=60).text
 
 
+def test_every_alert_says_how_bad_it_is_and_clears_by_itself() -> None:
+    rules = (DEPLOY / "alerts.yml").read_text().split("- alert: ")[1:]
+    assert len(rules) >= 15
+    for rule in rules:
+        assert re.search(r"labels: \{severity: (critical|warning)\}", rule), rule
+        assert re.search(r'annotations: \{summary: "[^"]+\."\}', rule), rule
+        for counter in re.findall(r"durable_sessions_\w+_total", rule):
+            assert f"increase({counter}[" in rule, "a counter never falls, so what is above it never ends"
+    assert any("up{" in rule for rule in rules)
+
+
 @pytest.mark.parametrize("name", ["alerts.yml", "grafana-dashboard.json"])
 def test_every_metric_exists(name: str, exposed: str) -> None:
     used = set(METRIC.findall((DEPLOY / name).read_text()))

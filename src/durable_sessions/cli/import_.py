@@ -84,7 +84,7 @@ def import_(
     roots = list(paths) or chosen.default_paths(os.environ, Path.home())
     if not roots:
         raise click.UsageError(f"{chosen.what} have no place of their own: name the files or folders.")
-    speaker = Speaker(as_json=as_json, verbose=verbose, watches=watch)
+    speaker = Speaker(as_json=as_json, verbose=verbose, watches=watch, is_dry=dry_run)
     selection = TranscriptSelection(chosen, roots, _since(since), _project(project), speaker.tell_trouble)
     state = ImportState(
         None if dry_run and again else state_path or default_path(os.environ, Path.home()),
@@ -189,8 +189,9 @@ class TranscriptSelection:
 class Speaker:
     """Says what happens: a bar on a terminal, plain lines elsewhere, JSON to a machine."""
 
-    def __init__(self, *, as_json: bool, verbose: bool, watches: bool) -> None:
+    def __init__(self, *, as_json: bool, verbose: bool, watches: bool, is_dry: bool = False) -> None:
         self._json = as_json
+        self._is_dry = is_dry
         self._verbose = verbose
         self._tells_sessions = verbose or watches
         self._console = Console(stderr=True)
@@ -226,9 +227,11 @@ class Speaker:
             click.echo(msgspec.json.encode(report.plain() | {"left_out": dict(left_out)}))
             return
         statuses = Counter(outcome.status for outcome in report.outcomes)
-        sessions = ", ".join(f"{number} {status}" for status, number in statuses.items()) or "none found"
+        told = {"imported": "would be imported"} if self._is_dry else {}
+        sessions = ", ".join(f"{number} {told.get(status, status)}" for status, number in statuses.items())
         click.echo(
-            f"sessions: {sessions}; new events: {report.new_events}; records read: {report.tally.records}"
+            f"sessions: {sessions or 'none found'}; new events: {report.new_events}; "
+            f"records read: {report.tally.records}"
         )
         if not self._verbose:
             for line in _summary(report, left_out):
