@@ -133,7 +133,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--url", default="http://127.0.0.1:4437", help="where the server is")
-    parser.add_argument("--key", default="none", help="needed only if the server has keys")
+    parser.add_argument(
+        "--key",
+        default=os.environ.get("DURABLE_SESSIONS_API_KEY", "none"),
+        help="needed only if the server has keys (DURABLE_SESSIONS_API_KEY)",
+    )
     parser.add_argument("--session", help=argparse.SUPPRESS)
     parser.add_argument("--dies-at", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -143,6 +147,8 @@ def main() -> None:
     session = f"sum-{uuid4().hex[:8]}"
     again = [sys.executable, __file__, "--url", given.url, "--key", given.key, "--session", session]
     died = subprocess.run([*again, "--dies-at", str(DIES_AT)], check=False)
+    if died.returncode != -signal.SIGKILL:
+        sys.exit("The first harness has failed before it could be killed; see above.")
     say(f"the first harness is gone, killed by signal {-died.returncode}")
     subprocess.run(again, check=True)
     say(f"read all of it: {given.url}/v1/sessions/{session}/events")

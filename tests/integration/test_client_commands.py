@@ -13,7 +13,7 @@ import pytest
 
 from durable_sessions.cli.append import BATCH_EVENTS_MAX
 from durable_sessions.cli.main import SECTIONS
-from durable_sessions.cli.search import highlighted
+from durable_sessions.cli.search import HITS_PER_SESSION_MAX, highlighted
 from durable_sessions.client import Client
 from durable_sessions.exporters import FORMATS
 from durable_sessions.testing import BackgroundServer, server
@@ -151,6 +151,12 @@ def test_the_text_may_come_from_standard_input(ds: Commands, client: Client) -> 
 def test_events_are_appended_as_json(ds: Commands, client: Client) -> None:
     ds.run("append", "json", '{"type":"a"}', '{"type":"b"}')
     assert [event.type for event in client.session("json").events()] == ["a", "b"]
+
+
+def test_no_lines_append_nothing_and_say_so(ds: Commands) -> None:
+    assert "Nothing was appended to nobody" in ds.run("append", "nobody").stderr
+    assert ds.json("append", "nobody")["next_offset"] is None
+    ds.run("show", "nobody", status=3)
 
 
 def test_lines_are_appended_byte_for_byte(ds: Commands) -> None:
@@ -430,7 +436,13 @@ def test_search_shows_hits_by_session(ds: Commands, found: None) -> None:
     assert {"zoo-1  A zoo", "zoo-2"} & {done.stdout.splitlines()[0]}
     assert "zebra number" in done.stdout
     assert "\x1b" not in done.stdout
-    assert "9 hits in 2 sessions; 4 shown" in done.stderr
+    assert "9 hits in 2 sessions; 4 shown, more with --limit" in done.stderr
+
+
+def test_a_search_that_can_show_no_more_does_not_offer_it(ds: Commands, client: Client) -> None:
+    said = [{"type": "note", "content": f"the okapi number {n}"} for n in range(HITS_PER_SESSION_MAX + 5)]
+    client.session("zoo-3").append(said)
+    assert "more with --limit" not in ds.run("search", "okapi", "--limit", "1000").stderr
 
 
 def test_an_empty_search_is_wrong_use(ds: Commands) -> None:

@@ -107,12 +107,14 @@ class _Writer:
         written = self.count - self.repeated
         if output.json:
             counts = {"appended": written, "repeated": self.repeated, "differ": self.differ}
-            output.tell({"session": self.session.id, **counts, "next_offset": self.next_offset})
+            output.tell({"session": self.session.id, **counts, "next_offset": self.next_offset or None})
+        elif not self.count:
+            output.note(f"Nothing was appended to {self.session.id}: there was no event on standard input.")
         else:
             events = f"{written:,} {plural(written, 'event')}"
             output.note(
                 f"{events} appended to {self.session.id}{_known(self.repeated, self.differ)}; "
-                f"it ends at {self.next_offset or 'its old end'}"
+                f"it ends at {self.next_offset}"
             )
 
 

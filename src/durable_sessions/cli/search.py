@@ -76,7 +76,7 @@ def search(
         for group in found.groups:
             output.tell(group.raw)
     else:
-        _show(output, found)
+        _show(output, found, limit)
 
 
 class _Filters(NamedTuple):
@@ -141,7 +141,7 @@ def _within(
     )
 
 
-def _show(output: Output, found: SearchResults) -> None:
+def _show(output: Output, found: SearchResults, limit: int) -> None:
     for at, group in enumerate(found.groups):
         if at:
             output.show()
@@ -152,9 +152,8 @@ def _show(output: Output, found: SearchResults) -> None:
     shown = sum(len(group.hits) for group in found.groups)
     hits = f"{found.total_hits:,} {plural(found.total_hits, 'hit')}"
     sessions = f"{found.total_sessions:,} {plural(found.total_sessions, 'session')}"
-    output.note(
-        f"{hits} in {sessions}" + (f"; {shown} shown, more with --limit" if shown < found.total_hits else "")
-    )
+    more = ", more with --limit" if shown >= limit else ", the best of each session"
+    output.note(f"{hits} in {sessions}" + (f"; {shown:,} shown{more}" if shown < found.total_hits else ""))
 
 
 def _line(hit: Hit) -> Text:

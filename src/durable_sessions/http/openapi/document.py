@@ -338,7 +338,8 @@ def _introduction(limits: Limits) -> str:
         f"a target {limits.target_bytes_max:,} bytes (414), all headers {limits.header_bytes_max:,} "
         f"bytes and {limits.header_count_max} lines (431). JSON is UTF-8 and nests at most "
         f"{limits.json_depth_max} levels. Times are RFC 3339 in UTC with milliseconds.",
-        "**Browsers.** Every answer may be read by pages of other origins; `OPTIONS` is answered "
-        "without a key, except for keys and audit.",
+        "**Browsers.** Pages of other origins are served if the origin is in `allowed_origins`, or if they "
+        "send a key in a header and the path is not one of keys, audit, metrics or administration. All else "
+        "that another site sends is 403 `origin_not_allowed`.",
     )
     return "\n\n".join(paragraphs)
