@@ -149,7 +149,10 @@ async def test_what_no_manifest_names_is_taken_over_by_its_own_partition(
         for file in FIVE.directory(data).glob("catalog.sqlite*"):
             file.unlink()
     with untouched(data, ZERO):
-        await repaired(data, tmp_path / "repair", FIVE, bucket_lost=True)
+        plan = await repaired(data, tmp_path / "repair", FIVE, bucket_lost=True)
+        named = [action.where for action in plan.actions]
+        assert [path for path in named if "/05-" in path], "they are taken over"
+        assert not [path for path in named if "/00-" in path], "and those of partition 0 are not looked at"
         assert (await verified(data, FIVE)).problems == []
         held = await held_by(data, FIVE)
     newest = await Manifests(await Bucket.open(data / "bucket"), FIVE).newest()
