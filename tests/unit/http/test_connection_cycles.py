@@ -11,7 +11,7 @@ from durable_sessions.http.carrier.connection import Connection
 from durable_sessions.http.carrier.incomplete_body import IncompleteBody
 from durable_sessions.http.carrier.incomplete_head import IncompleteHead
 from durable_sessions.http.carrier.message import Request, Response
-from durable_sessions.http.carrier.read_ahead import ReadAhead
+from durable_sessions.http.carrier.read_ahead import ReadAhead, Refused
 from durable_sessions.http.carrier.request_parser import RequestParser
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -80,3 +80,24 @@ async def test_an_idle_connection_keeps_nothing_of_what_was_incomplete_or_waited
         assert server.open_connections == 1
         while count(ReadAhead, IncompleteHead, IncompleteBody) > before:
             await asyncio.sleep(0.01)
+
+
+async def test_a_refusal_that_waits_for_its_turn_keeps_no_body(serve: Serve) -> None:
+    waiting: list[asyncio.Future[Response]] = []
+
+    def later(request: Request) -> asyncio.Future[Response]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    server = await serve(later, request_bytes_max=100_000)
+    async with await Peer.connect(server.port) as peer, asyncio.timeout(PATIENCE_SECONDS):
+        await peer.send(get(b"/first"))
+        while not waiting:
+            await asyncio.sleep(0.01)
+        await peer.send(post(b"x" * 500_000))
+        while not any(type(one) is Refused for one in gc.get_objects()):
+            await asyncio.sleep(0.01)
+        while count(IncompleteBody):
+            await asyncio.sleep(0.01)
+        waiting[0].set_result(Response(204, []))
+        assert [(await peer.reply()).status for _ in range(2)] == [204, 503]

@@ -181,7 +181,9 @@ class Connection(asyncio.Protocol):
             return
         beginning, flags, audience = parser.beginning()
         path = beginning if path is None else path
-        refused = Refused(error, path[:_PATH_BYTES_KEPT], audience)
+        # Its traceback refers to the body that it was raised for, and it may wait for its turn for long.
+        error.__context__ = None
+        refused = Refused(error.with_traceback(None), path[:_PATH_BYTES_KEPT], audience)
         parser.forget()
         if self._read_ahead is not None:
             self._read_ahead.take_unparsed()
