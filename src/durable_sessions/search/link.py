@@ -91,8 +91,14 @@ class WorkerLink:
         """Start a worker on a directory and wait until it serves."""
         ours, its = socket.socketpair()
         with its:
+            starting = asyncio.ensure_future(asyncio.to_thread(_start, directory, lineage, its.fileno()))
             try:
-                process = await asyncio.to_thread(_start, directory, lineage, its.fileno())
+                process = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                ours.close()
+                with suppress(OSError):
+                    await asyncio.to_thread(_end, await starting)
+                raise
             except OSError as error:
                 ours.close()
                 raise SearchUnavailableError(reason=f"its process cannot be started ({error})") from error
@@ -279,6 +285,14 @@ def _start(directory: Path, lineage: str, descriptor: int) -> subprocess.Popen[b
         pass_fds=[descriptor],
         process_group=0,  # Ctrl-C is for the server, which tells it to stop
     )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a worker that nobody waits for any more."""
+    process.kill()
+    process.wait()
+    if process.stderr is not None:
+        process.stderr.close()
 
 
 async def _log_errors(process: subprocess.Popen[bytes]) -> None:
