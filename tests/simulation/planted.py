@@ -37,7 +37,7 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.testing.simulation.plan import RunPlan, rival_plan
 from durable_sessions.tier import bucket_archive, ownership, stream_codec, sweeper
 from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.manifest_chain import Next, Succession
+from durable_sessions.tier.manifest_chain import ManifestChain, Next
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -229,17 +229,17 @@ def lose_the_close_flag(patch: pytest.MonkeyPatch) -> None:
 
 
 def catalog_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
-    finish = Succession._finish
+    finish = ManifestChain._finish
 
-    async def early(self: Succession, following: Next, *, look_first: bool = False) -> Next:
+    async def early(self: ManifestChain, following: Next, *, look_first: bool = False) -> Next:
         await self._carry_out(following)
         return await finish(self, following, look_first=look_first)
 
-    patch.setattr(Succession, "_finish", early)
+    patch.setattr(ManifestChain, "_finish", early)
 
 
 def take_a_rivals_manifest_for_ours(patch: pytest.MonkeyPatch) -> None:
-    async def finish(self: Succession, following: Next, *, look_first: bool = False) -> Next:
+    async def finish(self: ManifestChain, following: Next, *, look_first: bool = False) -> Next:
         try:
             await self._manifests.create_next(following.manifest)
         except ObjectExistsError:
@@ -250,7 +250,7 @@ def take_a_rivals_manifest_for_ours(patch: pytest.MonkeyPatch) -> None:
         self._unsettled = None
         return following
 
-    patch.setattr(Succession, "_finish", finish)
+    patch.setattr(ManifestChain, "_finish", finish)
 
 
 def sweep_what_is_about_to_be_named(patch: pytest.MonkeyPatch) -> None:
@@ -330,14 +330,14 @@ def no_manifest_at_open(patch: pytest.MonkeyPatch) -> None:
             found, writer=writer, lineage=lineage, log_begins=tie.begins, frame=tie.frame
         )
 
-    init = Succession.__init__
+    init = ManifestChain.__init__
 
-    def unwritten(self: Succession, *arguments: Any, **options: Any) -> None:
+    def unwritten(self: ManifestChain, *arguments: Any, **options: Any) -> None:
         init(self, *arguments, **{**options, "written": False})
 
     original = ownership.claim
     patch.setattr(bucket_archive, "claim", claim)
-    patch.setattr(Succession, "__init__", unwritten)
+    patch.setattr(ManifestChain, "__init__", unwritten)
 
 
 def no_lineage_check(patch: pytest.MonkeyPatch) -> None:

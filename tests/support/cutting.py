@@ -4,6 +4,8 @@ import asyncio
 import random
 from collections import Counter
 
+from tests.support.loopback import LoopbackServer
+
 PIECE_BYTES = 65_536
 LATE_SECONDS_MAX = 0.3
 TRAILER_BYTES = 130
@@ -13,7 +15,7 @@ LIFE_BYTES = 8_000
 """How much a connection carries on average in either direction before it is cut there."""
 
 
-class CuttingProxy:
+class CuttingProxy(LoopbackServer):
     """Passes bytes on until it is time to cut; how and when is different for each connection.
 
     ``request``: while a request is on its way. ``answer``: while an answer is. ``swallowed``: the server has
@@ -22,29 +24,13 @@ class CuttingProxy:
     """
 
     def __init__(self, target_port: int) -> None:
+        super().__init__()
         self._target_port = target_port
         self._chance = random.Random()
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.cuts: Counter[str] = Counter()
-        self.url = ""
 
-    async def __aenter__(self) -> "CuttingProxy":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass a connection on until it is cut."""
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._target_port)
             connection = _Connection(self, reader, writer, there, back, self._chance)
@@ -55,7 +41,6 @@ class CuttingProxy:
         except (OSError, asyncio.CancelledError):
             pass
         finally:
-            self._tasks.discard(task)
             writer.transport.abort()
 
 

@@ -3,8 +3,10 @@
 import asyncio
 import random
 
+from tests.support.loopback import LoopbackServer
 
-class FaultProxy:
+
+class FaultProxy(LoopbackServer):
     """Passes bytes on; in other modes it drops, delays, truncates or corrupts answers.
 
     Modes: ``pass``, ``drop`` (close at once), ``delay``, ``truncate`` (cut an answer short), ``corrupt``
@@ -12,29 +14,14 @@ class FaultProxy:
     """
 
     def __init__(self, target_port: int, seed: int = 0) -> None:
+        super().__init__()
         self._target_port = target_port
         self._chance = random.Random(seed)
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.mode = "pass"
         self.faults = 0
-        self.port = 0
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass a connection on."""
         try:
             if self.mode == "drop":
                 self.faults += 1
@@ -47,7 +34,6 @@ class FaultProxy:
         except (OSError, asyncio.CancelledError):
             pass
         finally:
-            self._tasks.discard(task)
             writer.close()
 
     @staticmethod

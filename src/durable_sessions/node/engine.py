@@ -22,7 +22,7 @@ from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.followers import Followers
-from durable_sessions.http.api.frame_budget import Shelf
+from durable_sessions.http.api.frame_budget import FrameBudget
 from durable_sessions.http.api.health import Health
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.live_readers import LiveReaders
@@ -30,7 +30,7 @@ from durable_sessions.http.api.metrics import Metrics
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.read_throttle import Pace
+from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.api.reads import Reads
 from durable_sessions.http.api.sessions.events import Events
 from durable_sessions.http.api.sessions.registries import Registries
@@ -136,9 +136,9 @@ class Engine:
         self.maintenance = Maintenance(self.archive, self._clock, limits)
         bucket = BucketTier(self.archive, self.flusher, self.maintenance)
         cursors = Cursors(self._clock, self._ids)
-        pace = Pace(limits.turn_bytes_max)
-        shelf = Shelf(limits.sse_shared_bytes_max)
-        self._stream_followers = Followers(self.partition, limits, pace, shelf)
+        throttle = ReadThrottle(limits.turn_bytes_max)
+        frame_budget = FrameBudget(limits.sse_shared_bytes_max)
+        self._stream_followers = Followers(self.partition, limits, throttle, frame_budget)
         self._webhooks = await asyncio.to_thread(
             WebhookSender, signing_keys, self._clock, limits, self._webhook_reach
         )
@@ -160,12 +160,18 @@ class Engine:
         readers = LiveReaders(limits)
         parser = BodyParser(limits)
         reads = Reads(
-            self.partition, self._stream_followers, cursors, limits, pace, readers, settings.long_poll_seconds
+            self.partition,
+            self._stream_followers,
+            cursors,
+            limits,
+            throttle,
+            readers,
+            settings.long_poll_seconds,
         )
         sessions = Sessions(self.partition, self._clock, self._ids, limits)
         self._times = TimesBackfill(sessions, self._directory / ORIGINAL_TIMES_MARK)
         searches = Searches(sessions, search, limits)
-        self._session_followers = Followers(self.partition, limits, pace, shelf)
+        self._session_followers = Followers(self.partition, limits, throttle, frame_budget)
         subscriptions = SubscriptionRoutes(
             self._subscriptions, auth, signing_keys, self._clock, limits, self._webhook_reach, audit, parser
         )
@@ -338,7 +344,7 @@ class Engine:
             return
         await self._stop_background()
         # A manifest that is on its way must not arrive when the next engine has read the one before it.
-        async with self.archive.succession.quiet():
+        async with self.archive.chain.quiet():
             await self.maintenance.close()
             await self.flusher.stop()
         self.app.closed = PartitionStoppedError(reason="it is being opened again")

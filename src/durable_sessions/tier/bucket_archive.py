@@ -44,8 +44,8 @@ from durable_sessions.tier.checkpoints import encode_changes
 from durable_sessions.tier.disposal import let_go
 from durable_sessions.tier.fold import Folded, fold
 from durable_sessions.tier.manifest_chain import (
+    ManifestChain,
     Next,
-    Succession,
     about,
     successor,
 )
@@ -57,7 +57,7 @@ _COPIES = 3  # as it came, as it was unpacked, and as it is answered
 
 
 class BucketArchive:
-    """Everything up to the newest manifest; the manifest changes in ``succession``."""
+    """Everything up to the newest manifest; the manifest changes in ``chain``."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class BucketArchive:
         self.partition = partition
         self.catalog = catalog
         location = "its data directory" if log is None else log.location
-        self.succession = Succession(
+        self.chain = ManifestChain(
             bucket, partition, manifest, clock, self._carry_out, location, written=log is not None
         )
         self._log = log
@@ -143,7 +143,7 @@ class BucketArchive:
     @property
     def manifest(self) -> Manifest:
         """The manifest that holds."""
-        return self.succession.manifest
+        return self.chain.manifest
 
     @property
     def cold(self) -> ColdStreams:
@@ -237,11 +237,11 @@ class BucketArchive:
 
     async def look(self) -> None:
         """Find out whether another writer has taken the archive; raise ManifestLostError if one has."""
-        await self.succession.look()
+        await self.chain.look()
 
     def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
         """Say whom to tell, at once, when another writer has taken the archive."""
-        self.succession.on_lost = on_lost
+        self.chain.on_lost = on_lost
 
     # Flushing ---------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class BucketArchive:
         If the outcome of the last try is unknown, that one is completed instead; ``through`` of
         the answer says what was archived.
         """
-        return await self.succession.flush(lambda manifest: self._prepare(manifest, batches, through))
+        return await self.chain.flush(lambda manifest: self._prepare(manifest, batches, through))
 
     async def _prepare(self, manifest: Manifest, batches: Sequence[bytes], through: int) -> Next:
         assert self._log is not None, "only what has a log can be flushed"

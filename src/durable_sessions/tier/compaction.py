@@ -58,7 +58,7 @@ class Compactor:
         looked = self._looked
         if looked.manifest == self._archive.manifest.number and self._clock.now_ms() < looked.until_ms:
             return False
-        return await self._archive.succession.change(self._prepare)
+        return await self._archive.chain.change(self._prepare)
 
     async def _prepare(self, manifest: Manifest) -> Next | None:
         now_ms = self._clock.now_ms()

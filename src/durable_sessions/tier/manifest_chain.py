@@ -81,7 +81,7 @@ def referred(manifest: Manifest) -> set[str]:
     return paths
 
 
-class Succession:
+class ManifestChain:
     """Replaces the manifest that holds; ``carry_out`` is told of each that does.
 
     Who loses a manifest to another writer has lost the bucket: ``on_lost`` is told once, and nothing

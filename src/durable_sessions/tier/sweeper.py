@@ -94,7 +94,7 @@ class Sweeper:
         return await self._remove(removals)
 
     async def _remove(self, removals: Sequence[Removal]) -> int:
-        manifest = await self._archive.succession.confirmed() if removals else None
+        manifest = await self._archive.chain.confirmed() if removals else None
         if manifest is None:
             return 0
         kept = referred(manifest)
@@ -104,7 +104,7 @@ class Sweeper:
             await self._archive.bucket.delete(paths[begin : begin + _DELETED_AT_ONCE])
         gone = {one.path for one in removals if one.reason == GARBAGE}
         if gone:
-            await self._archive.succession.change(lambda manifest: self._forget(manifest, gone))
+            await self._archive.chain.change(lambda manifest: self._forget(manifest, gone))
         self.removed += len(paths)
         return len(paths)
 

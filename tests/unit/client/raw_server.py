@@ -4,38 +4,25 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
+from tests.support.loopback import LoopbackServer
+
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
-class RawServer:
+class RawServer(LoopbackServer):
     """Answers one request after the other with one script after the other; the last one stays.
 
     ``requests`` are the heads that came, ``open`` is how many connections clients hold right now.
     """
 
     def __init__(self, *scripts: Script) -> None:
+        super().__init__()
         self._scripts = list(scripts)
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[str] = []
         self.open = 0
 
-    async def __aenter__(self) -> "RawServer":
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of a connection."""
         self.open += 1
         try:
             while not writer.is_closing():  # the client decides when the connection ends

@@ -263,7 +263,7 @@ async def test_who_was_overtaken_removes_nothing(world: World, tmp_path: Path) -
         world.store, tmp_path / "r.sqlite", world.clock, RandomIds(), LIMITS, log=None
     )
     world.clock.advance(GRACE)
-    await rival.succession.confirmed()
+    await rival.chain.confirmed()
     before = dict(world.store.objects)
     for _ in range(2):
         with pytest.raises(ManifestLostError):

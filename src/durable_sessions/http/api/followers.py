@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Hashable
 from typing import Protocol
 
 from durable_sessions.errors import OverloadedError
-from durable_sessions.http.api.frame_budget import Shelf
+from durable_sessions.http.api.frame_budget import FrameBudget
 from durable_sessions.http.api.heartbeat import Heartbeat
-from durable_sessions.http.api.read_throttle import Pace
+from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Slice, Streams, StreamView
 
@@ -18,8 +18,8 @@ Chunk = tuple[int, bytes]
 class SharedChunks:
     """The encoded records of one stream that its subscribers are being sent; kept while it has any."""
 
-    def __init__(self, shelf: Shelf, chunks_max: int) -> None:
-        self._shelf = shelf
+    def __init__(self, frame_budget: FrameBudget, chunks_max: int) -> None:
+        self._frame_budget = frame_budget
         self._chunks_max = chunks_max
         self._chunks: dict[int, Chunk] = {}
         self._whole: tuple[Hashable, bytes] | None = None
@@ -32,7 +32,7 @@ class SharedChunks:
     def put(self, start: int, chunk: Chunk) -> None:
         """Keep a chunk for the other subscribers."""
         self._chunks[start] = chunk
-        self._shelf.put(self, start, len(chunk[1]))
+        self._frame_budget.put(self, start, len(chunk[1]))
         if len(self._chunks) > self._chunks_max:
             self.forget(next(iter(self._chunks)))
 
@@ -43,7 +43,7 @@ class SharedChunks:
     def keep_whole(self, key: Hashable, piece: bytes) -> None:
         """Keep a chunk with all that belongs to it; subscribers who are as far get the same bytes."""
         self._whole = key, piece
-        self._shelf.put(self, _WHOLE, len(piece))
+        self._frame_budget.put(self, _WHOLE, len(piece))
 
     def forget(self, start: int) -> None:
         """Drop the chunk that begins at ``start``, or the last whole piece."""
@@ -51,7 +51,7 @@ class SharedChunks:
             self._whole = None
         else:
             self._chunks.pop(start, None)
-        self._shelf.drop(self, start)
+        self._frame_budget.drop(self, start)
 
     def close(self) -> None:
         """Drop everything: the last subscriber has left."""
@@ -93,11 +93,13 @@ class Framing(Protocol):
 class Followers:
     """Follows streams for subscribers: catches up, then sends what becomes durable."""
 
-    def __init__(self, partition: Streams, limits: Limits, pace: Pace, shelf: Shelf) -> None:
+    def __init__(
+        self, partition: Streams, limits: Limits, throttle: ReadThrottle, frame_budget: FrameBudget
+    ) -> None:
         self._partition = partition
         self._limits = limits
-        self._pace = pace
-        self._shelf = shelf
+        self._throttle = throttle
+        self._frame_budget = frame_budget
         self._shared: dict[StreamView, SharedChunks] = {}
         self.draining = False
 
@@ -113,7 +115,7 @@ class Followers:
         where it stands, so it costs no memory and slows nobody.
         """
         shared = self._shared.setdefault(
-            durable, SharedChunks(self._shelf, self._limits.sse_shared_frames_max)
+            durable, SharedChunks(self._frame_budget, self._limits.sse_shared_frames_max)
         )
         shared.subscribers += 1
         heartbeat = Heartbeat(self._limits.sse_heartbeat_seconds_max, framing.seconds_max)
@@ -164,12 +166,12 @@ class Followers:
             return None
         chunk = shared.get(position) if framing.is_shared else None
         if chunk is None:
-            await self._pace.room()
+            await self._throttle.room()
             found = await self._partition.read(durable, position, framing.chunk_bytes_max)
             chunk = framing.encode(durable, found)
             if chunk is None:
                 return None
-            self._pace.count(max(len(found.data), len(chunk[1])))
+            self._throttle.count(max(len(found.data), len(chunk[1])))
             if framing.is_shared:
                 shared.put(position, chunk)
         return chunk[0], framing.complete(shared, position, chunk, durable)

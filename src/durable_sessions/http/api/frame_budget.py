@@ -3,23 +3,23 @@
 from typing import Protocol
 
 
-class Keeper(Protocol):
+class FrameKeeper(Protocol):
     """Keeps encoded pieces of one stream, by the position at which they begin."""
 
     def forget(self, start: int) -> None:
-        """Drop the piece that begins at ``start``, and tell the shelf."""
+        """Drop the piece that begins at ``start``, and tell the budget."""
         ...
 
 
-class Shelf:
+class FrameBudget:
     """Bounds what the encoded frames of all streams take; what was put there first leaves first."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._sizes: dict[tuple[Keeper, int], int] = {}
+        self._sizes: dict[tuple[FrameKeeper, int], int] = {}
         self._bytes = 0
 
-    def put(self, keeper: Keeper, start: int, size: int) -> None:
+    def put(self, keeper: FrameKeeper, start: int, size: int) -> None:
         """Count what a keeper has under ``start``; older things are dropped if it is too much."""
         self.drop(keeper, start)
         self._sizes[keeper, start] = size
@@ -28,6 +28,6 @@ class Shelf:
             oldest, start = next(iter(self._sizes))
             oldest.forget(start)
 
-    def drop(self, keeper: Keeper, start: int) -> None:
+    def drop(self, keeper: FrameKeeper, start: int) -> None:
         """Count something no longer."""
         self._bytes -= self._sizes.pop((keeper, start), 0)

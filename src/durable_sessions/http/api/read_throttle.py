@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Pace:
+class ReadThrottle:
     """Bounds the bytes that are read for answers in one turn of the event loop.
 
     An answer leaves memory when its peer has taken it or was cut, and neither happens before

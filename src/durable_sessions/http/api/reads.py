@@ -13,7 +13,7 @@ from durable_sessions.http.api import headers, query, sse
 from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.live_readers import LiveReaders
-from durable_sessions.http.api.read_throttle import Pace
+from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams, StreamView
@@ -36,7 +36,7 @@ class Reads:
         followers: Followers,
         cursors: Cursors,
         limits: Limits,
-        pace: Pace,
+        throttle: ReadThrottle,
         readers: LiveReaders,
         long_poll_seconds: float,
     ) -> None:
@@ -44,7 +44,7 @@ class Reads:
         self._followers = followers
         self._cursors = cursors
         self._limits = limits
-        self._pace = pace
+        self._throttle = throttle
         self._readers = readers
         self._long_poll_seconds = long_poll_seconds
 
@@ -84,14 +84,14 @@ class Reads:
     def _catch_up(
         self, durable: StreamView, position: int, known: bytes | None
     ) -> Answer | Awaitable[Answer]:
-        if not self._pace.full:
+        if not self._throttle.full:
             found = self._partition.read_hot(durable, position, self._limits.read_chunk_bytes_max)
             if found is not None:
                 return self._records(durable, position, *found, known)
         return self._catch_up_later(durable, position, known)
 
     async def _catch_up_later(self, durable: StreamView, position: int, known: bytes | None) -> Response:
-        await self._pace.room()
+        await self._throttle.room()
         found = await self._partition.read(durable, position, self._limits.read_chunk_bytes_max)
         return self._records(durable, position, [memoryview(found.data)], found.next, known)
 
@@ -104,7 +104,7 @@ class Reads:
         known: bytes | None,
     ) -> Response:
         """Answer with records from ``first`` on, unless the client has them already."""
-        self._pace.count(sum(map(len, pieces)))
+        self._throttle.count(sum(map(len, pieces)))
         up_to_date = following == durable.tail
         closed = up_to_date and durable.closed
         marks = ":c" if closed else ":t" if up_to_date else ""

@@ -2,18 +2,18 @@ import asyncio
 
 import pytest
 
-from durable_sessions.http.api.read_throttle import Pace
+from durable_sessions.http.api.read_throttle import ReadThrottle
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_what_is_read_in_one_turn_is_bounded() -> None:
-    pace = Pace(100)
+    throttle = ReadThrottle(100)
     turns: list[int] = []
 
     async def read(turn: list[int]) -> None:
-        await pace.room()
-        pace.count(60)
+        await throttle.room()
+        throttle.count(60)
         turns.append(turn[0])
 
     turn = [0]
@@ -25,12 +25,12 @@ async def test_what_is_read_in_one_turn_is_bounded() -> None:
 
 
 async def test_a_turn_ends_by_itself() -> None:
-    pace = Pace(1)
-    seen = [pace.full]
-    pace.count(0)
-    seen.append(pace.full)
-    pace.count(1)
-    seen.append(pace.full)
-    await pace.room()
-    seen.append(pace.full)
+    throttle = ReadThrottle(1)
+    seen = [throttle.full]
+    throttle.count(0)
+    seen.append(throttle.full)
+    throttle.count(1)
+    seen.append(throttle.full)
+    await throttle.room()
+    seen.append(throttle.full)
     assert seen == [False, False, True, False]
