@@ -3,7 +3,7 @@
 import asyncio
 import http.client
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -50,24 +50,29 @@ class Stage:
     async def stop(self) -> None:
         await self.service.close()
 
-    async def measured(self, name: str, act: Callable[[], Awaitable[object]], tries: int = 1) -> None:
-        """Measure an act, again if it held the loop for too long: a hold counts if it does so every time."""
-        best: Hold | None = None
-        for _ in range(tries):
-            await asyncio.sleep(0)  # so that what the test itself has done is not counted
-            self.meter.reset()
-            await act()
-            await asyncio.sleep(0.05)
-            if best is None or self.meter.longest.milliseconds < best.milliseconds:
-                best = self.meter.longest
-            if best.milliseconds <= self.allowed:
+    async def measured(self, acts: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
+        """Measure acts one after the other, all of them again if one of them held the loop for too long.
+
+        A hold counts if an act does so every time: one time alone may be the machine's doing.
+        """
+        best: dict[str, Hold] = {}
+        for _ in range(TRIES):
+            for name, act in acts.items():
+                await asyncio.sleep(0)  # so that what the test itself has done is not counted
+                self.meter.reset()
+                await act()
+                await asyncio.sleep(0.05)
+                best[name] = min(best.get(name, self.meter.longest), self.meter.longest, key=_milliseconds)
+            if max(map(_milliseconds, best.values())) <= self.allowed:
                 break
             slow = await asyncio.to_thread(slowness)  # elsewhere, or it would be measured, too
             self.allowed = max(self.allowed, HELD_MILLISECONDS_MAX * slow)  # busier than at first
-        assert best is not None
-        self.report.append((best.milliseconds, name))
-        if best.milliseconds > self.allowed and name.partition(" ")[0] not in UNMENDED:
-            self.failures.append(f"{name}: {best}")
+        self.report += [(hold.milliseconds, name) for name, hold in best.items()]
+        self.failures += [
+            f"{name}: {hold}"
+            for name, hold in best.items()
+            if hold.milliseconds > self.allowed and name.partition(" ")[0] not in UNMENDED
+        ]
 
     async def send(self, trial: Trial) -> list[bytes]:
         """Send a request as often as it says, at once, from other threads; return the answers."""
@@ -112,8 +117,9 @@ class Stage:
             ]
             await asyncio.gather(*made)
         await asyncio.sleep(1.1)
+        before = self.service.engine.partition.streams_expired
         await self.service.engine.partition.expire_in_steps()
-        assert self.service.engine.partition.streams_expired >= EXPIRED
+        assert self.service.engine.partition.streams_expired >= before + EXPIRED
 
     async def rest(self) -> None:
         """Take out of memory what is idle."""
@@ -156,6 +162,10 @@ class Stage:
         self.names["key"] = json.loads(key)["id"]
 
 
+def _milliseconds(hold: Hold) -> float:
+    return hold.milliseconds
+
+
 def test_every_route_is_tried() -> None:
     assert set(ROUTES) == set(TRIALS)
 
@@ -172,17 +182,24 @@ async def _nothing_holds_the_loop(tmp_path: Path) -> None:
     await stage.stop()
     unbound = COLLECTOR.bind()
     with meter.installed():
-        await stage.measured("start", stage.start)
+        await stage.measured({"start": stage.start, "stop": stage.stop})
+        await stage.start()
         await stage.prepare()
         for route in ROUTES:
             for trial in TRIALS[route]:
                 name = f"{route} {trial.method} {trial.target[:80]} {trial.body[:40]!r} x{trial.times}"
-                await stage.measured(name, lambda trial=trial: stage.send(trial), TRIES)  # type: ignore[misc]
-        background = (stage.touch, stage.flush, stage.expire, stage.flush, stage.rest, stage.maintain)
-        for act in background:
-            await stage.measured(f"{act.__name__} in the background", act)
-        await stage.measured("stop", stage.stop)
-        await stage.measured("start without a catalog", stage.start_anew)
-        await stage.measured("second stop", stage.stop)
+                await stage.measured({name: lambda trial=trial: stage.send(trial)})  # type: ignore[misc]
+        await stage.measured(
+            {
+                "appends": stage.touch,
+                "flush": stage.flush,
+                "expiry": stage.expire,
+                "flush of what has expired": stage.flush,
+                "eviction": stage.rest,
+                "maintenance": stage.maintain,
+            }
+        )
+        await stage.measured({"stop after work": stage.stop, "start without a catalog": stage.start_anew})
+        await stage.stop()
     unbound()
     assert not stage.failures, "\n\n".join(stage.failures)

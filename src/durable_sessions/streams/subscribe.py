@@ -14,7 +14,6 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.streams.effects import (
     Effect,
-    Linked,
     SubscriptionCreated,
     SubscriptionRemoved,
     Unlinked,
@@ -29,6 +28,7 @@ from durable_sessions.streams.subscriptions import (
     Subscription,
     SubscriptionKey,
     link_bytes,
+    links_as_effects,
 )
 from durable_sessions.streams.watched import Changes, linked, visible
 
@@ -207,13 +207,11 @@ def relink(
 def changes_as_effects(key: SubscriptionKey, changes: Changes) -> list[Effect]:
     """Return the effects that carry out changes of links."""
     gone = tuple([path for path, link in changes.items() if link is None])
-    new = tuple([(path, *link) for path, link in changes.items() if link is not None])
+    new = {path: link for path, link in changes.items() if link is not None}
     effects: list[Effect] = []
     if gone:
         effects.append(Unlinked(*key, gone))
-    if new:
-        effects.append(Linked(*key, new))
-    return effects
+    return [*effects, *links_as_effects(key, new)]
 
 
 def explicit_link(state: State, stream: Key, now_ms: int) -> Link:

@@ -5,8 +5,9 @@ was acknowledged. At most one wake is in flight; its generation fences off every
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -34,6 +35,7 @@ Kind: TypeAlias = Literal["webhook", "pull-wake"]
 
 LINK_BYTES = 400
 SUBSCRIPTION_BYTES = 1_000
+_LINKS_PER_EFFECT = 2_000
 
 
 def link_bytes(path: str) -> int:
@@ -264,12 +266,18 @@ class Subscriptions:
             del self._watchers[stream]
 
 
+def links_as_effects(key: SubscriptionKey, links: Mapping[str, Link]) -> Iterator[Linked]:
+    """Yield the effects that make links, each with few enough that a replay can pause between them."""
+    left = iter(links.items())
+    while some := tuple([(path, *link) for path, link in islice(left, _LINKS_PER_EFFECT)]):
+        yield Linked(*key, some)
+
+
 def _effects(subscription: Subscription) -> Iterator[SubscriptionEffect]:
     key = subscription.key
     config = msgspec.json.encode(subscription.config)
     yield SubscriptionCreated(*key, config, subscription.base_url, subscription.created_at_ms)
-    if subscription.links:
-        yield Linked(*key, tuple([(path, *link) for path, link in subscription.links.items()]))
+    yield from links_as_effects(key, subscription.links)
     wake = subscription.wake
     if wake is None:
         if subscription.generation:
