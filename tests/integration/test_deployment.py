@@ -57,6 +57,21 @@ def test_every_metric_exists(name: str, exposed: str) -> None:
     assert not missing
 
 
+def expressions() -> str:
+    """Return what the dashboard asks Prometheus for, without titles and descriptions."""
+    panels: list[dict[str, Any]] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
+    return "\n".join(target["expr"] for panel in panels for target in panel["targets"])
+
+
+def test_the_dashboard_shows_every_metric_of_an_alert() -> None:
+    alerts = (DEPLOY / "alerts.yml").read_text()
+    rules = re.findall(r"^ +expr: (.+)$", alerts, re.MULTILINE)
+    assert len(rules) == alerts.count("- alert: ")
+    alarming = {metric for rule in rules for metric in METRIC.findall(rule)}
+    assert alarming - set(METRIC.findall(expressions())) == set()
+    assert "up{" in expressions()
+
+
 def test_every_label_of_the_dashboard_exists(exposed: str) -> None:
     panels: list[dict[str, Any]] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
     for panel in panels:
@@ -88,6 +103,7 @@ def test_nothing_private_gets_into_an_image() -> None:
 def test_the_program_is_installed_apart_from_the_clone(tmp_path: Path) -> None:
     """The guide's own lines, in a clone in which somebody has run the server before."""
     clone, target = tmp_path / "clone", tmp_path / "opt" / "durable-sessions"
+    target.parent.mkdir()
     for name in ("src", "docs", "deploy"):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "requirements.lock", "README.md", "LICENSE", "Makefile"):
@@ -95,7 +111,7 @@ def test_the_program_is_installed_apart_from_the_clone(tmp_path: Path) -> None:
     (clone / ".venv" / "bin").mkdir(parents=True)
     (clone / ".venv" / ".runtime").touch()
     (clone / "data").mkdir()
-    for secret in (clone / "admin.json", clone / "data" / "keys.json"):
+    for secret in (clone / "admin.json", clone / "data" / "signing-keys.json"):
         secret.write_text("secret")
     (block,) = (block.text for block in blocks(GUIDE) if "useradd --system --home-dir" in block.text[:40])
     lines = [line for line in block.splitlines() if "/opt/durable-sessions" in line]
@@ -121,7 +137,7 @@ def test_the_program_is_installed_apart_from_the_clone(tmp_path: Path) -> None:
     assert (target / ".venv/bin/durable-sessions").read_text().startswith(f"#!{target}")
     assert (target / "deploy" / "backup.sh").stat().st_mode & 0o111
     assert {path.name for path in target.iterdir()} == {".venv", "deploy"}
-    assert not [path for path in target.rglob("*.json") if path.name in ("admin.json", "keys.json")]
+    assert not [path for path in target.rglob("*.json") if path.name in ("admin.json", "signing-keys.json")]
 
 
 @pytest.mark.skipif(
