@@ -9,8 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from durable_sessions import errors, limits
-from durable_sessions.http.api.errors import STATUS_BY_CODE
 from durable_sessions.http.carrier.message import Request, Response
+from durable_sessions.http.error_codes import STATUS_BY_CODE
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.node.service import Service

@@ -1,7 +1,7 @@
 """One class per failure; its docstring is its message.
 
 ``code`` is stable and part of the API. Parameters are fields, named in the docstring in
-braces. ``http/api/errors.py`` maps every code to a status; a test proves that none is missing.
+braces. ``http/error_codes.py`` maps every code to a status; a test proves that none is missing.
 """
 
 import inspect

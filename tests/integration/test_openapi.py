@@ -14,8 +14,8 @@ import httpx2
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from durable_sessions.http.api.errors import STATUS_BY_CODE
 from durable_sessions.http.carrier.message import Request, Response
+from durable_sessions.http.error_codes import STATUS_BY_CODE
 from durable_sessions.http.openapi.artifacts import EXAMPLE
 from durable_sessions.http.openapi.document import body_text, document, nouns
 from durable_sessions.http.openapi.parts import Call, Operation

@@ -9,7 +9,8 @@ import pytest
 
 from durable_sessions import errors
 from durable_sessions.errors import DurableSessionsError
-from durable_sessions.http.api.errors import STATUS_BY_CODE, error_response
+from durable_sessions.http.api.errors import error_response
+from durable_sessions.http.error_codes import STATUS_BY_CODE
 
 FIELDS: dict[str, object] = {"tail": "0_7", "current": 3, "expected": 5, "received": 9, "allow": "GET, PUT"}
 

@@ -5,9 +5,9 @@ from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.origin import OriginRules
-from durable_sessions.http.api.paths import STREAM_ROOT, is_of_control, is_of_sessions
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request
+from durable_sessions.http.paths import STREAM_ROOT, is_of_control, is_of_sessions
 from durable_sessions.limits import Limits
 
 _READING = (b"GET", b"HEAD", b"OPTIONS")

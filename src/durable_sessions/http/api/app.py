@@ -17,7 +17,6 @@ from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
-from durable_sessions.http.api.paths import API_ROOT, STREAM_ROOT, is_of_control
 from durable_sessions.http.api.route_table import ROUTES, Match
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.incarnations import is_strict
@@ -26,6 +25,7 @@ from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import Admission, Answer, Request, StreamingResponse
+from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, is_of_control
 
 _DATA_ROOT = b"/v1/"
 ROUTES.complete({**Operations.handlers, **Documentation.handlers}, "Operations")

@@ -2,9 +2,9 @@
 
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.errors import error_response
-from durable_sessions.http.api.paths import is_of_control, is_of_protocol
 from durable_sessions.http.api.sessions.errors import refusal_to
 from durable_sessions.http.carrier.message import Response
+from durable_sessions.http.paths import is_of_control, is_of_protocol
 
 _OF_FACES = frozenset(
     {

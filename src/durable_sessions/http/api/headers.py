@@ -4,8 +4,8 @@ import re
 from typing import NamedTuple
 
 from durable_sessions.errors import InvalidForkError, InvalidHeaderError, InvalidOffsetError
-from durable_sessions.http.api.paths import STREAM_ROOT, stream_path
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.paths import STREAM_ROOT, stream_path
 from durable_sessions.limits import Limits
 from durable_sessions.streams import content, offsets
 from durable_sessions.streams.append import Append

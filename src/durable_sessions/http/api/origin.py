@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from durable_sessions.errors import HostNotAllowedError, KeysRequiredError, OriginNotAllowedError
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.auth import secret_of
-from durable_sessions.http.api.paths import STREAM_ROOT
 from durable_sessions.http.carrier.message import OWN, PAGE, SHARED, Request, Response
+from durable_sessions.http.paths import STREAM_ROOT
 
 _HOST = re.compile(r"(\[[0-9a-f]*:[0-9a-f:.]*\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
 _LOOPBACK = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})

@@ -16,11 +16,11 @@ from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
-from durable_sessions.http.api.paths import stream_key
 from durable_sessions.http.api.reads import Reads
 from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.paths import stream_key
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams
 from durable_sessions.streams import content, messages, offsets

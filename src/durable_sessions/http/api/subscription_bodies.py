@@ -8,7 +8,7 @@ import msgspec
 
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api import webhook_urls
-from durable_sessions.http.api.paths import checked_path
+from durable_sessions.http.paths import checked_path
 from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.streams.subscribe import Subscribe

@@ -18,11 +18,11 @@ from durable_sessions.http.api import subscription_bodies as bodies
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.paths import stream_path
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
+from durable_sessions.http.paths import stream_path
 from durable_sessions.limits import Limits
 from durable_sessions.shares import CURRENT_HOLDER
 from durable_sessions.storage.subscriptions import SubscriptionManager, SubscriptionView

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from durable_sessions import __version__
-from durable_sessions.http.api.errors import STATUS_BY_CODE
+from durable_sessions.http.error_codes import STATUS_BY_CODE
 from durable_sessions.http.openapi import (
     agents,
     artifacts,

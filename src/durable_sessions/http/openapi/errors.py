@@ -1,4 +1,4 @@
-"""Errors in the description: from error codes to statuses and bodies, as ``http/api/errors.py`` has them."""
+"""Errors in the description: from error codes to statuses and bodies, as ``http/error_codes.py`` has them."""
 
 import inspect
 import re
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from durable_sessions import errors
-from durable_sessions.http.api.errors import STATUS_BY_CODE, error_code_under_control
-from durable_sessions.http.api.paths import STREAM_ROOT, is_of_protocol
+from durable_sessions.http.error_codes import STATUS_BY_CODE, error_code_under_control
 from durable_sessions.http.openapi.parts import JSON, Operation
 from durable_sessions.http.openapi.schemas import Schema, constant, ref, text
+from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
 
 READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged", "object_not_found")
 """What a read of old records can meet."""

@@ -12,10 +12,11 @@ from durable_sessions.errors import (
     StreamGoneError,
     StreamNotFoundError,
 )
-from durable_sessions.http.api.errors import STATUS_BY_CODE, error_headers
+from durable_sessions.http.api.errors import error_headers
 from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.carrier.message import Request, Response
+from durable_sessions.http.error_codes import STATUS_BY_CODE
 
 _TYPE_BY_STATUS = {
     400: "invalid_request_error",

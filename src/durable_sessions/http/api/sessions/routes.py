@@ -23,7 +23,6 @@ from durable_sessions.http.api import cors, headers
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.paths import is_of_sessions
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
 from durable_sessions.http.api.sessions import bodies, incarnations, indexes
 from durable_sessions.http.api.sessions.bodies import (
@@ -42,6 +41,7 @@ from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.resources import Resources
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.thread_objects import ThreadObjects
