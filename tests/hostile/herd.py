@@ -15,7 +15,7 @@ from durable_sessions.limits import DEFAULT_LIMITS, KIB, MIB
 from durable_sessions.managed_agents import agents, environments
 from durable_sessions.managed_agents.agents import AGENTS, AgentBody
 from durable_sessions.managed_agents.environments import ENVIRONMENTS, EnvironmentBody
-from durable_sessions.managed_agents.kind import Kind
+from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.node.service import Service
 from durable_sessions.sessions import drafts

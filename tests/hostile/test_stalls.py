@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from durable_sessions.http.openapi.document import nouns
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.node.collector import COLLECTOR
+from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.service import Service
 from durable_sessions.settings import Settings
 from durable_sessions.streams.append import Append

@@ -8,8 +8,8 @@ import pytest
 
 from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.engine import ImportEngine, Report
+from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.state import ImportState
-from durable_sessions.importers.tools import TOOLS
 from tests.support.samples import FOLDER, missing
 
 SAMPLES = FOLDER

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from durable_sessions import testing
 from durable_sessions.cli.main import cli
 from durable_sessions.client import Client
-from durable_sessions.importers.tools import TOOLS
+from durable_sessions.importers.registry import TOOLS
 from tests.importers.talks import claude_code_talk, lines
 
 NAME = "11111111-2222-4333-8444-555555555555"

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from durable_sessions.cli.main import cli
-from durable_sessions.importers import folders
-from durable_sessions.importers.tools import TOOLS
+from durable_sessions.importers import directory_walk
+from durable_sessions.importers.registry import TOOLS
 from durable_sessions.testing import server
 
 SECRET = '{"type":"note","text":"a secret"}\n'
@@ -45,7 +45,7 @@ def test_no_importer_follows_a_link_out_of_the_folder(tmp_path: Path, tool: str)
             if not link.is_symlink():
                 link.symlink_to(path)
     (inside / "folder").symlink_to(outside)
-    with folders.noting() as passed_over:
+    with directory_walk.noting() as passed_over:
         found = TOOLS[tool].discover([inside])
     assert found == []
     assert inside / "s.jsonl" in passed_over or any(link.parent == inside for link in passed_over)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from durable_sessions.importers.destination import MemoryDestination
+from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.sources import SourceError
-from durable_sessions.importers.tools import TOOLS
 from tests.importers.counting import count
 from tests.importers.samples import run
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.importers.tools import TOOLS
+from durable_sessions.importers.registry import TOOLS
 from tests.importers.counting import USAGE, count, differences
 from tests.importers.own import FIRST, FOLDER, MADE, TALK, USED, place
 from tests.importers.samples import imported

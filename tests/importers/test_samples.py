@@ -10,8 +10,8 @@ import pytest
 
 from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.state import ImportState
-from durable_sessions.importers.tools import TOOLS
 from tests.importers.counting import count, differences
 from tests.importers.samples import SAMPLES, UNSEEN, entries, imported, run
 from tests.support.samples import missing

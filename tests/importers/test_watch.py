@@ -20,9 +20,9 @@ from durable_sessions.client.errors import NotFoundError
 from durable_sessions.importers.claude_code.store import discover
 from durable_sessions.importers.destination import ServerDestination
 from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.live_capture import Watcher
+from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.state import ImportState
-from durable_sessions.importers.tools import TOOLS
-from durable_sessions.importers.watching import Watcher
 from tests.importers.talks import claude_code_talk, lines
 from tests.support import waiting
 
@@ -235,7 +235,7 @@ def test_without_the_help_of_the_system(
     def refuse(*_: object, **__: object) -> None:
         raise OSError("too many watches")
 
-    monkeypatch.setattr("durable_sessions.importers.watching.watch", refuse)
+    monkeypatch.setattr("durable_sessions.importers.live_capture.watch", refuse)
     with Client(server.url) as client, Watching("claude-code", tmp_path, server.url) as one:
         (tmp_path / f"{SESSION.partition(':')[2]}.jsonl").write_bytes(lines(claude_code_talk(1)))
         wait_for(client, "Answer 0.")

@@ -7,8 +7,8 @@ from durable_sessions.client import Client
 from durable_sessions.importers.claude_code.store import discover
 from durable_sessions.importers.destination import ServerDestination
 from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.live_capture import Watcher
 from durable_sessions.importers.state import ImportState
-from durable_sessions.importers.watching import Watcher
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.stream import Key
 from durable_sessions.testing.server import LocalServer, local_server

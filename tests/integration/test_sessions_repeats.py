@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from durable_sessions.http.api.sessions.indexes import written
+from durable_sessions.http.api.sessions.event_indexes import written
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer
 from tests.support.sessions import append, at, code, read

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.node.collector import Collector
 from durable_sessions.node.disk_space import DiskSpace
+from durable_sessions.node.garbage_collector import Collector
 from durable_sessions.node.service import Service
 from durable_sessions.search.feed import Feed
 from durable_sessions.sessions.times_backfill import TimesBackfill

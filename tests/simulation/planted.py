@@ -28,9 +28,9 @@ from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import published
 from durable_sessions.storage.archive import Archive, Flushed
 from durable_sessions.storage.commit import Committer
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.reading import Reader
+from durable_sessions.storage.record_reader import Reader
 from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream

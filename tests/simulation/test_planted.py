@@ -2,8 +2,8 @@
 
 import pytest
 
+from durable_sessions.testing.simulation.parallel_runs import run_all
 from durable_sessions.testing.simulation.plan import plan
-from durable_sessions.testing.simulation.pool import run_all
 from durable_sessions.testing.simulation.run import run
 from tests.simulation.planted import PLANS, PLANTED
 

@@ -1,7 +1,7 @@
 """Crashes at every single fault point of a scenario, before and after each change of anything outside."""
 
+from durable_sessions.testing.simulation.parallel_runs import run_all
 from durable_sessions.testing.simulation.plan import End
-from durable_sessions.testing.simulation.pool import run_all
 from durable_sessions.testing.simulation.run import run_scenario
 
 PASSED = {

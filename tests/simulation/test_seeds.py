@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from durable_sessions.partition_id import PartitionId
+from durable_sessions.testing.simulation.parallel_runs import run_all
 from durable_sessions.testing.simulation.plan import plan
-from durable_sessions.testing.simulation.pool import run_all
 from durable_sessions.testing.simulation.run import Run, run
 
 SEEDS = Path(__file__).with_name("seeds.txt")

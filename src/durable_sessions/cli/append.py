@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
+from durable_sessions.cli.command_errors import WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.failures import WrongInputError
-from durable_sessions.cli.parameters import Pair
+from durable_sessions.cli.option_types import Pair
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session, encoding
 from durable_sessions.client.errors import ClientError

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from durable_sessions.cli.atomic_file import replacing, with_output_file
+from durable_sessions.cli.command_errors import MissingError, WrongInputError
 from durable_sessions.cli.confirmation import confirm, with_yes
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.failures import MissingError, WrongInputError
-from durable_sessions.cli.replacing import replacing, with_output_file
 from durable_sessions.cli.terminal import Output
 from durable_sessions.rendering.text import size
 

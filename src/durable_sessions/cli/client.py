@@ -9,7 +9,7 @@ import click
 import httpcore2
 import msgspec
 
-from durable_sessions.cli.failures import KEY_ADVICE, meaning
+from durable_sessions.cli.command_errors import KEY_ADVICE, meaning
 from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 

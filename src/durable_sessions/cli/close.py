@@ -2,7 +2,7 @@
 
 import click
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.confirmation import confirm, described, sessions_to_end, with_yes
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.terminal import Output

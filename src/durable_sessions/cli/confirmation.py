@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from durable_sessions.cli.command_errors import CommandError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection
-from durable_sessions.cli.failures import CommandError, WrongInputError
 from durable_sessions.client import SessionInfo
 from durable_sessions.rendering.text import clean, one_line, plural, size
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import click
 
 from durable_sessions.cli.client import DEFAULT_URL, server_options
-from durable_sessions.cli.failures import INTERRUPTED, explained
-from durable_sessions.cli.lines import EventLines
+from durable_sessions.cli.command_errors import INTERRUPTED, explained
+from durable_sessions.cli.event_lines import EventLines
 from durable_sessions.cli.session_lookup import find_session
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, SessionInfo

@@ -2,9 +2,9 @@
 
 import click
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.selecting import EventSelection, with_selection
+from durable_sessions.cli.event_selection import EventSelection, with_selection
 from durable_sessions.cli.terminal import Output
 
 

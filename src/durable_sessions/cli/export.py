@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
+from durable_sessions.cli.atomic_file import replacing, with_output_file
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.replacing import replacing, with_output_file
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ClientError

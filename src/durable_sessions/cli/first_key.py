@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from durable_sessions.http.api.first_key import FILE, HEADER, Ticket
-from durable_sessions.node.exposure import is_loopback
+from durable_sessions.node.listen_policy import is_loopback
 
 
 def proof(url: str, data: Path) -> tuple[str, str] | None:

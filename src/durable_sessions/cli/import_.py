@@ -18,18 +18,18 @@ from rich.table import Table
 from rich.text import Text
 
 from durable_sessions.cli.client import Server, with_server
-from durable_sessions.cli.failures import explained
-from durable_sessions.cli.parameters import Time
+from durable_sessions.cli.command_errors import explained
+from durable_sessions.cli.option_types import Time
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ConnectionFailedError
-from durable_sessions.importers import choosing, copies, exported, folders
+from durable_sessions.importers import directory_walk, duplicate_sources, jsonl, session_filter
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
 from durable_sessions.importers.engine import ImportEngine, ImportOutcome, Report
+from durable_sessions.importers.live_capture import QUIET_SECONDS, Watcher
 from durable_sessions.importers.redaction import Redactor
+from durable_sessions.importers.registry import TOOLS, Tool
 from durable_sessions.importers.sources import SourceError, Transcript
 from durable_sessions.importers.state import ImportState, default_path
-from durable_sessions.importers.tools import TOOLS, Tool
-from durable_sessions.importers.watching import QUIET_SECONDS, Watcher
 from durable_sessions.rendering.text import plural
 
 PATIENCE_SECONDS = 5.0
@@ -103,7 +103,7 @@ def import_(
                 _watch(engine, selection, roots, speaker, quiet_seconds)
             else:
                 _once(engine, selection, speaker, paths)
-    except copies.SameSessionError as error:
+    except duplicate_sources.SameSessionError as error:
         raise click.UsageError(str(error)) from error
     except SourceError as error:
         raise click.ClickException(str(error)) from error
@@ -171,14 +171,14 @@ class TranscriptSelection:
         """Look for transcripts."""
         self.left_out.clear()
         wanted = []
-        with folders.noting() as passed_over:
+        with directory_walk.noting() as passed_over:
             found = self._tool.discover(self._roots)
         self._tell_links(passed_over)
         self.is_empty = not found and not passed_over
-        is_strict = self._tool.name == exported.TOOL
-        found, reasons = copies.without_copies(found, self._roots, is_strict=is_strict)
+        is_strict = self._tool.name == jsonl.TOOL
+        found, reasons = duplicate_sources.without_copies(found, self._roots, is_strict=is_strict)
         self.left_out.update(reasons)
-        for transcript, reason in choosing.choose(found, since=self._since, project=self._project):
+        for transcript, reason in session_filter.choose(found, since=self._since, project=self._project):
             if reason is None:
                 wanted.append(transcript)
             else:
@@ -326,11 +326,11 @@ def _since(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return choosing.parse_since(text)
+        return session_filter.parse_since(text)
     except ValueError:
         pass
     try:
-        return choosing.parse_since(Time().convert(text, None, None))
+        return session_filter.parse_since(Time().convert(text, None, None))
     except click.BadParameter as error:
         raise click.UsageError(f"--since: {error.message}") from error
 

@@ -14,8 +14,8 @@ import msgspec
 from durable_sessions.access.caller import ROLES
 from durable_sessions.cli import first_key
 from durable_sessions.cli.client import Server, T, with_server
-from durable_sessions.cli.failures import CommandError, DeniedError, UnreachableError, WrongInputError
-from durable_sessions.cli.parameters import Future
+from durable_sessions.cli.command_errors import CommandError, DeniedError, UnreachableError, WrongInputError
+from durable_sessions.cli.option_types import Future
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
 from durable_sessions.times import rfc3339
 

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from durable_sessions.bucket.local import LocalStore
 from durable_sessions.bucket.store import SCHEMES, Bucket
-from durable_sessions.cli.failures import UnreachableError
+from durable_sessions.cli.command_errors import UnreachableError
 from durable_sessions.errors import LogLockedError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.disk import REAL_DISK

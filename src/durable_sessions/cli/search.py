@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 import click
 from rich.text import Text
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.parameters import Pair, Time
+from durable_sessions.cli.option_types import Pair, Time
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
 from durable_sessions.rendering import moments

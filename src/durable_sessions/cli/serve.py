@@ -17,12 +17,12 @@ import structlog
 import uvloop
 
 from durable_sessions import __version__
-from durable_sessions.cli.logs import configure_logs
+from durable_sessions.cli.log_format import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
 from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
 from durable_sessions.log.disk import REAL_DISK
-from durable_sessions.node.collector import COLLECTOR
-from durable_sessions.node.exposure import require_guarded, require_usable
+from durable_sessions.node.garbage_collector import COLLECTOR
+from durable_sessions.node.listen_policy import require_guarded, require_usable
 from durable_sessions.node.service import Service
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.storage.allocator import reuse_large_buffers

@@ -1,6 +1,6 @@
 """Naming a session by its id, or by the beginning of its id if only one session begins like that."""
 
-from durable_sessions.cli.failures import MissingError, WrongInputError
+from durable_sessions.cli.command_errors import MissingError, WrongInputError
 from durable_sessions.client import Client, SessionInfo
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.rendering.text import one_line

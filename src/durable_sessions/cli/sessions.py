@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.parameters import Pair, Time
+from durable_sessions.cli.option_types import Pair, Time
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client.errors import BadRequestError
 from durable_sessions.client.info import SessionInfo

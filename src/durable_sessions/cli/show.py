@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 import click
 from rich.text import Text
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.painting import Painter
+from durable_sessions.cli.entry_printer import EntryPrinter
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import SessionInfo
 from durable_sessions.exporters.summary import ExportSummary, facts
@@ -45,9 +45,9 @@ def _show(output: Output, info: SessionInfo, lines: Iterable[bytes], *, full: bo
     title, rows = facts(info.raw)
     output.show(Text(title, style="bold"))
     output.show(Text("  ".join(f"{name.lower()}: {value}" for name, value in rows), style="dim"))
-    painter, summary = Painter(output, full=full), ExportSummary()
+    printer, summary = EntryPrinter(output, full=full), ExportSummary()
     for entry in summary.entries(lines):
-        painter.paint(entry)
+        printer.paint(entry)
     output.show()
     output.show(Text("  ".join(_sums(summary)), style="dim"))
 

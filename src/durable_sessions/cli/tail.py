@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from durable_sessions.cli.completing import SESSION
+from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.painting import Painter
+from durable_sessions.cli.entry_printer import EntryPrinter
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import offsets
 from durable_sessions.rendering.entries import EntryRole, entry_of
@@ -61,7 +61,7 @@ class _Follower:
 
     def __init__(self, output: Output, *, full: bool) -> None:
         self._output = output
-        self._painter = Painter(output, full=full)
+        self._printer = EntryPrinter(output, full=full)
         self._calls = OpenCalls()
         self._threads = Threads()
 
@@ -79,4 +79,4 @@ class _Follower:
         self._calls.name(entry)
         if entry.role is EntryRole.TOOL:
             self._calls.remember(entry)
-        self._painter.paint(entry)
+        self._printer.paint(entry)

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import directory_walk
 from durable_sessions.importers.conversation import Talk
 from durable_sessions.importers.documents import DOCUMENT_BYTES_MAX, relative, transcript
 from durable_sessions.importers.events import Event, local_instant, text_block
@@ -23,7 +23,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
     found = []
     for given in paths:
         root = given if given.is_dir() else given.parent
-        for path in folders.below(given, NAME) if given.is_dir() else [given]:
+        for path in directory_walk.below(given, NAME) if given.is_dir() else [given]:
             place = blake2b(str(path.absolute()).encode(errors="surrogatepass"), digest_size=6).hexdigest()
             for number, (started, _) in enumerate(_runs(path)):
                 source = f"{place}-{number}-{started.replace(' ', 'T')}"

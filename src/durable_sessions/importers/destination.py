@@ -9,7 +9,7 @@ from durable_sessions import lenient
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ApiError, NotFoundError
 from durable_sessions.client.offsets import position
-from durable_sessions.importers import exported
+from durable_sessions.importers import jsonl
 from durable_sessions.importers.events import Event
 from durable_sessions.importers.redaction import is_redacted
 from durable_sessions.importers.sources import ForkPoint
@@ -74,7 +74,7 @@ class ServerDestination:
 
     def sessions_of(self, tool: str) -> Collection[str]:
         """Return the sessions of a tool that are there."""
-        metadata = None if tool == exported.TOOL else {"tool": tool}
+        metadata = None if tool == jsonl.TOOL else {"tool": tool}
         listed = self._client.sessions.list(metadata=metadata, include_archived=True)
         return {info.id for info in listed}
 
@@ -169,9 +169,7 @@ class MemoryDestination:
 
     def sessions_of(self, tool: str) -> Collection[str]:
         """Return the sessions of a tool that are there."""
-        return {
-            name for name, one in self.sessions.items() if one.metadata.get("tool", exported.TOOL) == tool
-        }
+        return {name for name, one in self.sessions.items() if one.metadata.get("tool", jsonl.TOOL) == tool}
 
     def is_redacted(self, session: str) -> bool:
         """Say whether the session was imported without its secrets."""

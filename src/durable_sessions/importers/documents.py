@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import directory_walk
 from durable_sessions.importers.conversation import Talk
 from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id
 from durable_sessions.importers.lines import LineReader, SourceRecord, parse_document
@@ -23,7 +23,7 @@ def files(paths: Iterable[Path], *endings: str) -> Iterator[tuple[Path, Path]]:
     """Yield the files that were named, and those in folders whose names end so, each with its root."""
     for given in paths:
         if given.is_dir():
-            for path in folders.below(given):
+            for path in directory_walk.below(given):
                 if path.is_file() and path.name.endswith(endings):
                     yield path, given
         elif given.is_file():

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import directory_walk
 from durable_sessions.importers.conversation import Talk, chat_content
 from durable_sessions.importers.documents import files, load, records, relative, transcript
 from durable_sessions.importers.events import (
@@ -42,7 +42,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
     found: list[Transcript] = []
     for given in paths:
         if given.is_dir():
-            parents = {path.parent for path in folders.below(given, "*.json")}
+            parents = {path.parent for path in directory_walk.below(given, "*.json")}
             found += [_folder(parent, given) for parent in sorted(parents) if parent.name == "events"]
     for path, root in files(paths, ".jsonl"):
         for record in records(path):
@@ -58,14 +58,14 @@ def _folder(folder: Path, root: Path) -> Transcript:
     source, file = folder.parent.name, relative(folder, root)
 
     def fingerprint() -> str:
-        stats = [path.stat() for path in folders.below(folder, "*.json", root, deep=False)]
+        stats = [path.stat() for path in directory_walk.below(folder, "*.json", root, deep=False)]
         return f"{len(stats)}:{max((stat.st_mtime_ns for stat in stats), default=0)}"
 
     def produce(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
         talk = Talk(Maker(TOOL, source, file), about, tally)
         numbered = [
             (int(found[1]), path)
-            for path in folders.below(folder, "*.json", root, deep=False)
+            for path in directory_walk.below(folder, "*.json", root, deep=False)
             if (found := _NUMBER.fullmatch(path.stem))
         ]
         for number, path in sorted(numbered):

@@ -9,7 +9,7 @@ import msgspec
 
 from durable_sessions.errors import InvalidAgentError
 from durable_sessions.managed_agents import callable_agents
-from durable_sessions.managed_agents.kind import Document, Kind, VersionOf, patched
+from durable_sessions.managed_agents.object_kind import Document, Kind, VersionOf, patched
 from durable_sessions.managed_agents.registry import members
 from durable_sessions.sessions.record import NULL
 from durable_sessions.sessions.view import UNKNOWN_AGENT

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from durable_sessions.errors import InvalidEnvironmentError
-from durable_sessions.managed_agents.kind import Document, Kind, patched
+from durable_sessions.managed_agents.object_kind import Document, Kind, patched
 from durable_sessions.managed_agents.registry import members
 
 _PACKAGES = ("apt", "cargo", "gem", "go", "npm", "pip")

@@ -23,7 +23,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.managed_agents.kind import Document, Kind
+from durable_sessions.managed_agents.object_kind import Document, Kind
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.turns import Turns

@@ -49,7 +49,7 @@ from durable_sessions.log.file import FileLog
 from durable_sessions.log.probe import probe as probe_disk
 from durable_sessions.managed_agents.agents import AGENTS
 from durable_sessions.managed_agents.environments import ENVIRONMENTS
-from durable_sessions.managed_agents.kind import Kind
+from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.search.feed import Feed
@@ -58,7 +58,7 @@ from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.settings import Settings
-from durable_sessions.storage import private
+from durable_sessions.storage import file_permissions
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.partition import Partition
@@ -119,7 +119,7 @@ class Engine:
             self._directory / "log", segment_bytes_max=limits.log_segment_bytes_max, disk=self._disk
         )
         opened.push_async_callback(self.log.close)
-        await asyncio.to_thread(private.tighten, settings.data)
+        await asyncio.to_thread(file_permissions.tighten, settings.data)
         signing_keys = SigningKeys.open(settings.data / "signing-keys.json")
         await self._open_bucket()
         opened.push_async_callback(self.archive.close)

@@ -26,10 +26,10 @@ from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
-from durable_sessions.node.collector import COLLECTOR
 from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.engine import Engine
-from durable_sessions.node.exposure import cannot_listen, require_guarded
+from durable_sessions.node.garbage_collector import COLLECTOR
+from durable_sessions.node.listen_policy import cannot_listen, require_guarded
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.search.feed import Feed

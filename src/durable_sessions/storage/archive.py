@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from durable_sessions.errors import ManifestLostError
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
-from durable_sessions.storage.reading import FlushedRecords
+from durable_sessions.storage.record_reader import FlushedRecords
 from durable_sessions.storage.retention import Retention
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import ColdStreams, NothingCold

@@ -30,12 +30,12 @@ from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entr
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
 from durable_sessions.storage.door import ScannedStream, Slice, StreamListener, StreamPage, StreamView
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.expiry import ExpiryQueue
-from durable_sessions.storage.folders import Folders
+from durable_sessions.storage.folder_pages import Folders
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.storage.quotas import Quotas
-from durable_sessions.storage.reading import Reader
+from durable_sessions.storage.record_reader import Reader
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.storage.stream_scan import StreamScan
 from durable_sessions.streams import append, create, lifetime

@@ -11,7 +11,7 @@ import google_crc32c
 from durable_sessions.errors import OverloadedError
 from durable_sessions.limits import Limits
 from durable_sessions.log import Extent
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.memory import MemoryTier
 from durable_sessions.streams.effects import Appended, Effect, StreamDescribed, StreamRemoved, StreamTouched

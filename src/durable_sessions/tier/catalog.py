@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from durable_sessions.limits import Limits
-from durable_sessions.storage import private
+from durable_sessions.storage import file_permissions
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Name
@@ -193,7 +193,7 @@ class Catalog:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    private.make_file(path)
+    file_permissions.make_file(path)
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = off")

@@ -15,7 +15,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import RandomIds
 from durable_sessions.managed_agents.agents import AGENTS
-from durable_sessions.managed_agents.kind import Document
+from durable_sessions.managed_agents.object_kind import Document
 from durable_sessions.managed_agents.registry import Head, Registry
 from durable_sessions.storage.turns import Turns
 from tests.unit.sessions.world import SessionWorld

@@ -14,7 +14,7 @@ from durable_sessions.errors import EventNotFoundError
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.reading import EventReader, Page
 from durable_sessions.sessions.selection import EVERYTHING, Selection
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import messages
 from tests.unit.sessions.world import SessionWorld, decoded, key

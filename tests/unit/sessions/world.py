@@ -9,7 +9,7 @@ from durable_sessions.sessions import drafts
 from durable_sessions.sessions.append import Batch, Stored
 from durable_sessions.sessions.event_ids import body_check, names_of
 from durable_sessions.sessions.store import Sessions, session_key
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key, Producer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from tests.unit.storage.world import LIMITS, World, key
 
 pytestmark = pytest.mark.anyio

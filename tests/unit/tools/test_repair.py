@@ -15,7 +15,7 @@ from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.repair import interrupted
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tools.repair import Plan, Repair
-from durable_sessions.tools.repair.ranges import Wanted
+from durable_sessions.tools.repair.missing_ranges import MissingRanges
 from durable_sessions.tools.verify import verify
 from tests.unit.tools.datadir import MARKER, DataDirectory, make
 
@@ -199,7 +199,7 @@ async def test_a_directory_that_was_never_used_needs_no_repair(tmp_path: Path) -
 
 
 def test_wanted_positions() -> None:
-    wanted = Wanted()
+    wanted = MissingRanges()
     assert not wanted
     wanted.add(1, [(0, 10), (20, 30)])
     wanted.add(2, [])

@@ -19,7 +19,7 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tools.verify import Findings, Problem, verify
 from durable_sessions.tools.verify.coverage import check_coverage, gaps
-from durable_sessions.tools.verify.ledger import Extent, Ledger
+from durable_sessions.tools.verify.inventory import Extent, Inventory
 from durable_sessions.tools.verify.segments import check_segment
 from tests.unit.tools.datadir import DataDirectory, make
 
@@ -125,10 +125,10 @@ def test_a_directory_that_disagrees_with_the_rows_is_no_damage(
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    yield ledger
-    ledger.close()
+def inventory(tmp_path: Path) -> Iterator[Inventory]:
+    inventory = Inventory(tmp_path / "inventory.sqlite")
+    yield inventory
+    inventory.close()
 
 
 def stream(number: int, tail: int, **fields: object) -> Stream:
@@ -140,9 +140,9 @@ def extents(*runs: tuple[int, int]) -> list[Extent]:
     return [Extent(*run, f"segment{index}") for index, run in enumerate(runs)]
 
 
-def covered(ledger: Ledger) -> list[str]:
+def covered(inventory: Inventory) -> list[str]:
     findings = Findings()
-    check_coverage(ledger, findings)
+    check_coverage(inventory, findings)
     return [problem.problem for problem in findings.problems]
 
 
@@ -155,11 +155,11 @@ def test_gaps() -> None:
     assert gaps(stream(1, 10), extents((0, 8), (2, 4), (8, 10))) == []
 
 
-def test_gaps_and_overlaps_are_named(ledger: Ledger) -> None:
-    ledger.put([stream(1, 10), stream(2, 5, base=3)])
-    ledger.place(1, extents((0, 4), (3, 9), (12, 13)))
-    ledger.place(2, extents((2, 5)))
-    assert covered(ledger) == [
+def test_gaps_and_overlaps_are_named(inventory: Inventory) -> None:
+    inventory.put([stream(1, 10), stream(2, 5, base=3)])
+    inventory.place(1, extents((0, 4), (3, 9), (12, 13)))
+    inventory.place(2, extents((2, 5)))
+    assert covered(inventory) == [
         "no segment holds the positions 9 to 10",
         "segment0 and segment1 both hold the positions 3 to 4",
         "segment2 holds positions up to 13, past its end 10",
@@ -167,12 +167,12 @@ def test_gaps_and_overlaps_are_named(ledger: Ledger) -> None:
     ]
 
 
-def test_forks_and_paths_must_agree(ledger: Ledger) -> None:
-    ledger.put([stream(1, 2, forks=2), stream(2, 4, parent=1, base=4), stream(3, 0, parent=9)])
-    ledger.place(1, extents((0, 2)))
+def test_forks_and_paths_must_agree(inventory: Inventory) -> None:
+    inventory.put([stream(1, 2, forks=2), stream(2, 4, parent=1, base=4), stream(3, 0, parent=9)])
+    inventory.place(1, extents((0, 2)))
     same_path = replace(stream(4, 0), key=Key("default", "s1"))
-    ledger.put([same_path])
-    assert covered(ledger) == [
+    inventory.put([same_path])
+    assert covered(inventory) == [
         "its path is also that of [4]",
         "it was forked at 4, but its source ends at 2",
         "stream 9, which it was forked from, is missing",

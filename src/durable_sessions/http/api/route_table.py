@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from durable_sessions.access.caller import ROLES, Role
 from durable_sessions.errors import MethodNotAllowedError, RouteNotFoundError
-from durable_sessions.http.api.known_parameters import QueryParameters
+from durable_sessions.http.api.unknown_parameters import QueryParameters
 from durable_sessions.http.carrier.message import Answer, Request
 from durable_sessions.http.openapi.document import nouns
 from durable_sessions.http.openapi.parts import Noun, Operation

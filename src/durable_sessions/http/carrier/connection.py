@@ -12,7 +12,7 @@ from typing import cast
 from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
 from durable_sessions.http.carrier.answerer import CLOSED, RUNNING, Answerer
 from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES
-from durable_sessions.http.carrier.lingering import Lingering
+from durable_sessions.http.carrier.lingering_close import LingeringClose
 from durable_sessions.http.carrier.message import STRANGERS, Request
 from durable_sessions.http.carrier.read_ahead import ReadAhead, Refused
 from durable_sessions.http.carrier.request_parser import (
@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def _linger(self) -> None:
-        successor = Lingering(self._state, self._transport, self.bytes_in, self.bytes_out)
+        successor = LingeringClose(self._state, self._transport, self.bytes_in, self.bytes_out)
         self._state.replace(self, successor)
         self._transport.set_protocol(successor)
         self._transport.write_eof()

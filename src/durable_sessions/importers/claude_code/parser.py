@@ -7,7 +7,7 @@ same events and some more.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from durable_sessions.importers.claude_code import assistant, others, user
+from durable_sessions.importers.claude_code import assistant, other_records, user
 from durable_sessions.importers.claude_code.context import (
     TOOL,
     ClaudeContext,
@@ -24,14 +24,14 @@ _Handler = Callable[[ClaudeContext, RecordTree, CurrentClaudeRecord], list[Event
 _HANDLERS: dict[str, _Handler] = {
     "user": user.user,
     "assistant": assistant.assistant,
-    "system": others.system,
-    "attachment": others.attachment,
-    "progress": others.progress,
-    "saved_hook_context": others.saved_context,
-    "custom-title": others.title,
-    "ai-title": others.title,
-    "summary": others.title,
-    "cost-state": others.cost,
+    "system": other_records.system,
+    "attachment": other_records.attachment,
+    "progress": other_records.progress,
+    "saved_hook_context": other_records.saved_context,
+    "custom-title": other_records.title,
+    "ai-title": other_records.title,
+    "summary": other_records.title,
+    "cost-state": other_records.cost,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.importers import folders, line_format
+from durable_sessions.importers import directory_walk, line_format
 from durable_sessions.importers.claude_code import forks, outputs
 from durable_sessions.importers.claude_code.context import TOOL
 from durable_sessions.importers.claude_code.parser import ClaudeCodeParser
@@ -49,7 +49,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
     sessions: dict[str, _Session] = {}
     for given in paths:
         root = given if given.is_dir() else given.parent
-        for path in folders.below(given, "*.jsonl") if given.is_dir() else [given]:
+        for path in directory_walk.below(given, "*.jsonl") if given.is_dir() else [given]:
             if path.is_file():
                 _gather(sessions, root, path)
         if not given.is_dir():
@@ -99,9 +99,9 @@ def _gather_agents(sessions: dict[str, _Session], root: Path, path: Path) -> Non
     """Add the subagents of a session that was named by its file."""
     if _AGENT.fullmatch(path.name):
         return
-    for found in folders.below(path.parent / path.stem / "subagents", "*.jsonl", path.parent):
+    for found in directory_walk.below(path.parent / path.stem / "subagents", "*.jsonl", path.parent):
         _gather(sessions, root, found)
-    for found in folders.below(path.parent, "agent-*.jsonl", deep=False):
+    for found in directory_walk.below(path.parent, "agent-*.jsonl", deep=False):
         if text(peek(found).get("sessionId")) == path.stem:
             _gather(sessions, root, found)
 
@@ -148,7 +148,7 @@ def _transcript(name: str, found: _Session, known: dict[str, Any]) -> Transcript
         LinesPart(path, _relative(path, found.root), _other(name, found, path)) for path in found.others
     ]
     saved = found.main.with_suffix("") / outputs.FOLDER if found.main is not None else None
-    if saved is not None and saved.is_dir() and folders.lies_in(saved, found.root):
+    if saved is not None and saved.is_dir() and directory_walk.lies_in(saved, found.root):
         parts.append(outputs.outputs(name, saved, _relative(saved, found.root)))
     return Transcript(TOOL, session_id(TOOL, name), parts, text(known.get("cwd")) or None)
 
@@ -174,7 +174,7 @@ def _other(name: str, found: _Session, path: Path) -> Callable[[], Parser]:
 def _meta(path: Path) -> dict[str, Any]:
     beside = path.with_name(path.name.removesuffix(".jsonl") + ".meta.json")
     try:
-        if beside.stat().st_size > META_BYTES_MAX or not folders.lies_in(beside, path.parent):
+        if beside.stat().st_size > META_BYTES_MAX or not directory_walk.lies_in(beside, path.parent):
             return {}
         return members(msgspec.json.decode(beside.read_bytes()))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

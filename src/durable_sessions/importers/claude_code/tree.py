@@ -7,7 +7,7 @@ from zlib import crc32
 
 import msgspec
 
-from durable_sessions.importers.claude_code import wording
+from durable_sessions.importers.claude_code import synthetic_text
 from durable_sessions.importers.claude_code.context import ClaudeContext, CurrentClaudeRecord, flush_boundary
 from durable_sessions.importers.claude_code.thread import ClaudeThread
 from durable_sessions.importers.events import Event, objects, plain_text, text, text_block, without
@@ -201,6 +201,6 @@ def _is_typed(now: CurrentClaudeRecord) -> bool:
         return False
     content = now.message.get("content")
     words = plain_text(content)
-    if wording.is_notification(now.value, words) or wording.is_from_teammate(now.value, words):
+    if synthetic_text.is_notification(now.value, words) or synthetic_text.is_from_teammate(now.value, words):
         return False
     return isinstance(content, str) or not any(one.get("type") == "tool_result" for one in objects(content))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from durable_sessions.importers.claude_code import wording
+from durable_sessions.importers.claude_code import synthetic_text
 from durable_sessions.importers.claude_code.context import (
     ClaudeContext,
     CurrentClaudeRecord,
@@ -60,7 +60,7 @@ def _tool_result(
     content = blocks(block.get("content"))
     events: list[Event] = []
     refused = now.value.get("toolDenialKind") == "user-rejected"
-    if refused or plain_text(content).startswith(wording.REFUSED):
+    if refused or plain_text(content).startswith(synthetic_text.REFUSED):
         named = call.event_id if call else call_id
         events.append(
             context.event(
@@ -115,9 +115,9 @@ def _said(context: ClaudeContext, now: CurrentClaudeRecord, numbered: _Numbered)
     own: list[dict[str, Any]] = []
     for number, block in numbered:
         words = text(block.get("text"))
-        if wording.is_injected(words):
+        if synthetic_text.is_injected(words):
             injected.append(context.event("system.message", now, str(number), injected=True, content=[block]))
-        elif len(numbered) > 1 and wording.is_from_teammate({}, words):
+        elif len(numbered) > 1 and synthetic_text.is_from_teammate({}, words):
             received.append(from_teammate(context, now, words, [block], str(number)))
         else:
             own.append(block)
@@ -132,19 +132,19 @@ def _own_words(
     context: ClaudeContext, now: CurrentClaudeRecord, words: str, content: list[dict[str, Any]]
 ) -> Event:
     """Return what the words are: a report, an interrupt, a command, its output, or somebody's message."""
-    if wording.is_notification(now.value, words):
+    if synthetic_text.is_notification(now.value, words):
         return notification(context, now, words, content, "said")
-    if wording.is_from_teammate(now.value, words):
+    if synthetic_text.is_from_teammate(now.value, words):
         return from_teammate(context, now, words, content, "said")
-    if words.startswith(wording.INTERRUPTED):
+    if words.startswith(synthetic_text.INTERRUPTED):
         return context.event("user.interrupt", now, "said", content=content)
-    if wording.is_command_output(words):
+    if synthetic_text.is_command_output(words):
         context.tally.kept["command output"] += 1
         command = now.thread.last_command
         return context.event(
             "import.record", now, "said", kind="command_output", command_event_id=command, content=content
         )
-    if wording.is_command(words):
+    if synthetic_text.is_command(words):
         event = context.event("user.message", now, "said", command=True, content=content)
         now.thread.last_command = event["id"]
         return event
@@ -165,7 +165,7 @@ def notification(
     **more: Any,
 ) -> Event:
     """Return the report of a task that ran in the background."""
-    about = {"from_session_thread_id": wording.task_id(words), "notification": True}
+    about = {"from_session_thread_id": synthetic_text.task_id(words), "notification": True}
     return _received(context, now, content, block, about | more)
 
 
@@ -178,7 +178,7 @@ def from_teammate(
     **more: Any,
 ) -> Event:
     """Return what other agents of the team wrote, which the program shows as if a user had typed it."""
-    about = {"from_agent_name": wording.teammates(words), "teammate": True}
+    about = {"from_agent_name": synthetic_text.teammates(words), "teammate": True}
     return _received(context, now, content, block, about | more)
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from durable_sessions.importers.codex.context import CodexContext, CurrentCodexRecord
-from durable_sessions.importers.codex.echoes import Echoes
+from durable_sessions.importers.codex.duplicates import Duplicates
 from durable_sessions.importers.codex.outputs import content, is_picture, picture
-from durable_sessions.importers.codex.thoughts import Thoughts
+from durable_sessions.importers.codex.reasoning import Reasoning
 from durable_sessions.importers.events import (
     Event,
     blocks,
@@ -47,21 +47,21 @@ class Words:
 
     def __init__(self, context: CodexContext) -> None:
         self._context = context
-        self._echoes = Echoes()
+        self._duplicates = Duplicates()
         self._prompt: tuple[CurrentCodexRecord, list[Event]] | None = None
         self._prompts_told = 0
         self._last_prompt: Event = {}
         self._answer: Event | None = None
         self._behind_answer: list[Event] = []
         self._early: tuple[str, Event] | None = None
-        self._thoughts = Thoughts(context)
+        self._reasoning = Reasoning(context)
 
     # What waits -------------------------------------------------------------------------
 
     @property
     def are_waiting(self) -> bool:
         """Whether there is anything that waits."""
-        return bool(self._prompt or self._answer or self._early or self._thoughts.are_waiting)
+        return bool(self._prompt or self._answer or self._early or self._reasoning.are_waiting)
 
     def flush(self) -> list[Event]:
         """Return everything that waits: nothing more belongs to it."""
@@ -104,11 +104,11 @@ class Words:
 
     def flush_item(self) -> list[Event]:
         """Return reasoning without a readable word: a record follows that is no reasoning."""
-        return self._thoughts.flush_item()
+        return self._reasoning.flush_item()
 
     def flush_thoughts(self) -> list[Event]:
         """Return reasoning that only events have told."""
-        return self._thoughts.flush()
+        return self._reasoning.flush()
 
     # Response items ---------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Words:
         context, early = self._context, self._early
         if not words.strip() and all(block.get("type") == "text" for block in said):
             return context.skip(_BLANK)
-        if not self._echoes.is_new("item", words):
+        if not self._duplicates.is_new("item", words):
             context.merge(_ANSWER_TWICE)
             if early is None or early[0] != words:
                 return []
@@ -162,7 +162,7 @@ class Words:
 
     def reasoning(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a reasoning item."""
-        return self.flush_prompt() + self._thoughts.item(now)
+        return self.flush_prompt() + self._reasoning.item(now)
 
     def from_agent(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a message that one agent has sent to another."""
@@ -220,9 +220,9 @@ class Words:
         ]
 
     def _prompted(self, now: CurrentCodexRecord, said: list[Event], **more: Any) -> list[Event]:
-        self._echoes.forget()
+        self._duplicates.forget()
         events, context = self.flush_early() + self.flush_thoughts(), self._context
-        self._thoughts.forget()
+        self._reasoning.forget()
         context.has_viewed_image = False
         if context.thread is not None:
             return [*events, context.event("agent.thread_message_received", now, content=said, **more)]
@@ -235,7 +235,7 @@ class Words:
         if not words.strip():
             return self._context.skip(_BLANK)
         events = self.flush_prompt() + self.flush_early()
-        if not self._echoes.is_new("event", words):
+        if not self._duplicates.is_new("event", words):
             return events + self._context.merge(_ANSWER_TWICE)
         event = self._context.event(
             "agent.message",
@@ -249,16 +249,16 @@ class Words:
 
     def agent_reasoning(self, now: CurrentCodexRecord) -> list[Event]:
         """Take a summary of reasoning as the event tells it."""
-        return self.flush_prompt() + self._thoughts.tell(now, [text(now.payload.get("text"))], [])
+        return self.flush_prompt() + self._reasoning.tell(now, [text(now.payload.get("text"))], [])
 
     def raw_reasoning(self, now: CurrentCodexRecord) -> list[Event]:
         """Take raw reasoning as the event tells it."""
-        return self.flush_prompt() + self._thoughts.tell(now, [], [text(now.payload.get("text"))])
+        return self.flush_prompt() + self._reasoning.tell(now, [], [text(now.payload.get("text"))])
 
     def last_words(self, now: CurrentCodexRecord) -> list[Event]:
         """Return the last answer of a turn if nothing else has told it."""
         last = text(now.payload.get("last_agent_message"))
-        if not last.strip() or not self._echoes.is_new("last", last):
+        if not last.strip() or not self._duplicates.is_new("last", last):
             return []
         return [self._context.event("agent.message", now, "last", content=[text_block(last)])]
 
@@ -277,7 +277,7 @@ class Words:
             summary, raw = (
                 [text(one) for one in items(item.get(n))] for n in ("summary_text", "raw_content")
             )
-            return self.flush_prompt() + self._thoughts.tell(now, summary, raw)
+            return self.flush_prompt() + self._reasoning.tell(now, summary, raw)
         return None
 
     def _agent_item(self, now: CurrentCodexRecord, item: dict[str, Any], said: list[Event]) -> list[Event]:
@@ -285,7 +285,7 @@ class Words:
         if not words.strip():
             return self._context.skip(_BLANK)
         events = self.flush_prompt()
-        if not self._echoes.is_new("turn item", words):
+        if not self._duplicates.is_new("turn item", words):
             return events + self._context.merge("answer as response item and as turn item")
         detail = {**without(now.payload, "item"), "item": without(item, "content")}
         phase = text(item.get("phase")) or None

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.importers import folders, line_format
+from durable_sessions.importers import directory_walk, line_format
 from durable_sessions.importers.codex.context import TOOL
 from durable_sessions.importers.codex.parser import CodexParser
 from durable_sessions.importers.events import (
@@ -96,7 +96,7 @@ def _files(given: Path) -> list[Path]:
         return [given]
     return [
         path
-        for path in folders.below(given)
+        for path in directory_walk.below(given)
         if path.name.endswith((".jsonl", ".jsonl.zst")) or _NAME.fullmatch(path.name)
     ]
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import directory_walk
 from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id, text
 from durable_sessions.importers.opencode.mapping import TOOL, OpenCodeMapping
-from durable_sessions.importers.opencode.stores import Database, Exported, StorageTree, Store
+from durable_sessions.importers.opencode.store_formats import Database, Exported, StorageTree, Store
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
 from durable_sessions.importers.tally import Tally
 
@@ -51,10 +51,10 @@ def _stores(given: Path) -> list[Store]:
     if not given.is_dir():
         return []
     stores: list[Store] = []
-    for path in folders.below(given, "opencode*.db"):
+    for path in directory_walk.below(given, "opencode*.db"):
         with suppress(SourceError):  # a program of the same name has databases, too
             stores.append(Database(path))
-    parents = [given, *(path.parent for path in folders.below(given, "message"))]
+    parents = [given, *(path.parent for path in directory_walk.below(given, "message"))]
     seen: set[Path] = set()
     for folder in parents:
         tree = folder.parent if folder.name == "session" and (folder / "info").is_dir() else folder

@@ -7,7 +7,7 @@ from itertools import count
 
 import click
 
-from durable_sessions.testing.simulation.pool import run_all
+from durable_sessions.testing.simulation.parallel_runs import run_all
 from durable_sessions.testing.simulation.run import Run, run, run_rivals
 
 PROBLEMS_SHOWN_MAX = 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from durable_sessions.errors import DurableSessionsError, OutcomeUnknownError, StreamNotFoundError
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams import append, create
 from durable_sessions.streams import stream as streams

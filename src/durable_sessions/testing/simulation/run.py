@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import structlog
 
 from durable_sessions.testing.simulation.clients import Book
-from durable_sessions.testing.simulation.judge import Judge
+from durable_sessions.testing.simulation.competing_servers import CompetingServers
+from durable_sessions.testing.simulation.final_checks import FinalChecks
 from durable_sessions.testing.simulation.loop import StuckError
 from durable_sessions.testing.simulation.plan import End, RunPlan, plan, rival_plan
-from durable_sessions.testing.simulation.rivals import Rivals
 from durable_sessions.testing.simulation.scenario import Story, scenario
 from durable_sessions.testing.simulation.trace import Trace
 from durable_sessions.testing.simulation.world import Worker, World
@@ -59,8 +59,8 @@ def _run(
         world = World(str(seed), planned, Path(folder), trace)
         if worker is not None:
             world.workers = [worker(world.book)]
-        judge = Judge(world)
-        rivals = Rivals(str(seed), planned, Path(folder), world)
+        judge = FinalChecks(world)
+        rivals = CompetingServers(str(seed), planned, Path(folder), world)
 
         async def main() -> None:
             if planned.rival is not None:

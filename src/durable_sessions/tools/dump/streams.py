@@ -19,7 +19,7 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tier import stream_codec
 from durable_sessions.tools.conflicts import Undecodable, decode_leniently, mend
 from durable_sessions.tools.dump.log import Names, Plain
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 
 LOOKS_MAX = 5
 """How often a stream is looked at anew because a running server has flushed meanwhile."""
@@ -100,7 +100,7 @@ async def look_up(
     """Return everything about the stream at a path; a server may be running."""
     for look in range(LOOKS_MAX):
         manifest = await Manifests(bucket, partition).newest()
-        found = await _look_up(bucket, manifest, log, key, folder / f"ledger{look}.sqlite")
+        found = await _look_up(bucket, manifest, log, key, folder / f"inventory{look}.sqlite")
         newest = await Manifests(bucket, partition).newest()
         if newest == manifest:
             break
@@ -112,20 +112,20 @@ async def look_up(
 async def _look_up(
     bucket: ObjectStore, manifest: Manifest | None, log: Path, key: Key, file: Path
 ) -> StreamDump | None:
-    ledger = Ledger(file)
+    inventory = Inventory(file)
     try:
         for info in () if manifest is None else manifest.checkpoints:
             rows = await read_checkpoint(bucket, info)
-            ledger.put([stream_codec.decode(row.state or b"") for row in rows if not row.deleted])
-            ledger.remove([row.stream for row in rows if row.deleted])
-        state = State(ledger)
+            inventory.put([stream_codec.decode(row.state or b"") for row in rows if not row.deleted])
+            inventory.remove([row.stream for row in rows if row.deleted])
+        state = State(inventory)
         appended = _replay(state, log, 0 if manifest is None else manifest.flushed_through)
         stream = state.get(key)
         if stream is None:
             return None
-        before = ledger.load_id(stream.id)
+        before = inventory.load_id(stream.id)
     finally:
-        ledger.close()
+        inventory.close()
     flushed = stream.base if before is None else before.tail
     found = StreamDump(stream, flushed, bucket, manifest)
     cache = BlockCache()

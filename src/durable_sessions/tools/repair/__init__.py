@@ -15,16 +15,16 @@ from durable_sessions.log.repair import complete, interrupted
 from durable_sessions.log.scan import REPAIR_NAME, scan
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.tier.ownership import match
+from durable_sessions.tools.repair.backups import Backups
 from durable_sessions.tools.repair.bucket import BucketRepair
-from durable_sessions.tools.repair.copies import Copies
+from durable_sessions.tools.repair.lineage import LineageRepair
 from durable_sessions.tools.repair.log import LogRepair
 from durable_sessions.tools.repair.plan import Action, Loss, Plan
-from durable_sessions.tools.repair.tying import Tying
 from durable_sessions.tools.verify import CATALOG_NAME, LOG_NAME
 from durable_sessions.tools.verify.catalog import SUFFIXES, check_catalog
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Ledger
-from durable_sessions.tools.verify.scanned import ScannedLog
+from durable_sessions.tools.verify.inventory import Inventory
+from durable_sessions.tools.verify.scanned_log import ScannedLog
 
 __all__ = ["Action", "Loss", "Plan", "Repair"]
 
@@ -42,15 +42,15 @@ class Repair:
         self._partition = partition
         self._data = data
         self._folder = folder
-        self._ledger = Ledger(folder / "ledger.sqlite", partition)
-        self._bucket_repair = BucketRepair(bucket, partition, data, self._ledger, folder)
+        self._inventory = Inventory(folder / "inventory.sqlite", partition)
+        self._bucket_repair = BucketRepair(bucket, partition, data, self._inventory, folder)
         self._log_repair: LogRepair | None = None
-        self._tying: Tying | None = None
+        self._lineage_repair: LineageRepair | None = None
         self._interrupted = interrupted(data / LOG_NAME)
 
     def close(self) -> None:
         """Let temporary files go."""
-        self._ledger.close()
+        self._inventory.close()
 
     async def plan(self, *, bucket_lost: bool = False) -> Plan:
         """Return what will be done; without actions nothing is wrong.
@@ -70,16 +70,16 @@ class Repair:
         examined, scanned = self._bucket_repair.examined, ScannedLog(log)
         if examined.manifest is None and not bucket_lost:
             await match(scanned, None)
-        self._tying = Tying(self._bucket, self._partition, log, examined, self._ledger)
+        self._lineage_repair = LineageRepair(self._bucket, self._partition, log, examined, self._inventory)
         holds = examined.trusted and not self._bucket_repair.flushed_anew
-        await self._tying.plan(plan, scanned, manifest_holds=holds)
-        self._log_repair = LogRepair(log, examined, self._ledger)
-        if not self._tying.foreign:
+        await self._lineage_repair.plan(plan, scanned, manifest_holds=holds)
+        self._log_repair = LogRepair(log, examined, self._inventory)
+        if not self._lineage_repair.foreign:
             self._log_repair.plan(plan)
         findings = Findings()
         if not plan.actions:
             folder = self._folder / "compared"
-            check_catalog(catalog, folder, examined.manifest, self._ledger, findings)
+            check_catalog(catalog, folder, examined.manifest, self._inventory, findings)
         if catalog.exists() and (plan.actions or findings.problems):
             problem = f"{findings.problems[0].problem}; " if findings.problems else ""
             plan.act(str(catalog), f"{problem}it is removed; the server makes it anew")
@@ -91,20 +91,20 @@ class Repair:
             complete(self._data / LOG_NAME)
             return None
         assert self._log_repair is not None, "a repair is planned first"
-        assert self._tying is not None
-        copies = Copies(self._data, clock.now_ms())
-        self._remove_catalog(copies)
-        await self._bucket_repair.apply(copies, clock, ids)
-        self._log_repair.apply(copies)
-        await self._tying.apply(copies, clock, ids)
-        return copies.folder
+        assert self._lineage_repair is not None
+        backups = Backups(self._data, clock.now_ms())
+        self._remove_catalog(backups)
+        await self._bucket_repair.apply(backups, clock, ids)
+        self._log_repair.apply(backups)
+        await self._lineage_repair.apply(backups, clock, ids)
+        return backups.folder
 
-    def _remove_catalog(self, copies: Copies) -> None:
+    def _remove_catalog(self, backups: Backups) -> None:
         """Remove the catalog first: it is derived, and must not outlive what it was derived from."""
         files = [self._data / (CATALOG_NAME + suffix) for suffix in SUFFIXES]
         for file in files:
             if file.exists():
-                copies.keep_file(file, "")
-        copies.sync()
+                backups.keep_file(file, "")
+        backups.sync()
         for file in files:
             file.unlink(missing_ok=True)

@@ -18,7 +18,11 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.tier.compaction import FULL_PARTS
 from durable_sessions.tier.ownership import continues
 from durable_sessions.tier.subscription_objects import CHANGES, SUBSCRIPTIONS
-from durable_sessions.tools.repair.copies import Copies
+from durable_sessions.tools.repair.backups import Backups
+from durable_sessions.tools.repair.checkpoint_rewrite import (
+    write_sessions,
+    write_subscriptions,
+)
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.repair.records import RecordsRepair
 from durable_sessions.tools.repair.sources import (
@@ -34,16 +38,12 @@ from durable_sessions.tools.repair.streams import (
     settle_forks,
     settle_paths,
 )
-from durable_sessions.tools.repair.writing import (
-    write_sessions,
-    write_subscriptions,
-)
 from durable_sessions.tools.verify import CATALOG_NAME, LOG_NAME
 from durable_sessions.tools.verify.bucket import Examined, Examiner, decode_subscriptions
 from durable_sessions.tools.verify.coverage import check_coverage
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Ledger
-from durable_sessions.tools.verify.scanned import log_end
+from durable_sessions.tools.verify.inventory import Inventory
+from durable_sessions.tools.verify.scanned_log import log_end
 from durable_sessions.tools.verify.segments import CheckedSegment
 
 _REMEDY = "This is no damage that a repair can mend, and nothing was changed."
@@ -52,18 +52,18 @@ _REMEDY = "This is no damage that a repair can mend, and nothing was changed."
 class BucketRepair:
     """Plans the repair of a bucket, and carries it out.
 
-    After :meth:`plan`, ``ledger`` and ``examined`` are what they will be when it is carried out.
+    After :meth:`plan`, ``inventory`` and ``examined`` are what they will be when it is carried out.
     """
 
     def __init__(
-        self, bucket: ObjectStore, partition: PartitionId, data: Path, ledger: Ledger, folder: Path
+        self, bucket: ObjectStore, partition: PartitionId, data: Path, inventory: Inventory, folder: Path
     ) -> None:
         self._bucket = bucket
         self._partition = partition
         self._data = data
-        self._ledger = ledger
+        self._inventory = inventory
         self._folder = folder
-        self._records = RecordsRepair(bucket, partition, ledger, data / LOG_NAME)
+        self._records = RecordsRepair(bucket, partition, inventory, data / LOG_NAME)
         self._format = BucketFormat(partitions=partition.of)
         self._first = Manifest(
             number=0,
@@ -85,7 +85,7 @@ class BucketRepair:
         """Find out what is wrong, and say what is done about it."""
         findings = Findings()
         self.examined = examined = await self._examiner(findings).run()
-        check_coverage(self._ledger, findings)
+        check_coverage(self._inventory, findings)
         if findings.unmendable:
             raise BucketRefusedError(problem=str(findings.unmendable[0]), remedy=_REMEDY)
         adopting = await self._must_adopt()
@@ -98,14 +98,14 @@ class BucketRepair:
             plan.act(problem.where, problem.detail)
         if self._new_manifest:
             unnamed = await self._adopt(plan) if adopting else await self._restore(plan)
-            self._new_sessions |= settle_paths(self._ledger, plan)
-            self._new_sessions |= settle_forks(self._ledger, plan)
+            self._new_sessions |= settle_paths(self._inventory, plan)
+            self._new_sessions |= settle_forks(self._inventory, plan)
             self._damaged += [one.info.path for one in examined.segments if not one.intact]
             self._records.plan(examined.segments, unnamed, plan)
             await self._plan_subscriptions(plan, adopting=adopting)
 
     def _examiner(self, findings: Findings) -> Examiner:
-        return Examiner(self._bucket, self._partition, self._ledger, findings)
+        return Examiner(self._bucket, self._partition, self._inventory, findings)
 
     async def _must_adopt(self) -> bool:
         """Say whether the last flushes are there, but neither their manifest nor a log that has them too."""
@@ -120,22 +120,22 @@ class BucketRepair:
         return any(one.number > number for one in await numbered(self._bucket, SESSIONS, self._partition))
 
     async def _restore(self, plan: Plan) -> list[CheckedSegment]:
-        """Let the ledger know the streams of checkpoints that are damaged."""
+        """Let the inventory know the streams of checkpoints that are damaged."""
         examined = self.examined
         self._damaged += [info.path for info in examined.damaged_checkpoints]
         if examined.damaged_checkpoints and examined.manifest is not None:
             self._new_sessions = True
             if self._from_catalog(examined.manifest.number, plan) != examined.flushed_through:
-                _tell_restored(plan, restore_from_rows(self._ledger, examined.segments))
+                _tell_restored(plan, restore_from_rows(self._inventory, examined.segments))
                 # What the checkpoint said may still be in the log; then it is replayed from there.
-                through = flushed_through(scan(self._data / LOG_NAME), self._ledger)
+                through = flushed_through(scan(self._data / LOG_NAME), self._inventory)
                 if through < examined.flushed_through:
                     self._flushed_to(through, plan)
         return [] if examined.trusted else await self._unnamed_segments(plan)
 
     def _from_catalog(self, number: int, plan: Plan) -> int | None:
         catalog = self._data / CATALOG_NAME
-        through = restore_from_catalog(self._ledger, catalog, self._folder / "catalog", number)
+        through = restore_from_catalog(self._inventory, catalog, self._folder / "catalog", number)
         if through is not None:
             plan.act(
                 str(catalog), f"it still knows all streams as of manifest {number}; they are taken from it"
@@ -146,20 +146,20 @@ class BucketRepair:
         plan.act("manifest", f"made anew: the log counts as flushed up to {through}")
         self.flushed_anew = True
         base = self.examined.manifest or self._first
-        following = max(base.next_stream, self._ledger.largest + 1)
+        following = max(base.next_stream, self._inventory.largest + 1)
         self.examined.manifest = msgspec.structs.replace(base, flushed_through=through, next_stream=following)
 
     async def _adopt(self, plan: Plan) -> list[CheckedSegment]:
         """Take over what was written after the newest intact manifest, or at all if there is none."""
-        examined, ledger = self.examined, self._ledger
+        examined, inventory = self.examined, self._inventory
         self._new_sessions = True
         log = self._data / LOG_NAME
         through = self._from_catalog(examined.newest, plan)
         unnamed = await self._unnamed_segments(plan)
         if through is None:
             await self._adopt_sessions(plan)
-            _tell_restored(plan, restore_from_rows(ledger, [*examined.segments, *unnamed]))
-            through = max(flushed_through(scan(log), ledger), examined.flushed_through)
+            _tell_restored(plan, restore_from_rows(inventory, [*examined.segments, *unnamed]))
+            through = max(flushed_through(scan(log), inventory), examined.flushed_through)
         self._flushed_to(through, plan)
         return unnamed
 
@@ -232,14 +232,14 @@ class BucketRepair:
 
     # Carrying out -----------------------------------------------------------------------
 
-    async def apply(self, copies: Copies, clock: Clock, ids: Ids) -> None:
+    async def apply(self, backups: Backups, clock: Clock, ids: Ids) -> None:
         """Carry the plan out: write what is new, then the manifest; only then remove what is damaged."""
         for path in self._damaged:
-            await copies.keep_object(self._bucket, path)
+            await backups.keep_object(self._bucket, path)
         if self.examined.format_damaged:
-            await copies.keep_object(self._bucket, FORMAT)
+            await backups.keep_object(self._bucket, FORMAT)
             await self._bucket.put(FORMAT, msgspec.json.encode(self._format))
-        copies.sync()
+        backups.sync()
         if self._new_manifest:
             await ensure_format(self._bucket, self._format)
             await Manifests(self._bucket, self._partition).create_next(await self._next_manifest(clock, ids))
@@ -256,13 +256,13 @@ class BucketRepair:
             )
         checkpoints = before.checkpoints
         if self._new_sessions:
-            checkpoints = await write_sessions(self._bucket, self._partition, number, self._ledger)
+            checkpoints = await write_sessions(self._bucket, self._partition, number, self._inventory)
             extra[FULL_PARTS] = msgspec.Raw(b"%d" % len(checkpoints))
         return msgspec.structs.replace(
             before,
             number=number,
             writer=ids.token("writer_"),
-            next_stream=max(before.next_stream, self._ledger.largest + 1),
+            next_stream=max(before.next_stream, self._inventory.largest + 1),
             created_at_ms=clock.now_ms(),
             segments=tuple(await self._records.write(number)),
             checkpoints=checkpoints,

@@ -18,21 +18,21 @@ from durable_sessions.tools.conflicts import (
     fill_acknowledged,
     mend,
 )
-from durable_sessions.tools.repair.copies import Copies
+from durable_sessions.tools.repair.backups import Backups
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.verify.bucket import Examined
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 from durable_sessions.tools.verify.replay import base_state
-from durable_sessions.tools.verify.scanned import log_end
+from durable_sessions.tools.verify.scanned_log import log_end
 
 
 class LogRepair:
     """Plans the repair of a log upon the state of the bucket, and carries it out."""
 
-    def __init__(self, directory: Path, examined: Examined, ledger: Ledger) -> None:
+    def __init__(self, directory: Path, examined: Examined, inventory: Inventory) -> None:
         self._directory = directory
         self._examined = examined
-        self._ledger = ledger
+        self._inventory = inventory
         self._kept: list[ScannedSegment] = []
         self._replaced: list[ScannedSegment] = []
         self._base: int | None = None
@@ -42,7 +42,7 @@ class LogRepair:
     def plan(self, plan: Plan) -> None:
         """Find out what is wrong, and say what is done about it."""
         self._home = self._only_workspace()
-        log, state = scan(self._directory), base_state(self._examined, self._ledger)
+        log, state = scan(self._directory), base_state(self._examined, self._inventory)
         flushed = self._examined.flushed_through
         changed: set[Path] = set()
         behind: list[int] = []
@@ -67,7 +67,7 @@ class LogRepair:
 
     def _only_workspace(self) -> str:
         """Return the workspace of all streams; if there are several, nobody's, so that nothing leaks."""
-        found = self._ledger.workspaces()
+        found = self._inventory.workspaces()
         for frame in scan(self._directory).frames():
             for _, effect in decode_leniently(frame.payload):
                 if isinstance(effect, StreamCreated):
@@ -129,19 +129,19 @@ class LogRepair:
             str(self._directory), f"{len(self._replaced)} segments from address {self._base} on are made anew"
         )
 
-    def apply(self, copies: Copies) -> None:
+    def apply(self, backups: Backups) -> None:
         """Carry the plan out; after a crash the log is as before, or as planned, or waits for the rest."""
         if self._base is None:
             return
         for found in self._replaced:
-            copies.keep_file(found.path, "log")
-        copies.sync()
+            backups.keep_file(found.path, "log")
+        backups.sync()
         self._directory.mkdir(exist_ok=True)
         replace_segments(self._directory, [one.path for one in self._replaced], self._base, self._payloads())
 
     def _payloads(self) -> Iterator[bytes]:
         """Yield the batches of the new segments; those before them are applied too, to know the state."""
-        state = base_state(self._examined, self._ledger)
+        state = base_state(self._examined, self._inventory)
         kept = {found.path for found in self._kept}
         for frame in scan(self._directory).frames():
             if frame.position <= self._examined.flushed_through:

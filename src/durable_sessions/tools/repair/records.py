@@ -14,11 +14,11 @@ from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.log.scan import scan
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.tools.conflicts import markers
+from durable_sessions.tools.repair.missing_ranges import MissingRanges
 from durable_sessions.tools.repair.plan import Plan
-from durable_sessions.tools.repair.ranges import Wanted
 from durable_sessions.tools.repair.sources import records_in_log
 from durable_sessions.tools.verify.coverage import gaps
-from durable_sessions.tools.verify.ledger import Extent, Ledger
+from durable_sessions.tools.verify.inventory import Extent, Inventory
 from durable_sessions.tools.verify.segments import CheckedSegment
 
 SEGMENT_BYTES = 32 * 1024 * 1024
@@ -28,12 +28,12 @@ SEGMENT_BYTES = 32 * 1024 * 1024
 class RecordsRepair:
     """Keeps whole segments as they are, and makes new ones for what the others held."""
 
-    def __init__(self, bucket: ObjectStore, partition: PartitionId, ledger: Ledger, log: Path) -> None:
+    def __init__(self, bucket: ObjectStore, partition: PartitionId, inventory: Inventory, log: Path) -> None:
         self._bucket = bucket
         self._partition = partition
-        self._ledger = ledger
+        self._inventory = inventory
         self._log = log
-        self._wanted = Wanted()
+        self._wanted = MissingRanges()
         self._sources: list[CheckedSegment] = []
         self.kept: list[SegmentInfo] = []
 
@@ -42,13 +42,13 @@ class RecordsRepair:
 
         A whole segment that nothing names is taken over if all of it is missing otherwise.
         """
-        self._ledger.forget_places()
+        self._inventory.forget_places()
         for checked in named:
             if checked.intact and not self._overlaps(checked):
                 self._keep(checked)
             else:
                 self._sources.append(checked)
-        for stream, extents in self._ledger.streams():
+        for stream, extents in self._inventory.streams():
             self._wanted.add(stream.id, gaps(stream, extents))
         for checked in unnamed:
             if checked.intact and self._all_wanted(checked):
@@ -61,7 +61,7 @@ class RecordsRepair:
     def _runs(self, checked: CheckedSegment) -> Iterable[tuple[int, tuple[int, int]]]:
         """Yield the runs of records in a segment whose streams exist."""
         for number in () if checked.directory is None else checked.directory.streams:
-            if self._ledger.load_id(number) is not None:
+            if self._inventory.load_id(number) is not None:
                 for run in checked.good_runs(number):
                     yield number, run
 
@@ -69,7 +69,7 @@ class RecordsRepair:
         return any(
             run[0] < extent.next and extent.first < run[1]
             for number, run in self._runs(checked)
-            for extent in self._ledger.extents(number)
+            for extent in self._inventory.extents(number)
         )
 
     def _all_wanted(self, checked: CheckedSegment) -> bool:
@@ -79,7 +79,7 @@ class RecordsRepair:
     def _keep(self, checked: CheckedSegment) -> None:
         self.kept.append(checked.info)
         for number, run in self._runs(checked):
-            self._ledger.place(number, [Extent(*run, checked.info.path)])
+            self._inventory.place(number, [Extent(*run, checked.info.path)])
             self._wanted.found(number, run)
 
     def _plan_losses(self, plan: Plan) -> None:
@@ -96,7 +96,7 @@ class RecordsRepair:
         if found:
             plan.act(str(self._log), f"it still holds {found} positions that are missing in the bucket")
         for number, (first, following) in left:
-            plan.lose(number, self._ledger.load_id(number), first, following)
+            plan.lose(number, self._inventory.load_id(number), first, following)
 
     # Carrying out -----------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class RecordsRepair:
         for number, append in records_in_log(scan(self._log), self._wanted):
             yield number, append
         for number, part in self._wanted:
-            stream = self._ledger.load_id(number)
+            stream = self._inventory.load_id(number)
             assert stream is not None, "only records of streams that exist are wanted"
             for append in markers(*part, stream.recorded_at_ms, json=stream.is_json):
                 yield number, append
@@ -134,7 +134,7 @@ class RecordsRepair:
     async def _write(self, number: int, collected: dict[int, list[AppendRun]]) -> list[SegmentInfo]:
         records = []
         for one, appends in collected.items():
-            stream = self._ledger.load_id(one)
+            stream = self._inventory.load_id(one)
             assert stream is not None, "only records of streams that exist are wanted"
             appends.sort()
             records.append(StreamRecords(one, *stream.key, stream.content_type, appends))

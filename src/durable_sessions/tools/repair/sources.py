@@ -26,9 +26,9 @@ from durable_sessions.streams.effects import (
 )
 from durable_sessions.tier import stream_codec
 from durable_sessions.tools.conflicts import clipped, decode_leniently
-from durable_sessions.tools.repair.ranges import Wanted
+from durable_sessions.tools.repair.missing_ranges import MissingRanges
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
 
@@ -88,7 +88,7 @@ async def unnamed_segment(bucket: ObjectStore, path: str) -> CheckedSegment:
     return check_segment(info, data, Findings())
 
 
-def records_in_log(log: LogScan, wanted: Wanted) -> Iterator[tuple[int, AppendRun]]:
+def records_in_log(log: LogScan, wanted: MissingRanges) -> Iterator[tuple[int, AppendRun]]:
     """Yield wanted records that a log still holds; they are no longer wanted then."""
     for frame in log.frames():
         if not wanted:
@@ -101,14 +101,14 @@ def records_in_log(log: LogScan, wanted: Wanted) -> Iterator[tuple[int, AppendRu
                     wanted.found(effect.stream, (first, following))
 
 
-def flushed_through(log: LogScan, ledger: Ledger) -> int:
-    """Return up to where the ledger's streams hold what the log says, if no manifest tells.
+def flushed_through(log: LogScan, inventory: Inventory) -> int:
+    """Return up to where the inventory's streams hold what the log says, if no manifest tells.
 
     That is the last of the leading batches whose creations, records and removals are all there.
     """
     through = log.begins_after
     for frame in log.frames():
-        known = [_contained(effect, ledger) for _, effect in decode_leniently(frame.payload)]
+        known = [_contained(effect, inventory) for _, effect in decode_leniently(frame.payload)]
         if False in known:
             break
         if True in known:
@@ -116,13 +116,13 @@ def flushed_through(log: LogScan, ledger: Ledger) -> int:
     return through
 
 
-def _contained(effect: object, ledger: Ledger) -> bool | None:
-    """Say whether the ledger has what an effect says; None if that cannot be told."""
+def _contained(effect: object, inventory: Inventory) -> bool | None:
+    """Say whether the inventory has what an effect says; None if that cannot be told."""
     if isinstance(effect, StreamCreated):
-        return effect.stream <= ledger.largest
+        return effect.stream <= inventory.largest
     if not isinstance(effect, Appended | StreamRemoved | StreamTouched | StreamDescribed):
         return None
-    stream = ledger.load_id(effect.stream)
+    stream = inventory.load_id(effect.stream)
     if stream is None:
         return True
     if isinstance(effect, Appended):

@@ -10,11 +10,11 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tier import stream_codec
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.verify.catalog import about, copied
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 from durable_sessions.tools.verify.segments import CheckedSegment
 
 
-def restore_from_catalog(ledger: Ledger, catalog: Path, folder: Path, manifest: int) -> int | None:
+def restore_from_catalog(inventory: Inventory, catalog: Path, folder: Path, manifest: int) -> int | None:
     """Take over all streams from a catalog that is of this manifest and sound.
 
     Returns up to where the log was flushed then, None if there is no such catalog.
@@ -36,13 +36,13 @@ def restore_from_catalog(ledger: Ledger, catalog: Path, folder: Path, manifest: 
         streams = [stream_codec.decode(state) for (state,) in states]
     except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError):
         return None
-    ledger.forget_streams()
-    ledger.put(streams)
+    inventory.forget_streams()
+    inventory.put(streams)
     return flushed_through
 
 
-def restore_from_rows(ledger: Ledger, segments: list[CheckedSegment]) -> list[Stream]:
-    """Let the ledger have every stream that segments hold records of; return those that it did not know.
+def restore_from_rows(inventory: Inventory, segments: list[CheckedSegment]) -> list[Stream]:
+    """Let the inventory have every stream that segments hold records of; return those that it did not know.
 
     Only what rows say of a stream comes back: its names, its content type and where it ends.
     """
@@ -50,19 +50,19 @@ def restore_from_rows(ledger: Ledger, segments: list[CheckedSegment]) -> list[St
     for checked in segments:
         for number, names in checked.names.items():
             runs = checked.good_runs(number)
-            stream = ledger.load_id(number)
-            if not runs or (stream is None and ledger.was_removed(number)):
+            stream = inventory.load_id(number)
+            if not runs or (stream is None and inventory.was_removed(number)):
                 continue
             if stream is None:
-                there = ledger.load(Key(names.workspace, names.path))
+                there = inventory.load(Key(names.workspace, names.path))
                 if there is not None and there.id > number:
                     continue  # it was removed, and its path used again
-                ledger.remove([] if there is None else [there.id])
+                inventory.remove([] if there is None else [there.id])
                 stream = _stream(number, checked)
                 restored.append(stream)
             if stream.tail < runs[-1][1]:
                 stream.tail = runs[-1][1]
-                ledger.put([stream])
+                inventory.put([stream])
     return restored
 
 
@@ -82,32 +82,32 @@ def _stream(number: int, checked: CheckedSegment) -> Stream:
     )
 
 
-def settle_paths(ledger: Ledger, plan: Plan) -> bool:
+def settle_paths(inventory: Inventory, plan: Plan) -> bool:
     """Let each path have one stream, the newest; say whether any had several.
 
     A path is only used again after its stream was removed, so that removal is what was lost.
     """
-    shared = ledger.shared_paths()
+    shared = inventory.shared_paths()
     for *older, newest in shared:
         for number in older:
             plan.act(
                 f"stream {number}", f"its path was used again by stream {newest}, so it had been removed"
             )
-        ledger.remove(older)
+        inventory.remove(older)
     return bool(shared)
 
 
-def settle_forks(ledger: Ledger, plan: Plan) -> bool:
+def settle_forks(inventory: Inventory, plan: Plan) -> bool:
     """Let forks and their sources agree with each other; say whether any did not.
 
     A fork whose source is lost stands alone from then on, and a source reaches to where its forks begin.
     """
     changed: dict[int, Stream] = {}
     forks: Counter[int] = Counter()
-    for stream, _ in ledger.streams():
+    for stream, _ in inventory.streams():
         if stream.parent is None:
             continue
-        parent = changed.get(stream.parent) or ledger.load_id(stream.parent)
+        parent = changed.get(stream.parent) or inventory.load_id(stream.parent)
         if parent is None:
             plan.act(
                 f"stream {stream.id}", f"its source, stream {stream.parent}, is lost; it stands alone now"
@@ -122,9 +122,9 @@ def settle_forks(ledger: Ledger, plan: Plan) -> bool:
             )
             parent.tail = stream.base
             changed[parent.id] = parent
-    for stream, _ in ledger.streams():
+    for stream, _ in inventory.streams():
         if stream.forks != forks[stream.id]:
             plan.act(f"stream {stream.id}", f"it has {forks[stream.id]} forks, not {stream.forks}")
             changed.setdefault(stream.id, stream).forks = forks[stream.id]
-    ledger.put(changed.values())
+    inventory.put(changed.values())
     return bool(changed)

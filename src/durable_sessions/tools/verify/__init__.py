@@ -10,7 +10,7 @@ from durable_sessions.tools.verify.bucket import Examiner, OvertakenError
 from durable_sessions.tools.verify.catalog import check_catalog
 from durable_sessions.tools.verify.coverage import check_coverage
 from durable_sessions.tools.verify.findings import Findings, Problem
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 from durable_sessions.tools.verify.replay import check_log
 
 __all__ = ["CATALOG_NAME", "LOG_NAME", "Findings", "Problem", "verify"]
@@ -49,14 +49,14 @@ async def verify(
 async def _verify(bucket: ObjectStore, data: Path | None, partition: PartitionId) -> Findings:
     findings = Findings()
     with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
-        ledger = Ledger(Path(folder) / "ledger.sqlite", partition)
+        inventory = Inventory(Path(folder) / "inventory.sqlite", partition)
         try:
-            examined = await Examiner(bucket, partition, ledger, findings).run()
-            check_coverage(ledger, findings)
+            examined = await Examiner(bucket, partition, inventory, findings).run()
+            check_coverage(inventory, findings)
             if data is not None:
                 copy = Path(folder) / "catalog"
-                check_catalog(data / CATALOG_NAME, copy, examined.manifest, ledger, findings)
-                await check_log(data / LOG_NAME, examined, ledger, findings)
+                check_catalog(data / CATALOG_NAME, copy, examined.manifest, inventory, findings)
+                await check_log(data / LOG_NAME, examined, inventory, findings)
         finally:
-            ledger.close()
+            inventory.close()
     return findings

@@ -21,7 +21,7 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import stream_codec, subscription_objects
 from durable_sessions.tier.manifest_chain import referred
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Extent, Ledger
+from durable_sessions.tools.verify.inventory import Extent, Inventory
 from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
 
@@ -63,16 +63,16 @@ class Examiner:
     """Reads everything and stops at nothing; what is wrong goes to ``findings``."""
 
     def __init__(
-        self, bucket: ObjectStore, partition: PartitionId, ledger: Ledger, findings: Findings
+        self, bucket: ObjectStore, partition: PartitionId, inventory: Inventory, findings: Findings
     ) -> None:
         self._bucket = bucket
         self._partition = partition
-        self._ledger = ledger
+        self._inventory = inventory
         self._findings = findings
         self._examined = Examined()
 
     async def run(self) -> Examined:
-        """Examine the bucket; the streams and the places of their records go to the ledger."""
+        """Examine the bucket; the streams and the places of their records go to the inventory."""
         examined = self._examined
         await self._read_manifests()
         await self._check_format()
@@ -84,7 +84,7 @@ class Examiner:
                 examined.segments.append(checked)
                 self._place(checked)
             await self._read_subscriptions(examined.manifest)
-        self._findings.checked["streams"] += self._ledger.count()
+        self._findings.checked["streams"] += self._inventory.count()
         return examined
 
     async def _get(self, path: str) -> bytes | None:
@@ -174,7 +174,7 @@ class Examiner:
         self.apply_rows(info.path, rows)
 
     def apply_rows(self, path: str, rows: Iterable[SessionRow]) -> None:
-        """Carry a checkpoint's rows over to the ledger, as far as they make sense."""
+        """Carry a checkpoint's rows over to the inventory, as far as they make sense."""
         streams: list[Stream] = []
         removed: list[int] = []
         for number, row in enumerate(rows):
@@ -192,15 +192,15 @@ class Examiner:
                 self._findings.add(path, problem, row=number, mendable=False)
                 continue
             streams.append(stream)
-        self._ledger.put(streams)
-        self._ledger.remove(removed)
+        self._inventory.put(streams)
+        self._inventory.remove(removed)
 
     # Segments ---------------------------------------------------------------------------
 
     def _place(self, checked: CheckedSegment) -> None:
         """Note where records lie, and compare with what the checkpoints say of their streams."""
         for number in () if checked.directory is None else checked.directory.streams:
-            stream = self._ledger.load_id(number)
+            stream = self._inventory.load_id(number)
             if stream is None:
                 continue  # it was removed; compaction drops its records
             names = checked.names.get(number)
@@ -208,7 +208,7 @@ class Examiner:
                 problem = f"the rows of stream {number} say {names}, its checkpoint {stream.key}"
                 self._findings.add(checked.info.path, problem, mendable=False)
             runs = checked.good_runs(number)
-            self._ledger.place(number, [Extent(*run, checked.info.path) for run in runs])
+            self._inventory.place(number, [Extent(*run, checked.info.path) for run in runs])
 
     # Subscriptions ----------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 
 SUFFIXES = ("", "-wal", "-shm")
 """Of the files that make up a catalog."""
@@ -37,7 +37,7 @@ def about(catalog: Path) -> tuple[int, int]:
 
 
 def check_catalog(
-    catalog: Path, folder: Path, manifest: Manifest | None, ledger: Ledger, findings: Findings
+    catalog: Path, folder: Path, manifest: Manifest | None, inventory: Inventory, findings: Findings
 ) -> None:
     """Compare a catalog row by row, if it is of the newest manifest; others are made anew by the server."""
     if not catalog.exists():
@@ -49,7 +49,7 @@ def check_catalog(
             findings.notes.append(f"{catalog} is of manifest {of}; the server makes it anew")
             return
         findings.checked["catalogs"] += 1
-        for count, difference in enumerate(ledger.differences(copy)):
+        for count, difference in enumerate(inventory.differences(copy)):
             if count == DIFFERENCES_MAX:
                 findings.add(str(catalog), "there are more differences")
                 break

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Extent, Ledger
+from durable_sessions.tools.verify.inventory import Extent, Inventory
 
 Range = tuple[int, int]
 """First position, and the position after the last."""
@@ -24,13 +24,13 @@ def gaps(stream: Stream, extents: Iterable[Extent]) -> list[Range]:
     return [gap for gap in found if gap[0] < gap[1]]
 
 
-def check_coverage(ledger: Ledger, findings: Findings) -> None:
+def check_coverage(inventory: Inventory, findings: Findings) -> None:
     """Report gaps, overlaps, and forks whose source does not have what they build on."""
-    for numbers in ledger.shared_paths():
+    for numbers in inventory.shared_paths():
         findings.add(f"stream {numbers[0]}", f"its path is also that of {numbers[1:]}")
     forks: Counter[int] = Counter()
     stated: dict[int, int] = {}
-    for stream, extents in ledger.streams():
+    for stream, extents in inventory.streams():
         where = f"stream {stream.id} ({stream.key.workspace}/{stream.key.path})"
         findings.checked["extents"] += len(extents)
         for first, following in gaps(stream, extents):
@@ -41,13 +41,13 @@ def check_coverage(ledger: Ledger, findings: Findings) -> None:
             stated[stream.id] = stream.forks
         if stream.parent is not None:
             forks[stream.parent] += 1
-            parent = ledger.load_id(stream.parent)
+            parent = inventory.load_id(stream.parent)
             if parent is None:
                 findings.add(where, f"stream {stream.parent}, which it was forked from, is missing")
             elif parent.tail < stream.base:
                 findings.add(where, f"it was forked at {stream.base}, but its source ends at {parent.tail}")
     for number in sorted(stated.keys() | forks.keys()):
-        if stated.get(number, 0) != forks[number] and ledger.load_id(number) is not None:
+        if stated.get(number, 0) != forks[number] and inventory.load_id(number) is not None:
             found = f"it says that it has {stated.get(number, 0)} forks, but there are {forks[number]}"
             findings.add(f"stream {number}", found)
 

@@ -18,22 +18,22 @@ from durable_sessions.tier.ownership import last_shared, match
 from durable_sessions.tools.conflicts import Undecodable, decode_leniently, fill_acknowledged, mend
 from durable_sessions.tools.verify.bucket import Examined
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.ledger import Ledger
-from durable_sessions.tools.verify.scanned import ScannedLog
+from durable_sessions.tools.verify.inventory import Inventory
+from durable_sessions.tools.verify.scanned_log import ScannedLog
 
 
-def base_state(examined: Examined, ledger: Ledger) -> State:
+def base_state(examined: Examined, inventory: Inventory) -> State:
     """Return the state as of the flush that the manifest is of."""
-    state = State(ledger)
-    first = ledger.partition.streams.start
+    state = State(inventory)
+    first = inventory.partition.streams.start
     state.next_stream = first if examined.manifest is None else examined.manifest.next_stream
-    state.removed = dict.fromkeys(ledger.removed(), Key("", ""))
+    state.removed = dict.fromkeys(inventory.removed(), Key("", ""))
     for effect in examined.subscriptions:
         state.apply(effect)
     return state
 
 
-async def check_log(directory: Path, examined: Examined, ledger: Ledger, findings: Findings) -> None:
+async def check_log(directory: Path, examined: Examined, inventory: Inventory, findings: Findings) -> None:
     """Read the whole log, see whose it is, and replay what comes after the last flush."""
     if interrupted(directory):
         findings.add(str(directory / REPAIR_NAME), "a repair was interrupted; run repair to complete it")
@@ -43,7 +43,7 @@ async def check_log(directory: Path, examined: Examined, ledger: Ledger, finding
         own = False
         findings.add(str(error.fields["file"]), str(error.fields["problem"]))
     log = scan(directory)
-    state = base_state(examined, ledger)
+    state = base_state(examined, inventory)
     for frame in log.frames():
         findings.checked["batches"] += 1
         for offset, effect in decode_leniently(frame.payload):

@@ -20,7 +20,7 @@ from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
-from durable_sessions.http.api.sessions import incarnations, indexes
+from durable_sessions.http.api.sessions import event_indexes, incarnations
 from durable_sessions.http.api.sessions.errors import refusal_to
 from durable_sessions.http.api.sessions.event_stream import SessionFraming
 from durable_sessions.http.api.sessions.incarnations import is_strict
@@ -344,7 +344,7 @@ def _acknowledgement(stored: Stored, limits: Limits) -> Response:
         incarnations.header(stored.life),
     ]
     if stored.repeats.repeated:
-        fields += indexes.of(stored.repeats, limits)
+        fields += event_indexes.of(stored.repeats, limits)
     if stored.closed:
         fields.append(_CLOSED)
     if stored.duplicate:

@@ -10,7 +10,7 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
-from durable_sessions.http.api.sessions.sorting import CREATED, RANKS, sorted_page
+from durable_sessions.http.api.sessions.sorted_pages import CREATED, RANKS, sorted_page
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of

@@ -19,7 +19,7 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.json_problems import problem
 from durable_sessions.managed_agents import agents
-from durable_sessions.managed_agents.kind import Document
+from durable_sessions.managed_agents.object_kind import Document
 from durable_sessions.managed_agents.registry import Head, Registered, Registry
 from durable_sessions.sessions.record import NULL
 from durable_sessions.storage.scans import Scans

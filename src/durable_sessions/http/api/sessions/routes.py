@@ -24,7 +24,7 @@ from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
-from durable_sessions.http.api.sessions import bodies, incarnations, indexes
+from durable_sessions.http.api.sessions import bodies, event_indexes, incarnations
 from durable_sessions.http.api.sessions.bodies import (
     NativeSessionBody,
     NativeUpdateBody,
@@ -173,7 +173,7 @@ class SessionsFace:
     def _made(self, key: Key, made: Made, status: int) -> Response:
         more = {"initial_events": "ignored"} if made.ignored else {}
         answer = self._show(key, made.life, status, **more)
-        answer.headers += indexes.of(made.repeats, self._limits)
+        answer.headers += event_indexes.of(made.repeats, self._limits)
         return answer
 
     async def _wanted(self, request: Request, caller: Caller, body: SessionBody) -> NewSession:

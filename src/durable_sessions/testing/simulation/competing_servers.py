@@ -14,7 +14,7 @@ from pathlib import Path
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.testing import history
 from durable_sessions.testing.simulation.clients import Calls
-from durable_sessions.testing.simulation.judge import READ_BYTES, Judge
+from durable_sessions.testing.simulation.final_checks import READ_BYTES, FinalChecks
 from durable_sessions.testing.simulation.plan import LifePlan, RunPlan
 from durable_sessions.testing.simulation.world import World
 from durable_sessions.tools.verify import verify
@@ -25,7 +25,7 @@ SLACK_SECONDS = 5.0
 """How much later than a flush is due an overtaken server may still acknowledge."""
 
 
-class Rivals:
+class CompetingServers:
     """Runs both machines at the same time, and judges each by its own history."""
 
     def __init__(self, seed: str, plan: RunPlan, folder: Path, first: World) -> None:
@@ -83,7 +83,7 @@ class Rivals:
         await process.close()
         process.life.die()
         world.end(process, "stop", "kept")
-        judge = Judge(world)
+        judge = FinalChecks(world)
         await judge.run()
         self.problems += judge.problems
         return True
@@ -104,7 +104,7 @@ class Rivals:
                 for value in _values(call):
                     if value not in served and value.encode() not in kept:
                         self.problems.append(f"{value!r} was acknowledged by {world.name} and is nowhere")
-            judge = Judge(world)
+            judge = FinalChecks(world)
             judge.lay_out_log()
             machine = world.machine
             found = await verify(machine.store, machine.folder, partition=machine.partition)

@@ -1,7 +1,7 @@
 import pytest
 
 from durable_sessions.errors import SettingsError
-from durable_sessions.node.exposure import is_loopback, require_guarded
+from durable_sessions.node.listen_policy import is_loopback, require_guarded
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from durable_sessions.cli.parameters import Time
+from durable_sessions.cli.option_types import Time
 from durable_sessions.client.pages import given, time_parameters, type_parameters
 
 Command = Callable[..., None]

@@ -44,7 +44,7 @@ class Extent(NamedTuple):
     segment: str
 
 
-class Ledger:
+class Inventory:
     """Streams and the places of their records.
 
     ``largest`` is the highest number that the partition has given to any of them, and before the first,

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from durable_sessions.storage.index import RecordIndex
+from durable_sessions.storage.log_index import RecordIndex
 from durable_sessions.storage.memory import HotRecords
 from durable_sessions.streams.stream import NO_ATTRIBUTES, Stream
 

@@ -35,7 +35,7 @@ _COLOURS = {
 _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-class Painter:
+class EntryPrinter:
     """Prints entries one after the other; ``full`` leaves nothing out."""
 
     def __init__(self, output: Output, *, full: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from durable_sessions.importers import folders
+from durable_sessions.importers import directory_walk
 from durable_sessions.importers.events import members, objects, text
 from durable_sessions.importers.opencode.mapping import Message
 from durable_sessions.importers.sources import SourceError, stat_of
@@ -161,7 +161,7 @@ class StorageTree:
         """Return what is said of each session."""
         base = self.path / "session"
         pattern = "info/*.json" if self._old else "*/*.json"
-        found = folders.below(base, pattern, self.path, deep=False)
+        found = directory_walk.below(base, pattern, self.path, deep=False)
         return [info for path in found if (info := _read(path)).get("id")]
 
     def _folders(self, session: str) -> tuple[Path, Path]:
@@ -171,7 +171,7 @@ class StorageTree:
         return self.path / "message" / session, self.path / "part"
 
     def _files(self, folder: Path) -> list[Path]:
-        return folders.below(folder, "*.json", self.path, deep=False)
+        return directory_walk.below(folder, "*.json", self.path, deep=False)
 
     def messages(self, session: str) -> Iterator[Message]:
         """Yield the messages of a session with their parts, in order."""
@@ -186,7 +186,7 @@ class StorageTree:
         found: dict[str, Any] = {}
         for name in ("todo", "session_diff"):
             path = self.path / name / f"{session}.json"
-            if path.is_file() and folders.lies_in(path, self.path):
+            if path.is_file() and directory_walk.lies_in(path, self.path):
                 try:
                     found[name] = msgspec.json.decode(path.read_bytes())
                 except msgspec.MsgspecError:

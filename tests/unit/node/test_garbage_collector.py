@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from durable_sessions.node import collector
-from durable_sessions.node.collector import Collector
+from durable_sessions.node import garbage_collector
+from durable_sessions.node.garbage_collector import Collector
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +22,8 @@ class Node:
 
 @pytest.fixture
 def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    monkeypatch.setattr(collector, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(collector, "_OBJECTS_MAX", 100)
+    monkeypatch.setattr(garbage_collector, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(garbage_collector, "_OBJECTS_MAX", 100)
     one = Collector()
     undo = one.bind()
     yield one

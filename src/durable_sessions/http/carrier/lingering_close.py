@@ -5,7 +5,7 @@ import asyncio
 from durable_sessions.http.carrier.state import ServerState
 
 
-class Lingering(asyncio.Protocol):
+class LingeringClose(asyncio.Protocol):
     """Takes over a connection after its last answer: discards input, for a bounded time, then closes.
 
     Closing a socket with unread input makes the kernel reset the connection, and a reset

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from durable_sessions.importers.claude_code import wording
+from durable_sessions.importers.claude_code import synthetic_text
 from durable_sessions.importers.claude_code.context import ClaudeContext, CurrentClaudeRecord, flush_boundary
 from durable_sessions.importers.claude_code.tree import RecordTree
 from durable_sessions.importers.claude_code.user import from_teammate, notification
@@ -72,9 +72,9 @@ def attachment(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecor
     if kind == "queued_command":
         prompt, mode = blocks(attached.get("prompt")), attached.get("commandMode", "prompt")
         words = plain_text(prompt)
-        if mode == "task-notification" or wording.is_notification(now.value, words):
+        if mode == "task-notification" or synthetic_text.is_notification(now.value, words):
             return [*events, notification(context, now, words, prompt, source_detail=detail)]
-        if wording.is_from_teammate(now.value, words):
+        if synthetic_text.is_from_teammate(now.value, words):
             return [*events, from_teammate(context, now, words, prompt, source_detail=detail)]
         if mode == "prompt":
             context.about.suggest(words)

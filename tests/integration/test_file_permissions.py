@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from durable_sessions.storage import private
+from durable_sessions.storage import file_permissions
 from tests.support.process import ServerProcess
 
 
@@ -77,7 +77,7 @@ def test_links_are_left_alone(tmp_path: Path) -> None:
     for path in (data, data / "deep"):
         path.chmod(0o755)
     (data / "deep/one").chmod(0o664)
-    private.tighten(data)
+    file_permissions.tighten(data)
     assert stat.S_IMODE(outside.stat().st_mode) == 0o755
     assert stat.S_IMODE((outside / "file").stat().st_mode) == 0o644
     assert [stat.S_IMODE(path.stat().st_mode) for path in (data, data / "deep", data / "deep/one")] == [

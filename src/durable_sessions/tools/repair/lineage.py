@@ -23,11 +23,11 @@ from durable_sessions.streams.effects import Appended, Effect, StreamCreated
 from durable_sessions.tier.manifest_chain import successor
 from durable_sessions.tier.ownership import Tie, first_manifest, last_shared, match
 from durable_sessions.tools.conflicts import decode_leniently
-from durable_sessions.tools.repair.copies import Copies
+from durable_sessions.tools.repair.backups import Backups
 from durable_sessions.tools.repair.plan import Loss, Plan
 from durable_sessions.tools.verify.bucket import Examined
-from durable_sessions.tools.verify.ledger import Ledger
-from durable_sessions.tools.verify.scanned import ScannedLog
+from durable_sessions.tools.verify.inventory import Inventory
+from durable_sessions.tools.verify.scanned_log import ScannedLog
 
 
 class _Unshared(NamedTuple):
@@ -43,7 +43,7 @@ class _Unshared(NamedTuple):
         return f"{self.batches} batches after {self.after}, with {streams},"
 
 
-class Tying:
+class LineageRepair:
     """Finds out whether the log is the bucket's, sets it aside if not, and else ties both in a manifest."""
 
     def __init__(
@@ -52,13 +52,13 @@ class Tying:
         partition: PartitionId,
         directory: Path,
         examined: Examined,
-        ledger: Ledger,
+        inventory: Inventory,
     ) -> None:
         self._bucket = bucket
         self._partition = partition
         self._directory = directory
         self._examined = examined
-        self._ledger = ledger
+        self._inventory = inventory
         self.foreign = False
 
     async def plan(self, plan: Plan, log: ScannedLog, *, manifest_holds: bool) -> None:
@@ -115,15 +115,15 @@ class Tying:
                     count += len(effect.lengths) or 1
         records: list[Loss] = []
         for number, (first, following) in sorted(found.items()):
-            known = self._ledger.load_id(number)
+            known = self._inventory.load_id(number)
             named = names.get(number) or (known and f"{known.key.workspace}/{known.key.path}")
             records.append(Loss(number, named or None, first, following, "dropped"))
         return _Unshared(after, batches, count, records)
 
-    async def apply(self, copies: Copies, clock: Clock, ids: Ids) -> None:
+    async def apply(self, backups: Backups, clock: Clock, ids: Ids) -> None:
         """Set a foreign log aside and begin a new one; tie any other to the bucket, if it is not."""
         if self.foreign:
-            self._set_aside(copies)
+            self._set_aside(backups)
         log = ScannedLog(self._directory)
         newest = await Manifests(self._bucket, self._partition).newest()
         before = newest or first_manifest(self._partition, clock)
@@ -137,11 +137,11 @@ class Tying:
             if self.foreign:
                 await self._tie(log, before, found, clock, ids)
 
-    def _set_aside(self, copies: Copies) -> None:
+    def _set_aside(self, backups: Backups) -> None:
         segments = sorted(self._directory.glob("*.log"))
         for path in (*segments, *lineage_files(REAL_DISK, self._directory)):
-            copies.keep_file(path, "log")
-        copies.sync()
+            backups.keep_file(path, "log")
+        backups.sync()
         # Oldest first, so that no crash leaves a gap; the lineage last, so that the rest is still refused.
         for path in (*segments, *lineage_files(REAL_DISK, self._directory)):
             path.unlink()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from durable_sessions.storage.archive import Archive
 from durable_sessions.storage.door import StreamPage
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.state import State
 

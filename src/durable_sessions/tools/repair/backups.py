@@ -1,4 +1,4 @@
-"""Copies of everything that a repair changes or removes, in a directory of their own."""
+"""Backups of everything that a repair changes or removes, in a directory of their own."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import ObjectNotFoundError
 
 
-class Copies:
+class Backups:
     """``<data>/repair-<UTC time>/`` with ``log/``, ``bucket/`` and the catalog's files, all durable."""
 
     def __init__(self, data: Path, now_ms: int) -> None:

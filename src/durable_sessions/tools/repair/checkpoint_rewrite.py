@@ -16,19 +16,19 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import subscription_objects
 from durable_sessions.tier.checkpoints import encode_changes
 from durable_sessions.tier.subscription_objects import SUBSCRIPTIONS
-from durable_sessions.tools.verify.ledger import Ledger
+from durable_sessions.tools.verify.inventory import Inventory
 
 SESSIONS_ROWS_MAX = 10_000
 """How many streams go into one checkpoint."""
 
 
 async def write_sessions(
-    bucket: ObjectStore, partition: PartitionId, number: int, ledger: Ledger
+    bucket: ObjectStore, partition: PartitionId, number: int, inventory: Inventory
 ) -> tuple[CheckpointInfo, ...]:
     """Write all streams, in parts of bounded size."""
     written: list[CheckpointInfo] = []
     part: list[Stream] = []
-    for stream, _ in ledger.streams():
+    for stream, _ in inventory.streams():
         part.append(stream)
         if len(part) == SESSIONS_ROWS_MAX:
             written.append(await _write_part(bucket, partition, number, part))

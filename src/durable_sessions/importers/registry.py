@@ -7,9 +7,9 @@ from pathlib import Path
 from durable_sessions.importers import (
     aider,
     chat,
-    exported,
     gemini,
     inspect_ai,
+    jsonl,
     langgraph,
     openai_agents,
     openhands,
@@ -52,6 +52,6 @@ TOOLS = {
         Tool("openai-agents", "sessions of the OpenAI Agents SDK", openai_agents.discover),
         Tool("aider", "Aider histories", aider.discover),
         Tool("openai-chat", "chat messages as JSON or JSON lines", chat.discover),
-        Tool("jsonl", "events that were exported from here", exported.discover),
+        Tool("jsonl", "events that were exported from here", jsonl.discover),
     )
 }

@@ -9,7 +9,7 @@ from durable_sessions.errors import ColdReadError, LogError, StreamNotFoundError
 from durable_sessions.log import Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.door import Slice
-from durable_sessions.storage.durable import DurableStream
+from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.effects import Appended
 

@@ -19,7 +19,7 @@ READ_BYTES = 2_000
 TRIES_MAX = 60
 
 
-class Judge:
+class FinalChecks:
     """Brings a world to rest and collects what is wrong with it."""
 
     def __init__(self, world: World) -> None:

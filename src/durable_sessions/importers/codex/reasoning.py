@@ -26,7 +26,7 @@ class _Told:
         return words in self.summary or words in self.raw
 
 
-class Thoughts:
+class Reasoning:
     """Makes events of reasoning; an event waits for the item that tells it better."""
 
     def __init__(self, context: CodexContext) -> None:

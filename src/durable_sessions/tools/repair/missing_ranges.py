@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from durable_sessions.tools.verify.coverage import Range
 
 
-class Wanted:
+class MissingRanges:
     """Ranges of positions of streams; what was found is no longer wanted."""
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class Wanted:
         """The streams of which something is wanted."""
         return list(self._ranges)
 
-    def copy(self) -> "Wanted":
+    def copy(self) -> "MissingRanges":
         """Return the same wants, independent of these."""
-        other = Wanted()
+        other = MissingRanges()
         other._ranges = dict(self._ranges)
         return other
 

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 
-class Echoes:
+class Duplicates:
     """Says which words are new: those that a channel has said more often than any other one so far."""
 
     def __init__(self) -> None:
