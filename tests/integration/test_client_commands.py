@@ -377,11 +377,63 @@ def test_export_to_a_file_and_to_standard_output(ds: Commands, build: str, tmp_p
 
 
 def test_jsonl_is_what_events_prints_and_can_be_appended_again(ds: Commands, build: str) -> None:
-    lines = ds.run("export", build, "--format", "jsonl").stdout_bytes
-    assert lines == ds.run("events", build).stdout_bytes
-    ds.run("append", "again", given=lines)
+    written = ds.run("export", build, "--format", "jsonl").stdout_bytes
+    head, *lines = written.splitlines(keepends=True)
+    assert json.loads(head)["type"] == "export.session"
+    assert b"".join(lines) == ds.run("events", build).stdout_bytes
+    ds.run("append", "again", given=written)
     again = ds.lines("events", "again")
-    assert [event["id"] for event in again] == [json.loads(line)["id"] for line in lines.splitlines()]
+    assert [event["id"] for event in again] == [json.loads(line)["id"] for line in lines]
+
+
+@pytest.mark.parametrize("events", [0, 3])
+def test_title_and_metadata_come_back_with_an_export(
+    ds: Commands, client: Client, tmp_path: Path, events: int
+) -> None:
+    metadata = {"team": "shop", "n": 7, "nested": {"a": [1, None]}}
+    source = client.sessions.create(f"carried-{events}", title="Only “here”\n\x00", metadata=metadata)
+    if events:
+        source.append([{"type": "note", "n": n} for n in range(events)])
+    path = tmp_path / f"carried-{events}-copy.jsonl"
+    ds.run("export", source.id, "--format", "jsonl", "-o", str(path))
+    state = str(tmp_path / "state.db")
+    told = ds.json("import", "jsonl", str(path), "--state", state)
+    assert told["new_events"] == events
+    copy = client.session(path.stem)
+    info = copy.info()
+    assert (info.title, info.metadata, info.event_count) == (source.info().title, metadata, events)
+    assert ds.json("import", "jsonl", str(path), "--state", state, "--again")["new_events"] == 0
+    copy.update(title="Mine now", metadata={"team": "web"})
+    ds.run("import", "jsonl", str(path), "--state", state, "--again")
+    assert (copy.info().title, copy.info().metadata) == ("Mine now", metadata | {"team": "web"})
+
+
+def test_the_title_that_counts_is_the_last_one(ds: Commands, client: Client, tmp_path: Path) -> None:
+    source = client.sessions.create("renamed", title="First")
+    source.append({"type": "note"})
+    before, after = tmp_path / "a" / "renamed-copy.jsonl", tmp_path / "b" / "renamed-copy.jsonl"
+    for path in (before, after):
+        path.parent.mkdir()
+        ds.run("export", source.id, "--format", "jsonl", "-o", str(path))
+        source.update(title="A second one, which is longer")
+    state = str(tmp_path / "state.db")
+    ds.run("import", "jsonl", str(before), str(after), "--state", state)
+    info = client.session("renamed-copy").info()
+    assert (info.title, info.event_count) == ("A second one, which is longer", 2)
+
+
+def test_secrets_in_the_metadata_of_an_export_are_redacted(
+    ds: Commands, client: Client, tmp_path: Path
+) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    client.sessions.create("secretive", title=f"use {secret}", metadata={"env": {"token": [secret]}})
+    path = tmp_path / "secretive-copy.jsonl"
+    ds.run("export", "secretive", "--format", "jsonl", "-o", str(path))
+    ds.run("import", "jsonl", str(path), "--redact", "--state", str(tmp_path / "state.db"))
+    info = client.session("secretive-copy").info()
+    assert secret not in str(info.raw)
+    assert "redacted github-token" in str(info.title)
+    assert "redacted github-token" in str(info.metadata["env"])
 
 
 def test_a_failed_export_leaves_the_old_file(ds: Commands, tmp_path: Path) -> None:
@@ -568,7 +620,7 @@ def test_long_work_shows_its_progress_on_a_terminal(
     seen = on_a_terminal(running.url, "export", build, "--format", "jsonl", "-o", str(path))
     assert "exporting" in seen
     assert "28 events" in seen
-    assert len(path.read_bytes().splitlines()) == 28
+    assert len(path.read_bytes().splitlines()) == 1 + 28
     assert "exporting" not in on_a_terminal(running.url, "export", build, "--format", "jsonl")
 
 

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
+from durable_sessions import export_header
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.command_errors import WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
@@ -150,6 +151,8 @@ def _from_input(writer: _Writer, output: Output) -> None:
             events: list[bytes] = []
             for line in lines:
                 number += 1
+                if number == 1 and export_header.decode(line) is not None:
+                    continue
                 problem = _problem(line) if line.strip() else ""
                 if problem:
                     writer.write(events)

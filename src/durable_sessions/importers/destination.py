@@ -44,7 +44,7 @@ class Destination(Protocol):
         self,
         session: str,
         title: str | None,
-        metadata: Mapping[str, str],
+        metadata: Mapping[str, Any],
         origin: ForkPoint | None = None,
         *,
         renames: bool = True,
@@ -70,7 +70,7 @@ class ServerDestination:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._ends: dict[str, int] = {}
-        self._said: dict[str, tuple[str | None, dict[str, str]]] = {}
+        self._said: dict[str, tuple[str | None, dict[str, Any]]] = {}
 
     def sessions_of(self, tool: str) -> Collection[str]:
         """Return the sessions of a tool that are there."""
@@ -90,7 +90,7 @@ class ServerDestination:
         self,
         session: str,
         title: str | None,
-        metadata: Mapping[str, str],
+        metadata: Mapping[str, Any],
         origin: ForkPoint | None = None,
         *,
         renames: bool = True,
@@ -119,7 +119,7 @@ class ServerDestination:
         return Described(complete, new)
 
     def _create(
-        self, session: str, title: str | None, metadata: Mapping[str, str], origin: ForkPoint | None
+        self, session: str, title: str | None, metadata: Mapping[str, Any], origin: ForkPoint | None
     ) -> bool:
         if origin is not None:
             source = self._client.session(origin.session)
@@ -155,7 +155,7 @@ class MemorySession:
     """A session as a test sees it."""
 
     title: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
     origin: ForkPoint | None = None
 
@@ -180,7 +180,7 @@ class MemoryDestination:
         self,
         session: str,
         title: str | None,
-        metadata: Mapping[str, str],
+        metadata: Mapping[str, Any],
         origin: ForkPoint | None = None,
         *,
         renames: bool = True,
@@ -237,7 +237,7 @@ class DryRun:
         self,
         session: str,
         title: str | None,
-        metadata: Mapping[str, str],
+        metadata: Mapping[str, Any],
         origin: ForkPoint | None = None,
         *,
         renames: bool = True,

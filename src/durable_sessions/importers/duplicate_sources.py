@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from durable_sessions import export_header
 from durable_sessions.importers.sources import SourceError, Transcript
 
 _CHUNK_BYTES = 1024 * 1024
@@ -22,12 +23,25 @@ class SameSessionError(SourceError):
 
 def longer(first: Path, second: Path) -> Path | None:
     """Return the longer of two files if it begins with all of the other one, None if they differ."""
-    short, long = sorted((first, second), key=lambda path: path.stat().st_size)
+    short, long = sorted((first, second), key=_size)
     with short.open("rb") as one, long.open("rb") as other:
+        one.seek(_start(short))
+        other.seek(_start(long))
         while chunk := one.read(_CHUNK_BYTES):
             if other.read(len(chunk)) != chunk:
                 return None
     return long
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size - _start(path)
+
+
+def _start(path: Path) -> int:
+    """Return where the records begin: a title that was changed since does not make another session of it."""
+    with path.open("rb") as file:
+        line = file.readline(export_header.HEADER_BYTES_MAX)
+    return 0 if export_header.decode(line) is None else len(line)
 
 
 def without_copies(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from durable_sessions.client.errors import ApiError
 from durable_sessions.importers.artifact_extraction import Lifter
 from durable_sessions.importers.destination import Destination
-from durable_sessions.importers.events import Event, SessionMetadata
+from durable_sessions.importers.events import Event, SessionMetadata, text
 from durable_sessions.importers.redaction import MARK, Redactor
 from durable_sessions.importers.sources import Part, SourceError, Transcript
 from durable_sessions.importers.state import ImportState, Progress
@@ -260,10 +260,10 @@ class ImportEngine:
         about = SessionMetadata(main.about.title, dict(main.about.metadata))
         if redactor is not None:
             about.title = redactor.text(about.title) if about.title else about.title
-            about.metadata = {name: redactor.text(value) for name, value in about.metadata.items()}
+            about.metadata = redactor.metadata(about.metadata)
             about.note(**{MARK: "yes"})
             redactor.found.clear()
-        if directory := about.metadata.get("cwd"):
+        if directory := text(about.metadata.get("cwd")):
             about.note(project=directory.replace("\\", "/").rstrip("/").rpartition("/")[2])
         return about
 

@@ -132,7 +132,7 @@ class SessionMetadata:
     """What is known of a session besides its events; it grows while its source is read."""
 
     title: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def note(self, **facts: object) -> None:
         """Remember facts that are texts and not empty; the first one stays."""

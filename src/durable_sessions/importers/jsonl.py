@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from durable_sessions import lenient
+from durable_sessions import export_header, lenient
 from durable_sessions.importers import line_format
 from durable_sessions.importers.documents import files, relative
 from durable_sessions.importers.events import SESSION_ID_MAX, Event, Maker, SessionMetadata, Verbatim, text
@@ -60,12 +60,17 @@ class _Update(msgspec.Struct):
 
 
 def about_of(path: Path) -> SessionMetadata:
-    """Return the title and the metadata that a session had at its end, as far as its events tell them.
+    """Return the title and the metadata that a session had at its end: the first line of an export says them.
+
+    Without such a line, as in what the server answers, it is what the events tell.
 
     They are looked for before the first event is sent, so that the session is made with them.
     """
     about = SessionMetadata()
     with path.open("rb") as file:
+        if header := export_header.decode(file.readline(export_header.HEADER_BYTES_MAX)):
+            return SessionMetadata(header.title, header.metadata)
+        file.seek(0)
         while line := file.readline(_LINE_BYTES_MAX):
             if _UPDATED.encode() not in line:
                 continue
@@ -114,6 +119,8 @@ class ExportedParser:
         """Return the event of the next line."""
         if self._path is not None:
             self.about, self._path = about_of(self._path), None
+        if record.line == 1 and export_header.decode(record.raw) is not None:
+            return []
         self.tally.records += 1
         value = record.value
         if not isinstance(value, dict) or not text(value.get("type")):

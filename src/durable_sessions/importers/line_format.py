@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from durable_sessions import export_header
 from durable_sessions.importers.lines import LineReader
 from durable_sessions.importers.sources import SourceError, open_maybe_compressed
 
@@ -24,7 +25,9 @@ def is_typed(record: dict[str, Any]) -> bool:
 
 
 def is_exported(record: dict[str, Any]) -> bool:
-    """Say whether a record is an event as this product exports it."""
+    """Say whether a record is an event as this product exports it, or what it says of the session."""
+    if record.get("type") == export_header.TYPE:
+        return True
     offset = record.get("offset")
     return is_typed(record) and isinstance(offset, str) and _OFFSET.fullmatch(offset) is not None
 

@@ -66,9 +66,10 @@ _MARKER_START = "[redacted "
 _SPARED = ("id", "type", "created_at", "session_thread_id", "source")
 
 
-def is_redacted(title: str | None, metadata: Mapping[str, str]) -> bool:
+def is_redacted(title: str | None, metadata: Mapping[str, Any]) -> bool:
     """Say whether what is known of a session shows that it was imported without its secrets."""
-    return MARK in metadata or any(_MARKER_START in one for one in (title or "", *metadata.values()))
+    told = (title or "", *metadata.values())
+    return MARK in metadata or any(_MARKER_START in one for one in told if isinstance(one, str))
 
 
 class Redactor:
@@ -82,6 +83,10 @@ class Redactor:
         before = self.found.total()
         cleaned = {name: value if name in _SPARED else self._walk(value) for name, value in event.items()}
         return cleaned if self.found.total() > before else event
+
+    def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Return metadata without secrets."""
+        return {name: self._walk(value) for name, value in metadata.items()}
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""

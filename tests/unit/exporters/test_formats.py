@@ -1,5 +1,6 @@
 """Every format against its golden file, its own reader, and events that nobody has checked."""
 
+import io
 import json
 import tracemalloc
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from durable_sessions.exporters import FORMATS, ExportOptions
+from durable_sessions.exporters import FORMATS, ExportOptions, jsonl
 from durable_sessions.exporters.managed_shapes import SHAPES
 from tests.support.skips import disabled
 from tests.unit.exporters import atif_rules, hostile
@@ -95,8 +96,27 @@ def test_jsonl_is_what_is_stored_byte_for_byte() -> None:
         rb'{"type":"x", "n": 1.0e5, "n":1,"half":"\ud800","big":123456789012345678901234567890}',
         *sample(),
     ]
-    text = b"".join(FORMATS["jsonl"].export(SESSION, lines, ExportOptions()))
+    text = b"".join(FORMATS["jsonl"].export({"id": "plain"}, lines, ExportOptions()))
     assert text.split(b"\n") == [*lines, b""]
+    head, *rest = b"".join(FORMATS["jsonl"].export(SESSION, lines, ExportOptions())).split(b"\n")
+    assert rest == [*lines, b""]
+    said = {"session": "build-42", "title": SESSION["title"], "metadata": SESSION["metadata"]}
+    assert json.loads(head) == {"type": "export.session", **said}
+
+
+@pytest.mark.parametrize("session", [SESSION, {"id": "plain"}], ids=["titled", "plain"])
+def test_jsonl_is_read_back_for_the_other_formats(session: Any) -> None:
+    text = b"".join(FORMATS["jsonl"].export(session, sample(), ExportOptions()))
+    said, events = jsonl.read(io.BytesIO(text))
+    assert [line.rstrip(b"\n") for line in events] == sample()
+    assert said.get("title") == session.get("title")
+    assert list(jsonl.read([])[1]) == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_head_of_a_jsonl_export_stops_no_format(name: str) -> None:
+    text = b"".join(FORMATS["jsonl"].export(SESSION, sample(), ExportOptions()))
+    assert b"".join(FORMATS[name].export(SESSION, text.splitlines(), ExportOptions()))
 
 
 # managed-agents -------------------------------------------------------------------------
