@@ -218,7 +218,7 @@ class ForkTooDeepError(DurableSessionsError):
     code = "fork_too_deep"
 
 
-class PreconditionFailedError(DurableSessionsError):
+class PreconditionNotMetError(DurableSessionsError):
     """{problem} Nothing was changed."""
 
     code = "precondition_failed"
@@ -290,7 +290,7 @@ class InvalidAckError(DurableSessionsError):
 # Who may do what, and how much ----------------------------------------------------------
 
 
-class AuthenticationError(DurableSessionsError):
+class UnauthenticatedError(DurableSessionsError):
     """{problem} Send a key as Authorization: Bearer <key> or as x-api-key: <key>."""
 
     code = "authentication_error"
@@ -320,13 +320,13 @@ class FirstKeyRefusedError(DurableSessionsError):
     code = "first_key_refused"
 
 
-class PermissionDeniedError(DurableSessionsError):
+class ForbiddenError(DurableSessionsError):
     """{problem}"""
 
     code = "permission_error"
 
 
-class RateLimitedError(DurableSessionsError):
+class KeyRateExceededError(DurableSessionsError):
     """The key {key_id} may send {requests_per_second} requests per second. Try again in {retry_after_seconds} seconds, or ask an admin for a key with a higher rate."""  # noqa: E501
 
     code = "rate_limited"
@@ -539,7 +539,7 @@ class SessionGoneError(DurableSessionsError):
     code = "session_gone"
 
 
-class SessionReplacedError(DurableSessionsError):
+class IncarnationMismatchError(DurableSessionsError):
     """The session {session} is now {incarnation}, not {expected}: that one was deleted, and its id given to another. Read it without incarnation= if you want this one."""  # noqa: E501
 
     code = "session_replaced"

@@ -25,7 +25,7 @@ from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.streams import offsets
 from durable_sessions.streams.append import Append
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamDescribed
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated, StreamDescribed
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE
 from durable_sessions.times import rfc3339
 
@@ -155,7 +155,7 @@ def _session(stream: int, number: int, now_ms: int) -> list[Effect]:
     return [
         StreamCreated(stream, WORKSPACE, f"sessions/{name}", _JSON, now_ms),
         StreamDescribed(stream, now_ms, attributes),
-        Appended(stream, 0, now_ms, (len(event),), None, None, closed, event),
+        RecordsAppended(stream, 0, now_ms, (len(event),), None, None, closed, event),
     ]
 
 

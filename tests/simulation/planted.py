@@ -31,7 +31,7 @@ from durable_sessions.storage.commit import Committer
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.record_reader import Reader
-from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 from durable_sessions.testing.simulation.plan import RunPlan, rival_plan
@@ -206,7 +206,9 @@ def forget_producers_at_replay(patch: pytest.MonkeyPatch) -> None:
         def forgetful(self: State, effect: Effect) -> None:
             apply(
                 self,
-                msgspec.structs.replace(effect, producer=None) if isinstance(effect, Appended) else effect,
+                msgspec.structs.replace(effect, producer=None)
+                if isinstance(effect, RecordsAppended)
+                else effect,
             )
 
         with pytest.MonkeyPatch.context() as within:

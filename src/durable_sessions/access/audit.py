@@ -18,7 +18,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, QuotaExceededError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams, StreamView
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
 from durable_sessions.times import rfc3339
@@ -125,7 +125,7 @@ class Audit:
                 effects.append(StreamCreated(number, *key, _JSON, now_ms))
             at, tail = (number, 0) if stream is None else (stream.id, stream.tail)
             number += stream is None
-            effects.append(Appended(at, tail, now_ms, (len(data),), None, None, False, data))
+            effects.append(RecordsAppended(at, tail, now_ms, (len(data),), None, None, False, data))
         return effects
 
     @staticmethod

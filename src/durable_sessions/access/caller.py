@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import NamedTuple
 
-from durable_sessions.errors import PermissionDeniedError
+from durable_sessions.errors import ForbiddenError
 
 
 class Role(IntEnum):
@@ -41,7 +41,7 @@ class Caller(NamedTuple):
     def require(self, role: Role) -> None:
         """Refuse a caller whose role is lower."""
         if self.role < role:
-            raise PermissionDeniedError(
+            raise ForbiddenError(
                 problem=f"This needs a key with the role {role.label}; the key of {self.principal} has the "
                 f"role {self.role.label}. Ask an admin of the workspace for another key."
             )

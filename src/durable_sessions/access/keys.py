@@ -16,9 +16,9 @@ from durable_sessions.access.key import SECRET_PREFIX, KeyDocument, LiveKey, dig
 from durable_sessions.access.rate import TokenBucket
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
+    ForbiddenError,
     KeyNotFoundError,
     KeysTooFastError,
-    PermissionDeniedError,
     TooManyKeysError,
 )
 from durable_sessions.ids import Ids
@@ -166,7 +166,7 @@ class Keys:
         """Create a key durably; return it and its secret, which cannot be shown again."""
         self._require_manager(caller, wanted.workspace)
         if not self.required and (wanted.workspace, wanted.role) != (self.home, Role.ADMIN):
-            raise PermissionDeniedError(
+            raise ForbiddenError(
                 problem="From the first key on every request needs one, so the first has to be able to make "
                 f"others: create it with the role admin in the workspace {self.home}."
             )
@@ -242,7 +242,7 @@ class Keys:
     def _require_manager(self, caller: Caller, workspace: str) -> None:
         caller.require(Role.ADMIN)
         if workspace != caller.workspace and not self.is_operator(caller):
-            raise PermissionDeniedError(
+            raise ForbiddenError(
                 problem=f"The key of {caller.principal} manages the keys of its own workspace only. Leave "
                 "workspace out, or ask an operator."
             )
@@ -294,7 +294,7 @@ class Keys:
         if most_ms is None or wanted_ms is None:
             return wanted_ms or most_ms
         if wanted_ms > most_ms:
-            raise PermissionDeniedError(
+            raise ForbiddenError(
                 problem=f"No key outlives its maker: send expires_at up to {rfc3339(most_ms)}."
             )
         return wanted_ms
@@ -306,7 +306,7 @@ class Keys:
         if most is None or wanted is None:
             return wanted or most
         if wanted > most:
-            raise PermissionDeniedError(
+            raise ForbiddenError(
                 problem=f"No key is faster than its maker: send requests_per_second up to {most:g}."
             )
         return wanted

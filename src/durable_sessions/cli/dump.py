@@ -18,7 +18,7 @@ from durable_sessions.cli.output import Target, shortened, with_target
 from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
 from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.stream import Key
-from durable_sessions.tools.dump.log import Names, Plain, log_items
+from durable_sessions.tools.dump.log import Plain, StreamPaths, log_items
 from durable_sessions.tools.dump.segments import segment_items
 from durable_sessions.tools.dump.streams import load_names, look_up
 
@@ -49,12 +49,12 @@ def dump_log(where: Target, start: int, limit: int | None) -> None:
             where.say("  " + _line(effect.pop("effect"), effect))
 
 
-async def _names(where: Target) -> Names:
+async def _names(where: Target) -> StreamPaths:
     try:
         return await load_names(await where.open_bucket())
     except DurableSessionsError as error:
         click.echo(f"durable-sessions: names of streams are unknown: {error}", err=True)
-        return Names()
+        return StreamPaths()
 
 
 @dump.command("manifest")

@@ -28,7 +28,7 @@ from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import lifetime
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated, StreamDescribed
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated, StreamDescribed
 from durable_sessions.streams.readonly import StreamRecord, as_created
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
@@ -238,7 +238,7 @@ class Registry:
         self.require_small(len(encoded))
         data = encoded + b","
         effects: Sequence[Effect] = [
-            Appended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data),
+            RecordsAppended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data),
             StreamDescribed(stream.id, now_ms, {_DOCUMENT: encoded}),
         ]
         return effects, encoded

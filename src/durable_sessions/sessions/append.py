@@ -21,7 +21,7 @@ from durable_sessions.sessions import event_ids, original_times, record, summary
 from durable_sessions.sessions.drafts import DEFINES, Draft
 from durable_sessions.sessions.session_lookup import absent, require_life, session_of, usable
 from durable_sessions.streams import append, lifetime, offsets
-from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
+from durable_sessions.streams.effects import Effect, Name, RecordsAppended, StreamCreated, StreamDescribed
 from durable_sessions.streams.readonly import StreamRecord, as_created
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Producer
@@ -141,7 +141,7 @@ def place(
         return [], Stored(stream.tail, stream.closed, life=life, repeats=added.repeats)
     if added.lengths or batch.terms.close or batch.terms.producer is not None:
         effects.append(
-            Appended(
+            RecordsAppended(
                 stream.id,
                 stream.tail,
                 now_ms,
@@ -179,7 +179,7 @@ def _place_plain(stream: StreamRecord, batch: Batch, now_ms: int) -> tuple[list[
     front = f'"id":"{event}","offset":"{offsets.encode(position)}",{_members(now_ms, batch.actor)}'
     stored = batch.drafts[0].stored(front)
     data = stored + b","
-    appended = Appended(
+    appended = RecordsAppended(
         stream.id, position, now_ms, (len(data),), terms.producer, terms.seq, terms.close, data
     )
     return [appended], Stored(position + 1, terms.close, [stored], terms.producer, life=life)

@@ -13,7 +13,7 @@ from durable_sessions.storage.door import StreamView
 _STEP_SESSIONS = 100
 
 
-class Place(NamedTuple):
+class SortKey(NamedTuple):
     """Where a session stands: its time, and its number among those of the same time."""
 
     at_ms: int
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 class Ranked:
     """Sessions in order, each as it is shown with its place; ``more`` says whether others follow them."""
 
-    sessions: list[tuple[Place, bytes]]
+    sessions: list[tuple[SortKey, bytes]]
     more: bool
 
 
@@ -32,7 +32,7 @@ async def ranked(
     sessions: Sessions,
     workspace: str,
     rank: Callable[[StreamView], int],
-    after: Place | None,
+    after: SortKey | None,
     limit: int,
     wanted: Wanted,
     show: Callable[[StreamView], bytes],
@@ -62,7 +62,7 @@ async def ranked(
             if turn.over:
                 await turn.rest()
     kept.sort(key=lambda pair: pair[0], reverse=True)
-    found: list[tuple[Place, bytes]] = []
+    found: list[tuple[SortKey, bytes]] = []
     size = 0
     for (at_ms, told), durable in kept[:limit]:
         shown = show(durable)
@@ -70,7 +70,7 @@ async def ranked(
         if found and size > limits.page_bytes_max:
             return Ranked(found, more=True)
         # Places are negated, because heapq keeps the smallest on top and the last is wanted there.
-        found.append((Place(sign * -at_ms, sign * -told), shown))
+        found.append((SortKey(sign * -at_ms, sign * -told), shown))
         if turn.over:
             await turn.rest()
     return Ranked(found, more=len(kept) > limit)

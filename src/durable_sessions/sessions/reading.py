@@ -19,7 +19,7 @@ _STEP_BYTES = 512 * 1024
 
 
 @dataclass(slots=True)
-class Page:
+class EventPage:
     """Events of a page as stored, joined by commas, in pieces, and where the next one begins.
 
     Pieces may be views of the memory tier: release them before anything else runs. ``next`` is the
@@ -63,14 +63,14 @@ class EventReader:
         self.turns = turns
         self._limits = limits
 
-    def hot_page(self, durable: StreamView, start: int, stop: int, limit: int) -> Page | None:
+    def hot_page(self, durable: StreamView, start: int, stop: int, limit: int) -> EventPage | None:
         """Return the events from ``start`` before ``stop`` if all of them are in memory, else None."""
         end = min(stop, start + limit)
         found = self._partition.read_hot(durable, start, self._limits.page_bytes_max, end)
         if found is None:
             return None
         pieces, following = found
-        return Page(messages.without_end(pieces), start, following, following - start, following < stop)
+        return EventPage(messages.without_end(pieces), start, following, following - start, following < stop)
 
     async def page(
         self,
@@ -82,7 +82,7 @@ class EventReader:
         *,
         backwards: bool = False,
         apart: bool = False,
-    ) -> Page:
+    ) -> EventPage:
         """Return the next events between two positions, from ``start`` on, or from ``stop`` on backwards.
 
         With ``apart`` they are wanted one by one.
@@ -94,7 +94,7 @@ class EventReader:
                 durable, start, self._limits.page_bytes_max, min(stop, start + limit)
             )
             data = memoryview(found.data)[:-1]
-            return Page([data], start, found.next, found.next - start, found.next < stop)
+            return EventPage([data], start, found.next, found.next - start, found.next < stop)
         return await self._filtered(durable, start, stop, limit, selection)
 
     async def one(self, durable: StreamView, position: int) -> bytes:
@@ -130,7 +130,7 @@ class EventReader:
 
     async def _filtered(
         self, durable: StreamView, start: int, stop: int, limit: int, selection: Selection
-    ) -> Page:
+    ) -> EventPage:
         matches = selection.matcher()
         everything = selection.everything
         found = _Found()
@@ -161,7 +161,7 @@ class EventReader:
 
     async def _backwards(
         self, durable: StreamView, start: int, stop: int, limit: int, selection: Selection
-    ) -> Page:
+    ) -> EventPage:
         """Return events in descending order from the one before ``stop`` down to ``start``."""
         matches = selection.matcher()
         found = _Found()
@@ -192,6 +192,6 @@ class EventReader:
         return min(max(1, _STEP_BYTES // average), _STEP_EVENTS_MAX)
 
 
-def _page(found: _Found, first: int, following: int, *, more: bool) -> Page:
+def _page(found: _Found, first: int, following: int, *, more: bool) -> EventPage:
     joined = b",".join(found.events)
-    return Page([joined], first, following, len(found.events), more, found.positions, found.events)
+    return EventPage([joined], first, following, len(found.events), more, found.positions, found.events)

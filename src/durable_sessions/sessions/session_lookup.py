@@ -1,6 +1,6 @@
 """Finding the stream of a session at the tip."""
 
-from durable_sessions.errors import PreconditionFailedError, SessionGoneError, SessionNotFoundError
+from durable_sessions.errors import PreconditionNotMetError, SessionGoneError, SessionNotFoundError
 from durable_sessions.sessions import event_ids
 from durable_sessions.streams import lifetime, offsets
 from durable_sessions.streams.effects import Effect
@@ -41,7 +41,7 @@ def require_life(stream: StreamRecord, incarnation: str) -> None:
     """Refuse a change that is meant for an earlier life of a session."""
     life = event_ids.tag(stream)
     if life != incarnation:
-        raise PreconditionFailedError(
+        raise PreconditionNotMetError(
             problem=f"The session is {life}, not {incarnation[:40]}: "
             "that one was deleted, and its id given to another.",
             exists=True,
@@ -54,14 +54,14 @@ def require_tail(stream: StreamRecord, tails: frozenset[int]) -> None:
     """Refuse a change of a session that does not end where it is expected to."""
     if stream.tail not in tails:
         tail = offsets.encode(stream.tail)
-        raise PreconditionFailedError(
+        raise PreconditionNotMetError(
             problem=f"The session ends at {tail}, which If-Match does not name.", exists=True, tail=tail
         )
 
 
-def absent() -> PreconditionFailedError:
+def absent() -> PreconditionNotMetError:
     """Return the refusal of a change that is meant for a session which is not there."""
-    return PreconditionFailedError(
+    return PreconditionNotMetError(
         problem="If-Match wants a session that exists, and there is none.",
         exists=False,
         tail=None,

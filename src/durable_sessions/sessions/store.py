@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
+    IncarnationMismatchError,
     InvalidSessionError,
     SessionGoneError,
     SessionNotFoundError,
-    SessionReplacedError,
     StreamGoneError,
     StreamNotFoundError,
 )
@@ -84,7 +84,7 @@ class Sessions:
         except StreamGoneError:
             raise SessionGoneError(session=session_of(key)) from None
         if incarnation is not None and incarnation != event_ids.tag(durable.stream):
-            raise SessionReplacedError(
+            raise IncarnationMismatchError(
                 session=session_of(key),
                 incarnation=event_ids.tag(durable.stream),
                 expected=incarnation[:40],
@@ -110,7 +110,7 @@ class Sessions:
     async def _read_digests(self, key: Key, stored: append.Stored, known: dict[tuple[str, int], int]) -> None:
         try:
             durable = self.find(key, stored.life)
-        except (SessionNotFoundError, SessionGoneError, SessionReplacedError):
+        except (SessionNotFoundError, SessionGoneError, IncarnationMismatchError):
             return  # what was found there is gone: decide again
         for position in stored.repeats.unread:
             known[stored.life, position] = digests.of_stored(await self.events.one(durable, position))

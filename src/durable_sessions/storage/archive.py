@@ -11,7 +11,7 @@ from durable_sessions.storage.retention import Retention
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import ColdStreams, NothingCold
 from durable_sessions.streams.stream import Key, Stream
-from durable_sessions.streams.usage import Usage
+from durable_sessions.streams.usage import WorkspaceUsage
 
 
 class Flushed(NamedTuple):
@@ -78,7 +78,7 @@ class Archive(Protocol):
         """Return how many streams there were at the last flush."""
         ...
 
-    def usage(self) -> dict[str, Usage]:
+    def usage(self) -> dict[str, WorkspaceUsage]:
         """Return what each workspace held at the last flush."""
         ...
 
@@ -142,7 +142,7 @@ class NothingArchived:
         """Return 0."""
         return 0
 
-    def usage(self) -> dict[str, Usage]:
+    def usage(self) -> dict[str, WorkspaceUsage]:
         """Return nothing."""
         return {}
 

@@ -14,7 +14,13 @@ from durable_sessions.log import Extent
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.memory import MemoryTier
-from durable_sessions.streams.effects import Appended, Effect, StreamDescribed, StreamRemoved, StreamTouched
+from durable_sessions.streams.effects import (
+    Effect,
+    RecordsAppended,
+    StreamDescribed,
+    StreamRemoved,
+    StreamTouched,
+)
 from durable_sessions.streams.state import described
 from durable_sessions.streams.stream import Key, Stream
 
@@ -101,7 +107,7 @@ class PublishedStreams:
 
     def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         """Show a change that has become durable; effects on subscriptions have nothing to show."""
-        if type(effect) is Appended:
+        if type(effect) is RecordsAppended:
             durable = self.by_id.get(effect.stream)
             if durable is not None:  # else it was created and removed again before anyone could see it
                 durable.changed_at = extent.position
@@ -119,7 +125,9 @@ class PublishedStreams:
             durable.changed_ms = max(durable.changed_ms, effect.at_ms)
             durable.attributes = described(durable.attributes, effect)
 
-    def _append(self, durable: DurableStream, effect: Appended, extent: Extent, encoded: bytes) -> None:
+    def _append(
+        self, durable: DurableStream, effect: RecordsAppended, extent: Extent, encoded: bytes
+    ) -> None:
         if effect.data:
             durable.index.add(effect.first, extent, google_crc32c.value(encoded))
             self._memory.append(effect.stream, durable.hot, effect.first, effect.data, effect.lengths)

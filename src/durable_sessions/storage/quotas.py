@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from durable_sessions.errors import QuotaExceededError
 from durable_sessions.streams.effects import (
-    Appended,
     Effect,
     Linked,
+    RecordsAppended,
     StreamCreated,
     StreamRemoved,
     SubscriptionCreated,
@@ -50,7 +50,7 @@ class Quotas:
         sizes: Counter[str] = Counter()
         created: dict[int, str] = {}
         for effect in effects:
-            if isinstance(effect, Appended):
+            if isinstance(effect, RecordsAppended):
                 number = effect.stream
                 sizes[created[number] if number in created else _workspace(state, number)] += len(effect.data)
             elif isinstance(effect, StreamCreated):

@@ -11,7 +11,7 @@ from durable_sessions.storage import batch
 from durable_sessions.storage.door import Slice
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.published import PublishedStreams
-from durable_sessions.streams.effects import Appended
+from durable_sessions.streams.effects import RecordsAppended
 
 
 class _HotPart(NamedTuple):
@@ -153,7 +153,7 @@ def _slice_of(
         if google_crc32c.value(encoded) != checksum:
             raise ColdReadError(reason="the bytes in the log have changed since they were written")
         effect = batch.decode_one(encoded)
-        assert isinstance(effect, Appended)
+        assert isinstance(effect, RecordsAppended)
         skip, take = position - effect.first, min(effect.next, stop) - effect.first
         if effect.lengths:
             take, size = _fitting(effect.lengths, skip, take, bytes_max)

@@ -12,7 +12,7 @@ from durable_sessions.streams.state import State
 T = TypeVar("T")
 
 
-class Partition(Protocol):
+class SubscribedPartition(Protocol):
     """What subscriptions need of the partition that holds their streams."""
 
     @property

@@ -12,7 +12,12 @@ from durable_sessions.fair_queue import FairQueue
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.storage.companions import Companion, accompanied
-from durable_sessions.storage.subscription_ports import CallLater, Deliver, DeliveryResult, Partition
+from durable_sessions.storage.subscription_ports import (
+    CallLater,
+    Deliver,
+    DeliveryResult,
+    SubscribedPartition,
+)
 from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.streams import subscribe, wakes
 from durable_sessions.streams.deliveries import Delivery
@@ -26,7 +31,7 @@ from durable_sessions.streams.wakes import Claim, Hold
 from durable_sessions.streams.watched import StreamInfo, infos_of, pending_tails, settle
 from durable_sessions.tasks import Supervisor
 
-__all__ = ["Delivery", "DeliveryResult", "Partition", "SubscriptionManager", "SubscriptionView"]
+__all__ = ["Delivery", "DeliveryResult", "SubscribedPartition", "SubscriptionManager", "SubscriptionView"]
 
 T = TypeVar("T")
 _LOADED_SLICE = 50
@@ -51,7 +56,7 @@ class SubscriptionManager:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: SubscribedPartition,
         clock: Clock,
         ids: Ids,
         limits: Limits,

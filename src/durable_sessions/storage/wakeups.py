@@ -15,7 +15,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.storage.subscription_ports import CallLater, Deliver, Partition, Timer
+from durable_sessions.storage.subscription_ports import CallLater, Deliver, SubscribedPartition, Timer
 from durable_sessions.streams import deliveries, wakes
 from durable_sessions.streams.effects import Effect, Unlinked
 from durable_sessions.streams.readonly import StreamRecord
@@ -48,7 +48,7 @@ class Wakeups:
 
     def __init__(
         self,
-        partition: Partition,
+        partition: SubscribedPartition,
         clock: Clock,
         ids: Ids,
         limits: Limits,

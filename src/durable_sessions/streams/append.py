@@ -8,7 +8,7 @@ from durable_sessions.errors import (
     EmptyBodyError,
     MissingContentTypeError,
     NewEpochSequenceError,
-    PreconditionFailedError,
+    PreconditionNotMetError,
     ProducerGapError,
     SequenceConflictError,
     StaleEpochError,
@@ -17,7 +17,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.limits import Limits
 from durable_sessions.streams import content, lifetime, messages, offsets
-from durable_sessions.streams.effects import Appended, Effect
+from durable_sessions.streams.effects import Effect, RecordsAppended
 from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Producer, Stream
@@ -58,7 +58,7 @@ def decide(
     """Return the effects and the answer of an append, or refuse it; a refusal changes nothing."""
     stream = lifetime.find(state, key, now_ms)
     if request.incarnation is not None:
-        raise PreconditionFailedError(
+        raise PreconditionNotMetError(
             problem="Only sessions have an incarnation.", exists=True, tail=offsets.encode(stream.tail)
         )
     close_only = request.close and not request.body
@@ -75,7 +75,7 @@ def decide(
         payload = messages.require_some(
             messages.payload(request.parsed, request.body, json=stream.is_json, limits=limits)
         )
-    effect = Appended(
+    effect = RecordsAppended(
         stream.id,
         stream.tail,
         now_ms,
@@ -109,7 +109,7 @@ def admit(
             )
     if request.if_tail is not None and stream.tail not in request.if_tail:
         tail = offsets.encode(stream.tail)
-        raise PreconditionFailedError(
+        raise PreconditionNotMetError(
             problem=f"It ends at {tail}, which If-Match does not name.", exists=True, tail=tail
         )
     if request.seq is not None and stream.last_seq is not None and request.seq <= stream.last_seq:

@@ -14,7 +14,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.limits import Limits
 from durable_sessions.streams import content, lifetime, messages, offsets
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 
@@ -78,7 +78,7 @@ def decide(
     tail = created.base + payload.count
     if payload.data or request.closed:
         effects.append(
-            Appended(
+            RecordsAppended(
                 created.stream,
                 created.base,
                 now_ms,

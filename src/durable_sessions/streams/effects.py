@@ -34,7 +34,7 @@ class Name(msgspec.Struct, frozen=True, array_like=True):
     check: int = 0
 
 
-class Appended(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class RecordsAppended(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Records, their names, producer state and close flag of one append, together or not at all."""
 
     stream: int
@@ -164,7 +164,7 @@ class DeliveryFailed(msgspec.Struct, frozen=True, array_like=True, tag=25):
     next_attempt_at_ms: int
 
 
-StreamEffect = StreamCreated | Appended | StreamRemoved | StreamTouched | StreamDescribed
+StreamEffect = StreamCreated | RecordsAppended | StreamRemoved | StreamTouched | StreamDescribed
 SubscriptionEffect = (
     SubscriptionCreated
     | SubscriptionRemoved

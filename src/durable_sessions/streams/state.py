@@ -6,9 +6,9 @@ from typing import Protocol
 from durable_sessions.errors import OverloadedError
 from durable_sessions.partition_id import ONLY_PARTITION, STREAMS_MAX, same_partition
 from durable_sessions.streams.effects import (
-    Appended,
     Effect,
     Name,
+    RecordsAppended,
     StreamCreated,
     StreamDescribed,
     StreamRemoved,
@@ -137,7 +137,7 @@ class State:
 
     def apply(self, effect: Effect) -> None:
         """Carry out one effect."""
-        if type(effect) is Appended:
+        if type(effect) is RecordsAppended:
             self._append(effect)
         elif isinstance(effect, StreamTouched):
             self._touch(self._existing(effect.stream), effect.at_ms)
@@ -171,7 +171,7 @@ class State:
         assert stream is not None, "effects name streams that exist"
         return stream
 
-    def _append(self, effect: Appended) -> None:
+    def _append(self, effect: RecordsAppended) -> None:
         stream = self.by_id.get(effect.stream) or self._existing(effect.stream)
         stream.era = self.era
         assert effect.first == stream.tail, "effects of a stream are consecutive"

@@ -7,7 +7,7 @@ from durable_sessions.streams.stream import Stream
 
 
 @dataclass(slots=True)
-class Usage:
+class WorkspaceUsage:
     """What one workspace holds at the tip, what is kept only for forks included."""
 
     streams: int = 0
@@ -17,12 +17,12 @@ class Usage:
 class Usages:
     """The usage of every workspace; updated by the state with every effect that it carries out."""
 
-    def __init__(self, known: Mapping[str, Usage]) -> None:
+    def __init__(self, known: Mapping[str, WorkspaceUsage]) -> None:
         self._by_workspace = {workspace: replace(usage) for workspace, usage in known.items()}
 
-    def of(self, workspace: str) -> Usage:
+    def of(self, workspace: str) -> WorkspaceUsage:
         """Return what a workspace holds."""
-        return self._by_workspace.setdefault(workspace, Usage())
+        return self._by_workspace.setdefault(workspace, WorkspaceUsage())
 
     def created(self, stream: Stream) -> None:
         """Count a new stream, which is empty."""

@@ -35,7 +35,7 @@ from durable_sessions.storage.retention import Retention
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import ColdStreams
 from durable_sessions.streams.stream import Key, Stream
-from durable_sessions.streams.usage import Usage
+from durable_sessions.streams.usage import WorkspaceUsage
 from durable_sessions.threads import CPU
 from durable_sessions.tier import segment_contents, subscription_objects
 from durable_sessions.tier.catalog import Catalog, Change
@@ -190,7 +190,7 @@ class BucketArchive:
         """Return how many streams there were at the last flush."""
         return self.catalog.reader.count()
 
-    def usage(self) -> dict[str, Usage]:
+    def usage(self) -> dict[str, WorkspaceUsage]:
         """Return what each workspace held at the last flush."""
         return self.catalog.reader.usage()
 

@@ -10,7 +10,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Key, Stream
-from durable_sessions.streams.usage import Usage
+from durable_sessions.streams.usage import WorkspaceUsage
 from durable_sessions.tier import stream_codec
 
 _PAGE_ROWS = 500
@@ -95,10 +95,10 @@ class CatalogView:
         """Return how many streams there were at the last flush."""
         return int(self._connection.execute("select count(*) from streams").fetchone()[0])
 
-    def usage(self) -> dict[str, Usage]:
+    def usage(self) -> dict[str, WorkspaceUsage]:
         """Return what each workspace held at the last flush."""
         query = "select workspace, count(*), sum(record_bytes) from streams group by workspace"
-        return {workspace: Usage(*held) for workspace, *held in self._connection.execute(query)}
+        return {workspace: WorkspaceUsage(*held) for workspace, *held in self._connection.execute(query)}
 
     def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> list[tuple[int, str]]:
         """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""

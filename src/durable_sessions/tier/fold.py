@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.storage import batch
-from durable_sessions.streams.effects import Appended, Effect, Name, SubscriptionEffect
+from durable_sessions.streams.effects import Effect, Name, RecordsAppended, SubscriptionEffect
 from durable_sessions.streams.state import ColdStreams, State
 
 
@@ -50,7 +50,7 @@ def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folde
                 folded.subscriptions.append(effect)
                 continue
             state.apply(effect)
-            if type(effect) is Appended and effect.data:
+            if type(effect) is RecordsAppended and effect.data:
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
                 if effect.stream in runs:
                     runs[effect.stream].append(run)

@@ -17,9 +17,9 @@ from durable_sessions.storage import batch
 from durable_sessions.streams import content
 from durable_sessions.streams.effects import (
     Acked,
-    Appended,
     Effect,
     Linked,
+    RecordsAppended,
     StreamCreated,
     StreamDescribed,
     StreamRemoved,
@@ -105,7 +105,7 @@ def mend(state: State, effect: Effect, home: str = LOST_AND_FOUND) -> Mended:
 
     ``home`` is the workspace for streams of which nobody knows any more whose they were.
     """
-    if isinstance(effect, Appended):
+    if isinstance(effect, RecordsAppended):
         mended = _append(state, effect, home)
     elif isinstance(effect, StreamCreated):
         mended = _create(state, effect)
@@ -144,15 +144,17 @@ def _dropped(reason: str) -> Mended:
     return Mended((), reason)
 
 
-def _fillers(stream: Stream, following: int, at_ms: int) -> list[Appended]:
+def _fillers(stream: Stream, following: int, at_ms: int) -> list[RecordsAppended]:
     runs = markers(stream.tail, following, at_ms, json=stream.is_json)
-    return [Appended(stream.id, run.first, at_ms, run.lengths, None, None, False, run.data) for run in runs]
+    return [
+        RecordsAppended(stream.id, run.first, at_ms, run.lengths, None, None, False, run.data) for run in runs
+    ]
 
 
 # Streams --------------------------------------------------------------------------------
 
 
-def _append(state: State, effect: Appended, home: str) -> Mended:
+def _append(state: State, effect: RecordsAppended, home: str) -> Mended:
     stream = state.get_id(effect.stream)
     if stream is None:
         return _find_again(state, effect, home)
@@ -179,7 +181,7 @@ def _append(state: State, effect: Appended, home: str) -> Mended:
     )
 
 
-def _find_again(state: State, effect: Appended, home: str) -> Mended:
+def _find_again(state: State, effect: RecordsAppended, home: str) -> Mended:
     """Give records whose stream has lost its creation, and with it its name, a stream of another name."""
     key = Key(home, f"{LOST_AND_FOUND}/{effect.stream}")
     if effect.stream in state.removed:
@@ -190,7 +192,7 @@ def _find_again(state: State, effect: Appended, home: str) -> Mended:
     content_type = "application/json" if json else content.DEFAULT
     created = StreamCreated(effect.stream, *key, content_type, effect.at_ms)
     fillers = [
-        Appended(effect.stream, run.first, run.at_ms, run.lengths, None, None, False, run.data)
+        RecordsAppended(effect.stream, run.first, run.at_ms, run.lengths, None, None, False, run.data)
         for run in markers(0, effect.first, effect.at_ms, json=json)
     ]
     return Mended(
@@ -226,7 +228,7 @@ def _create_fork(state: State, effect: StreamCreated, before: list[Effect], prob
         alone = msgspec.structs.replace(effect, parent=None, base=0, fork_at_tail=False)
         json = content.is_json(effect.content_type)
         fillers = [
-            Appended(effect.stream, run.first, run.at_ms, run.lengths, None, None, False, run.data)
+            RecordsAppended(effect.stream, run.first, run.at_ms, run.lengths, None, None, False, run.data)
             for run in markers(0, effect.base, effect.created_at_ms, json=json)
         ]
         problems.append(f"stream {effect.parent}, which it was forked from, is lost")

@@ -1,7 +1,7 @@
 import pytest
 
 from durable_sessions.access.caller import ROLES, Caller, Role
-from durable_sessions.errors import PermissionDeniedError
+from durable_sessions.errors import ForbiddenError
 
 
 def test_each_role_may_do_what_the_ones_before_it_may() -> None:
@@ -13,5 +13,5 @@ def test_each_role_may_do_what_the_ones_before_it_may() -> None:
             if needed <= given:
                 caller.require(needed)
             else:
-                with pytest.raises(PermissionDeniedError, match=f"needs a key with the role {needed.label}"):
+                with pytest.raises(ForbiddenError, match=f"needs a key with the role {needed.label}"):
                     caller.require(needed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from durable_sessions.errors import AuthenticationError
+from durable_sessions.errors import UnauthenticatedError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Admitted, Request
 from durable_sessions.http.carrier.server import HttpServer
@@ -40,7 +40,7 @@ class Asked:
         self._asked.append(request.path)
         assert request.body == b""
         if b"key" not in request.headers and request.path == b"/large":
-            raise AuthenticationError(problem="Who is there?")
+            raise UnauthenticatedError(problem="Who is there?")
         return Admitted(None, 150_000 if request.path == b"/large" else LIMITS.append_body_bytes_max)
 
 

@@ -24,7 +24,7 @@ def subclasses(base: type[DurableSessionsError]) -> Iterator[type[DurableSession
 def make(kind: type[DurableSessionsError]) -> DurableSessionsError:
     template = inspect.getdoc(kind) or ""
     names = [name for _, name, _, _ in string.Formatter().parse(template) if name]
-    more = {"tail": FIELDS["tail"]} if kind is errors.PreconditionFailedError else {}
+    more = {"tail": FIELDS["tail"]} if kind is errors.PreconditionNotMetError else {}
     return kind(**{name: FIELDS.get(name, f"<{name}>") for name in names}, **more)
 
 
@@ -64,7 +64,7 @@ def test_every_failure_has_the_same_shape(kind: type[DurableSessionsError]) -> N
             409,
             {b"Producer-Expected-Seq": b"5", b"Producer-Received-Seq": b"9"},
         ),
-        (errors.PreconditionFailedError, 412, {b"Stream-Next-Offset": b"0_7"}),
+        (errors.PreconditionNotMetError, 412, {b"Stream-Next-Offset": b"0_7"}),
         (errors.MethodNotAllowedError, 405, {b"Allow": b"GET, PUT"}),
         (errors.StreamNotFoundError, 404, {}),
         (errors.OffsetBeyondTailError, 400, {}),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from durable_sessions.errors import AuthenticationError
+from durable_sessions.errors import UnauthenticatedError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
@@ -42,7 +42,7 @@ class Doorman:
     def admit(self, request: Request) -> Admitted:
         holder = self.holder(request)
         if holder == STRANGERS:
-            raise AuthenticationError(problem="Who is there?")
+            raise UnauthenticatedError(problem="Who is there?")
         return Admitted(holder, LIMITS.append_body_bytes_max)
 
 

@@ -13,7 +13,7 @@ from durable_sessions.errors import (
     IdempotencyMismatchError,
     InvalidEventError,
     InvalidHeaderError,
-    PreconditionFailedError,
+    PreconditionNotMetError,
     ProducerGapError,
     SequenceConflictError,
     SessionArchivedError,
@@ -31,7 +31,7 @@ from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.streams.create import Fork
-from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated
+from durable_sessions.streams.effects import Effect, Name, RecordsAppended, StreamCreated
 from durable_sessions.streams.state import State
 from tests.unit.sessions.world import batch, key
 
@@ -74,7 +74,7 @@ class Driver:
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
             self.state.apply(effect)
-            if isinstance(effect, Appended):
+            if isinstance(effect, RecordsAppended):
                 assert sum(effect.lengths) == len(effect.data)
                 begin = 0
                 for length in effect.lengths:
@@ -241,7 +241,7 @@ def test_producers_are_exactly_once_and_fenced(driver: Driver) -> None:
 
 def test_the_end_must_be_the_expected_one(driver: Driver) -> None:
     assert driver.send("s", {"type": "a"}, if_tail=0).tail == 1
-    with pytest.raises(PreconditionFailedError):
+    with pytest.raises(PreconditionNotMetError):
         driver.send("s", {"type": "b"}, if_tail=0)
     driver.send("s", {"type": "b"}, if_tail=1, seq="b")
     with pytest.raises(SequenceConflictError):
@@ -413,7 +413,7 @@ def test_an_append_can_be_meant_for_one_life_only(driver: Driver) -> None:
     assert driver.send("s", {"type": "b"}, incarnation=life).life == life
     driver.delete("s")
     for options in ({"incarnation": life}, {"if_exists": True}):
-        with pytest.raises(PreconditionFailedError) as caught:
+        with pytest.raises(PreconditionNotMetError) as caught:
             driver.send("s", {"type": "c"}, **options)
         assert caught.value.fields["exists"] is False
     assert driver.state.get(key("s")) is None, "the dead stay dead"
@@ -421,7 +421,7 @@ def test_an_append_can_be_meant_for_one_life_only(driver: Driver) -> None:
     other = driver.send("s", {"type": "a", "id": "x"}).life
     assert other != life
     for more in ({}, {"close": True}, {"producer": ("p", 0, 1)}):
-        with pytest.raises(PreconditionFailedError) as caught:
+        with pytest.raises(PreconditionNotMetError) as caught:
             driver.send("s", {"type": "a", "id": "x"}, incarnation=life, **more)
         assert caught.value.fields["incarnation"] == other
     assert driver.send("s", {"type": "d"}, if_exists=True).tail == 2
@@ -430,7 +430,7 @@ def test_an_append_can_be_meant_for_one_life_only(driver: Driver) -> None:
 def test_changes_can_be_meant_for_one_life_only(driver: Driver) -> None:
     life = driver.send("s", {"type": "a"}).life
     for by in (By("me", incarnation="0" * 12), By("me", if_tail=frozenset({7}))):
-        with pytest.raises(PreconditionFailedError):
+        with pytest.raises(PreconditionNotMetError):
             change.delete(driver.state, key("s"), by, driver.now_ms)
     assert change.delete(driver.state, key("s"), By("me", incarnation=life), driver.now_ms)[1] == life
 

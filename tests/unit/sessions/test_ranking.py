@@ -8,7 +8,7 @@ import pytest
 
 from durable_sessions.errors import TooManyToSortError
 from durable_sessions.sessions import view
-from durable_sessions.sessions.ranking import Place, ranked
+from durable_sessions.sessions.ranking import SortKey, ranked
 from durable_sessions.sessions.session_lookup import session_of
 from tests.unit.sessions.world import SessionWorld
 from tests.unit.storage.world import LIMITS
@@ -26,8 +26,8 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 
 async def names(
-    world: SessionWorld, limit: int, after: Place | None = None, *, newest_first: bool = False
-) -> tuple[list[str], Place | None]:
+    world: SessionWorld, limit: int, after: SortKey | None = None, *, newest_first: bool = False
+) -> tuple[list[str], SortKey | None]:
     found = await ranked(
         world.sessions,
         "default",
@@ -52,7 +52,7 @@ async def test_pages_together_are_all_sessions_in_order(
         await world.reopen()
     for newest_first, expected in ((False, ["a", "a2", "b", "c", "d"]), (True, ["d", "c", "b", "a2", "a"])):
         seen: list[str] = []
-        after: Place | None = None
+        after: SortKey | None = None
         while True:
             page, after = await names(world, limit, after, newest_first=newest_first)
             seen += page

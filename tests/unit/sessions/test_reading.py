@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from durable_sessions.errors import EventNotFoundError
 from durable_sessions.limits import Limits
-from durable_sessions.sessions.reading import EventReader, Page
+from durable_sessions.sessions.reading import EventPage, EventReader
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.turns import Turns
@@ -105,7 +105,7 @@ async def follow(world: SessionWorld, durable: DurableStream, types: list[str], 
     assert found == (expected[::-1] if one.backwards else expected)
 
 
-def positions_of(page: Page) -> list[int]:
+def positions_of(page: EventPage) -> list[int]:
     events = decoded(b"".join(page.pieces))
     assert len(events) == page.count
     positions = [int(event["offset"][17:]) for event in events]
@@ -113,7 +113,7 @@ def positions_of(page: Page) -> list[int]:
     return positions
 
 
-def check_bounds(page: Page, positions: list[int], one: Asked) -> None:
+def check_bounds(page: EventPage, positions: list[int], one: Asked) -> None:
     assert len(positions) <= one.limit
     assert sum(map(len, page.pieces)) <= one.page_bytes or page.count == 1
     if one.types and positions:

@@ -11,7 +11,7 @@ import pytest
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.ids import RandomIds
 from durable_sessions.storage.partition import Partition
-from durable_sessions.streams.effects import Appended, Effect, Name, StreamCreated, StreamDescribed
+from durable_sessions.streams.effects import Effect, Name, RecordsAppended, StreamCreated, StreamDescribed
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier.bucket_archive import BucketArchive
@@ -42,7 +42,9 @@ async def append_named(world: World, path: str, message: bytes, name: str) -> No
         assert stream is not None
         names = (Name(name, stream.tail, 1, 7),)
         data = message + b","
-        return [Appended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data, names)], None
+        return [
+            RecordsAppended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data, names)
+        ], None
 
     await world.partition.commit(decide)
 
@@ -176,7 +178,7 @@ async def test_the_names_of_a_deleted_stream_are_gone(world: World) -> None:
 
 
 async def test_effects_of_older_logs_have_no_names(world: World) -> None:
-    effect = Appended(1, 0, 5, (2,), None, None, False, b"1,")
+    effect = RecordsAppended(1, 0, 5, (2,), None, None, False, b"1,")
     assert effect.names == ()
     state = State()
     state.apply(StreamCreated(1, "w", "s/a", "application/json", 5))

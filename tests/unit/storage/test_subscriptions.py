@@ -25,7 +25,7 @@ from durable_sessions.storage import subscriptions
 from durable_sessions.storage.door import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
 from durable_sessions.streams import append, create, effects, lifetime, offsets
-from durable_sessions.streams.effects import Appended, Effect, StreamRemoved
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamRemoved
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscribe import Subscribe
@@ -89,11 +89,11 @@ class FakePartition:
             self.tip.apply(effect)
             return removed
         self.tip.apply(effect)
-        return self.tip.by_id[effect.stream] if isinstance(effect, Appended) else None
+        return self.tip.by_id[effect.stream] if isinstance(effect, RecordsAppended) else None
 
     def _tell(self, effect: Effect, stream: Stream | None) -> None:
         for listener in self.listeners:
-            if isinstance(effect, Appended) and stream is not None:
+            if isinstance(effect, RecordsAppended) and stream is not None:
                 listener.stream_appended(stream, effect.first)
             elif stream is not None:
                 listener.stream_removed(stream)

@@ -7,7 +7,7 @@ from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created
-from durable_sessions.streams.effects import Appended, Effect
+from durable_sessions.streams.effects import Effect, RecordsAppended
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Producer, Stream
 
@@ -74,7 +74,7 @@ class Machine:
             owner = self.state.by_id[owner.parent]
         for effect in self.effects:
             if (
-                type(effect) is Appended
+                type(effect) is RecordsAppended
                 and effect.stream == owner.id
                 and effect.first <= position < effect.next
             ):

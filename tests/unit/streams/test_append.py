@@ -8,7 +8,7 @@ from durable_sessions.errors import (
     InvalidJsonError,
     MissingContentTypeError,
     NewEpochSequenceError,
-    PreconditionFailedError,
+    PreconditionNotMetError,
     ProducerGapError,
     SequenceConflictError,
     StaleEpochError,
@@ -139,7 +139,7 @@ def test_close_only_by_a_producer_is_idempotent(machine: Machine) -> None:
 
 def test_an_append_can_be_made_conditional_on_the_tail(machine: Machine) -> None:
     machine.append("s", b"abc", if_tail=frozenset({0}))
-    with pytest.raises(PreconditionFailedError) as failed:
+    with pytest.raises(PreconditionNotMetError) as failed:
         machine.append("s", b"d", if_tail=frozenset({0}))
     assert failed.value.fields["tail"] == "0000000000000000_0000000000000003"
     assert machine.append("s", b"d", if_tail=frozenset({0, 3})).tail == 4

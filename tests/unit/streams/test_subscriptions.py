@@ -386,7 +386,7 @@ def test_a_wake_and_its_event_are_one_decision(content_type: str) -> None:
     decided, _ = wakes.advance(world.state, SUB, (), world.now())
     woken, appended = decided
     assert isinstance(woken, effects.Woken)
-    assert isinstance(appended, effects.Appended)
+    assert isinstance(appended, effects.RecordsAppended)
     event = msgspec.json.decode(appended.data.rstrip(b",\n"))
     assert event == {
         "type": "wake",

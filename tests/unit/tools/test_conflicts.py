@@ -9,10 +9,10 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import (
     Acked,
-    Appended,
     Claimed,
     Effect,
     Linked,
+    RecordsAppended,
     StreamCreated,
     StreamRemoved,
     StreamTouched,
@@ -44,14 +44,14 @@ def created(stream: int, path: str = "s", kind: str = "application/json", **opti
     return StreamCreated(stream, "default", path, kind, 1_000, **options)  # type: ignore[arg-type]
 
 
-def appended(stream: int, first: int, *messages: bytes, closed: bool = False) -> Appended:
+def appended(stream: int, first: int, *messages: bytes, closed: bool = False) -> RecordsAppended:
     data = b"".join(message + b"," for message in messages)
     lengths = tuple([len(message) + 1 for message in messages])
-    return Appended(stream, first, 2_000, lengths, None, None, closed, data)
+    return RecordsAppended(stream, first, 2_000, lengths, None, None, closed, data)
 
 
-def raw(stream: int, first: int, data: bytes) -> Appended:
-    return Appended(stream, first, 2_000, (), None, None, False, data)
+def raw(stream: int, first: int, data: bytes) -> RecordsAppended:
+    return RecordsAppended(stream, first, 2_000, (), None, None, False, data)
 
 
 def subscribed(*more: Effect) -> list[Effect]:
@@ -83,7 +83,7 @@ def test_lost_messages_are_marked_in_their_place() -> None:
     mended = mend(state, effect)
     assert mended.marked == [(1, 1, 3)]
     filler, kept = mended.effects
-    assert isinstance(filler, Appended)
+    assert isinstance(filler, RecordsAppended)
     assert (filler.first, filler.data, filler.lengths) == (1, LOST * 2, (len(LOST),) * 2)
     assert kept is effect
     assert state.by_id[1].tail == 4
@@ -92,7 +92,7 @@ def test_lost_messages_are_marked_in_their_place() -> None:
 def test_lost_bytes_are_zeros() -> None:
     state = after(created(1, kind="text/plain"), raw(1, 0, b"ab"))
     filler, _ = mend(state, raw(1, 5, b"f")).effects
-    assert isinstance(filler, Appended)
+    assert isinstance(filler, RecordsAppended)
     assert (filler.first, filler.data) == (2, b"\0\0\0")
     assert state.by_id[1].tail == 6
 
@@ -125,11 +125,11 @@ def test_clipping() -> None:
 @pytest.mark.parametrize(
     "effect",
     [
-        Appended(1, 0, 5, (1, 2), None, None, False, b"0,"),
-        Appended(1, 0, 5, (), None, None, False, b"0,"),
+        RecordsAppended(1, 0, 5, (1, 2), None, None, False, b"0,"),
+        RecordsAppended(1, 0, 5, (), None, None, False, b"0,"),
     ],
 )
-def test_an_append_that_does_not_add_up_is_dropped(effect: Appended) -> None:
+def test_an_append_that_does_not_add_up_is_dropped(effect: RecordsAppended) -> None:
     state = after(created(1))
     assert mend(state, effect).effects == ()
     assert state.by_id[1].tail == 0

@@ -19,7 +19,7 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tools.verify import Findings, Problem, verify
 from durable_sessions.tools.verify.coverage import check_coverage, gaps
-from durable_sessions.tools.verify.inventory import Extent, Inventory
+from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 from durable_sessions.tools.verify.segments import check_segment
 from tests.unit.tools.datadir import DataDirectory, make
 
@@ -136,8 +136,8 @@ def stream(number: int, tail: int, **fields: object) -> Stream:
     return replace(made, **fields)  # type: ignore[arg-type]
 
 
-def extents(*runs: tuple[int, int]) -> list[Extent]:
-    return [Extent(*run, f"segment{index}") for index, run in enumerate(runs)]
+def extents(*runs: tuple[int, int]) -> list[SegmentExtent]:
+    return [SegmentExtent(*run, f"segment{index}") for index, run in enumerate(runs)]
 
 
 def covered(inventory: Inventory) -> list[str]:

@@ -14,9 +14,9 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
     FirstKeyRefusedError,
+    ForbiddenError,
     InvalidRequestError,
     KeyNotFoundError,
-    PermissionDeniedError,
     RouteNotFoundError,
 )
 from durable_sessions.http.api.auth import Caller, Role
@@ -61,7 +61,7 @@ class Administration:
         try:
             caller.require(Role.ADMIN)
             return await self._act(request, caller, found)
-        except (PermissionDeniedError, FirstKeyRefusedError, KeyNotFoundError) as error:
+        except (ForbiddenError, FirstKeyRefusedError, KeyNotFoundError) as error:
             asked = b" ".join((request.method, request.path.split(b"/", 3)[2])).decode("latin-1")
             self._audit.refused(caller, asked, error, _id(request))
             raise

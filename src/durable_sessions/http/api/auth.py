@@ -9,7 +9,7 @@ from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.keys import Keys
 from durable_sessions.clock import Clock
-from durable_sessions.errors import AuthenticationError, RateLimitedError
+from durable_sessions.errors import KeyRateExceededError, UnauthenticatedError
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.shares import CURRENT_HOLDER, LOCAL
@@ -49,7 +49,7 @@ class Authenticator:
         now_ms = key.last_used_ms = self._clock.now_ms()
         if key.rate is not None and (wait_seconds := key.rate.take(now_ms)):
             self.rate_limited += 1
-            raise RateLimitedError(
+            raise KeyRateExceededError(
                 key_id=key.document.id,
                 requests_per_second=f"{key.document.requests_per_second:g}",
                 retry_after_seconds=ceil(wait_seconds),
@@ -71,12 +71,12 @@ class Authenticator:
         key = self._keys.find(secret_of(request.headers))
         return None if key is None else key.document.id
 
-    def _unknown(self, request: Request) -> AuthenticationError:
+    def _unknown(self, request: Request) -> UnauthenticatedError:
         self.unknown += 1
         sent = secret_of(request.headers)
         if sent:
             self._audit.key_refused(self._keys.home, self._keys.revoked(sent), request.id.decode())
-        return AuthenticationError(
+        return UnauthenticatedError(
             problem="The key is not known, was revoked, or has expired."
             if sent
             else "This needs a key, and none was sent."
@@ -85,7 +85,7 @@ class Authenticator:
     def require_valid(self, caller: Caller) -> None:
         """Refuse a caller whose key was revoked after the request was let in."""
         if not self._keys.valid(caller):
-            raise AuthenticationError(problem="The key was revoked or has expired.")
+            raise UnauthenticatedError(problem="The key was revoked or has expired.")
 
     async def waiting(self, caller: Caller, answer: Awaitable[T]) -> T:
         """Wait for something on behalf of a caller, until it is there or the caller's key is revoked."""
@@ -98,7 +98,7 @@ class Authenticator:
             if self._keys.valid(caller):
                 raise
             task.uncancel()
-            raise AuthenticationError(problem="The key was revoked or has expired.") from None
+            raise UnauthenticatedError(problem="The key was revoked or has expired.") from None
         finally:
             forget()
             del task  # a cancelled task refers to the frames that it was in

@@ -7,19 +7,19 @@ import msgspec
 
 from durable_sessions.errors import (
     AlreadyClaimedError,
-    AuthenticationError,
     DurableSessionsError,
+    KeyRateExceededError,
     KeysTooFastError,
     MethodNotAllowedError,
-    PreconditionFailedError,
+    PreconditionNotMetError,
     ProducerGapError,
     QuotaExceededError,
     RangeNotSatisfiableError,
-    RateLimitedError,
     ShareExceededError,
     StaleEpochError,
     StreamClosedError,
     TooManyScansError,
+    UnauthenticatedError,
 )
 from durable_sessions.http.carrier.message import Header, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE, error_code_under_control
@@ -34,12 +34,12 @@ _HEADERS: dict[type[DurableSessionsError], Callable[[Any], list[tuple[bytes, obj
         (b"Producer-Expected-Seq", e.expected),
         (b"Producer-Received-Seq", e.received),
     ],
-    PreconditionFailedError: lambda e: (
+    PreconditionNotMetError: lambda e: (
         [(b"Stream-Next-Offset", e.tail)] if e.fields.get("tail") is not None else []
     ),
     MethodNotAllowedError: lambda e: [(b"Allow", e.allow)],
-    AuthenticationError: lambda e: [(b"WWW-Authenticate", "Bearer")],
-    RateLimitedError: lambda e: [(b"Retry-After", e.retry_after_seconds)],
+    UnauthenticatedError: lambda e: [(b"WWW-Authenticate", "Bearer")],
+    KeyRateExceededError: lambda e: [(b"Retry-After", e.retry_after_seconds)],
     ShareExceededError: lambda e: [(b"Retry-After", 1)],
     KeysTooFastError: lambda e: [(b"Retry-After", e.retry_after_seconds)],
     QuotaExceededError: lambda e: [(b"Retry-After", _QUOTA_RETRY_SECONDS)],

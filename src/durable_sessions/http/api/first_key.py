@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from durable_sessions.errors import AuthenticationError, FirstKeyRefusedError
+from durable_sessions.errors import FirstKeyRefusedError, UnauthenticatedError
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.ids import Ids
 
@@ -66,7 +66,7 @@ class FirstKey:
         if not self.is_proven(request):
             raise FirstKeyRefusedError
         if self._taken:
-            raise AuthenticationError(problem="Another first key has just been made.")
+            raise UnauthenticatedError(problem="Another first key has just been made.")
         self._taken = True
 
     def give_back(self) -> None:

@@ -9,7 +9,7 @@ from durable_sessions.access.audit import Act, Audit
 from durable_sessions.access.keys import Keys
 from durable_sessions.errors import (
     DurableSessionsError,
-    PermissionDeniedError,
+    ForbiddenError,
     RouteNotFoundError,
 )
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
@@ -87,7 +87,7 @@ class Operations:
 
     def _require_home(self, caller: Caller) -> None:
         if caller.workspace != self._keys.home:
-            raise PermissionDeniedError(
+            raise ForbiddenError(
                 problem=f"This is about the whole server. Use a key of the workspace {self._keys.home}."
             )
 
@@ -140,7 +140,7 @@ class Operations:
         try:
             caller.require(Role.ADMIN)
             self._require_home(caller)
-        except PermissionDeniedError as error:
+        except ForbiddenError as error:
             self._audit.refused(caller, act, error, request_id)
             raise
         await self._audit.record(Act(f"{act}.requested", caller, caller.workspace, request_id))

@@ -35,7 +35,7 @@ _COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 """For those who write the page, not for those who read it."""
 
 
-class Page(NamedTuple):
+class ManualPage(NamedTuple):
     """A page as it was written: its name, its title, and its text in Markdown."""
 
     name: str
@@ -43,15 +43,15 @@ class Page(NamedTuple):
     text: str
 
 
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, ManualPage]:
     """Return all pages that there are, in their order."""
     folder = _folder()
-    found: dict[str, Page] = {}
+    found: dict[str, ManualPage] = {}
     for name in (name for names in GROUPS.values() for name in names):
         file = folder.joinpath(*f"{name}.md".split("/"))
         if file.is_file():
             text = _COMMENT.sub("", file.read_text(encoding="utf-8")).lstrip()
-            found[name] = Page(name, text.partition("\n")[0].lstrip("# ").strip(), text)
+            found[name] = ManualPage(name, text.partition("\n")[0].lstrip("# ").strip(), text)
     return found
 
 

@@ -8,7 +8,7 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from durable_sessions.http.manual.contents import GROUPS, Page
+from durable_sessions.http.manual.contents import GROUPS, ManualPage
 from durable_sessions.http.openapi.page import frame
 
 ROOT = "/docs"
@@ -18,7 +18,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "striketh
 _PAGE_FILE = re.compile(r"(?P<path>[^#]+)\.md(?P<anchor>#.*)?")
 
 
-def index(pages: Mapping[str, Page]) -> bytes:
+def index(pages: Mapping[str, ManualPage]) -> bytes:
     """Return the page that leads to all others."""
     groups = "".join(
         f"<h2>{escape(group)}</h2><ul>{''.join(_item(pages[name]) for name in names if name in pages)}</ul>"
@@ -32,7 +32,7 @@ def index(pages: Mapping[str, Page]) -> bytes:
     return _framed("Documentation", body, pages, "")
 
 
-def page(shown: Page, pages: Mapping[str, Page]) -> bytes:
+def page(shown: ManualPage, pages: Mapping[str, ManualPage]) -> bytes:
     """Return one page."""
     tokens = _MARKDOWN.parse(shown.text)
     for at, token in enumerate(tokens):
@@ -45,7 +45,7 @@ def page(shown: Page, pages: Mapping[str, Page]) -> bytes:
     return _framed(shown.title, body, pages, shown.name)
 
 
-def _framed(title: str, body: str, pages: Mapping[str, Page], here: str) -> bytes:
+def _framed(title: str, body: str, pages: Mapping[str, ManualPage], here: str) -> bytes:
     groups = "".join(
         f'<div class="group"><h2>{escape(group)}</h2><ul>'
         + "".join(_entry(pages[name], here) for name in names if name in pages)
@@ -70,16 +70,16 @@ def _framed(title: str, body: str, pages: Mapping[str, Page], here: str) -> byte
     )
 
 
-def _item(one: Page) -> str:
+def _item(one: ManualPage) -> str:
     return f'<li><a href="{ROOT}/{one.name}">{escape(one.title)}</a></li>'
 
 
-def _entry(one: Page, here: str) -> str:
+def _entry(one: ManualPage, here: str) -> str:
     mark = ' class="here" aria-current="page"' if one.name == here else ""
     return f'<li><a{mark} href="{ROOT}/{one.name}">{escape(one.title)}</a></li>'
 
 
-def _lead_within(link: Token, here: str, pages: Mapping[str, Page]) -> None:
+def _lead_within(link: Token, here: str, pages: Mapping[str, ManualPage]) -> None:
     """Let a link to a file of the documentation lead to its page; one to another file leads nowhere."""
     target = str(link.attrGet("href") or "")
     if "://" in target or target.startswith(("#", "/", "mailto:")):

@@ -7,14 +7,14 @@ from typing import TypeAlias
 import msgspec
 
 from durable_sessions.log.scan import Damage, Frame, LogScan, scan
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.tools.conflicts import Undecodable, decode_leniently
 
 Plain: TypeAlias = dict[str, object]
 """What can be written as JSON; bytes are left to whoever prints them."""
 
 
-class Names:
+class StreamPaths:
     """The paths of streams by number, as far as they are known."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Names:
             self.paths[effect.stream] = f"{effect.workspace}/{effect.path}"
 
 
-def log_items(directory: Path, start: int, names: Names) -> Iterator[Plain]:
+def log_items(directory: Path, start: int, names: StreamPaths) -> Iterator[Plain]:
     """Yield every batch from a position on, and damage where it lies; nothing is locked or changed."""
     log = scan(directory)
     told = 0
@@ -56,7 +56,7 @@ def _damage(damage: Damage) -> Plain:
     }
 
 
-def _batch(frame: Frame, names: Names) -> Plain:
+def _batch(frame: Frame, names: StreamPaths) -> Plain:
     effects: list[Plain] = []
     for _, effect in decode_leniently(frame.payload):
         if isinstance(effect, Undecodable):
@@ -73,7 +73,7 @@ def _batch(frame: Frame, names: Names) -> Plain:
     }
 
 
-def plain_effect(effect: Effect, names: Names) -> Plain:
+def plain_effect(effect: Effect, names: StreamPaths) -> Plain:
     """Return an effect by the names of its fields, without those that say nothing."""
     fields: Plain = {"effect": type(effect).__name__}
     for name, value in msgspec.structs.asdict(effect).items():
@@ -82,7 +82,7 @@ def plain_effect(effect: Effect, names: Names) -> Plain:
             if value in names.paths and not isinstance(effect, StreamCreated):
                 fields["path"] = names.paths[value]
         elif name == "lengths":
-            assert isinstance(effect, Appended)
+            assert isinstance(effect, RecordsAppended)
             fields |= (
                 {"next": effect.next, "messages": len(effect.lengths)}
                 if effect.lengths

@@ -13,12 +13,12 @@ from durable_sessions.bucket.segment_reader import SegmentReader
 from durable_sessions.errors import StreamNotFoundError
 from durable_sessions.log.scan import scan
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
-from durable_sessions.streams.effects import Appended
+from durable_sessions.streams.effects import RecordsAppended
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tier import stream_codec
 from durable_sessions.tools.conflicts import Undecodable, decode_leniently, mend
-from durable_sessions.tools.dump.log import Names, Plain
+from durable_sessions.tools.dump.log import Plain, StreamPaths
 from durable_sessions.tools.verify.inventory import Inventory
 
 LOOKS_MAX = 5
@@ -26,7 +26,7 @@ LOOKS_MAX = 5
 
 
 @dataclass(slots=True)
-class Place:
+class RecordLocation:
     """Consecutive records of the stream: in a segment of the bucket, or in one batch of the log."""
 
     tier: str
@@ -48,7 +48,7 @@ class StreamDump:
     flushed: int
     bucket: ObjectStore
     manifest: Manifest | None
-    places: list[Place] = field(default_factory=list)
+    places: list[RecordLocation] = field(default_factory=list)
 
     def state(self) -> Plain:
         """Return what is known of the stream, by the names of the fields."""
@@ -74,7 +74,7 @@ class StreamDump:
         await cache.close()
 
 
-def _records(place: Place, run: AppendRun) -> Iterator[Plain]:
+def _records(place: RecordLocation, run: AppendRun) -> Iterator[Plain]:
     at = 0
     for offset, length in enumerate(run.lengths or (len(run.data),)):
         data = run.data[at : at + length]
@@ -83,9 +83,9 @@ def _records(place: Place, run: AppendRun) -> Iterator[Plain]:
         at += length
 
 
-async def load_names(bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> Names:
+async def load_names(bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> StreamPaths:
     """Return the names of all streams as of the last flush."""
-    names = Names()
+    names = StreamPaths()
     manifest = await Manifests(bucket, partition).newest()
     for info in () if manifest is None else manifest.checkpoints:
         for row in await read_checkpoint(bucket, info):
@@ -133,15 +133,15 @@ async def _look_up(
         if segment.stream_min <= stream.id <= segment.stream_max:
             directory = await SegmentReader(bucket, segment, cache).directory()
             runs = directory.runs(stream.id)
-            found.places += [Place("bucket", segment.path, *run) for run in runs]
+            found.places += [RecordLocation("bucket", segment.path, *run) for run in runs]
     await cache.close()
     found.places.sort(key=lambda place: place.first)
     found.places += appended.get(stream.id, [])
     return found
 
 
-def _replay(state: State, log: Path, flushed_through: int) -> dict[int, list[Place]]:
-    places: dict[int, list[Place]] = {}
+def _replay(state: State, log: Path, flushed_through: int) -> dict[int, list[RecordLocation]]:
+    places: dict[int, list[RecordLocation]] = {}
     for frame in scan(log).frames():
         if frame.position <= flushed_through:
             continue
@@ -149,8 +149,8 @@ def _replay(state: State, log: Path, flushed_through: int) -> dict[int, list[Pla
             if isinstance(effect, Undecodable):
                 continue
             mend(state, effect)
-            if isinstance(effect, Appended) and effect.data:
+            if isinstance(effect, RecordsAppended) and effect.data:
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
-                place = Place("log", f"batch {frame.position}", run.first, run.next, run)
+                place = RecordLocation("log", f"batch {frame.position}", run.first, run.next, run)
                 places.setdefault(effect.stream, []).append(place)
     return places

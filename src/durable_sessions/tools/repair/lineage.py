@@ -19,7 +19,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.lineage import Lineage, lineage_files, tie
 from durable_sessions.partition_id import PartitionId
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.tier.manifest_chain import successor
 from durable_sessions.tier.ownership import Tie, first_manifest, last_shared, match
 from durable_sessions.tools.conflicts import decode_leniently
@@ -109,7 +109,7 @@ class LineageRepair:
             for effect in _effects(frame.payload):
                 if isinstance(effect, StreamCreated):
                     names[effect.stream] = f"{effect.workspace}/{effect.path}"
-                elif isinstance(effect, Appended) and effect.data:
+                elif isinstance(effect, RecordsAppended) and effect.data:
                     first, following = found.get(effect.stream, (effect.first, effect.next))
                     found[effect.stream] = min(first, effect.first), max(following, effect.next)
                     count += len(effect.lengths) or 1
@@ -178,5 +178,5 @@ async def _is_own(log: ScannedLog, manifest: Manifest) -> bool:
 
 def _effects(payload: bytes) -> Iterator[Effect]:
     for _, effect in decode_leniently(payload):
-        if isinstance(effect, StreamCreated | Appended):
+        if isinstance(effect, StreamCreated | RecordsAppended):
             yield effect

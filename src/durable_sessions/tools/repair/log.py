@@ -7,7 +7,7 @@ from durable_sessions.errors import LogError
 from durable_sessions.log.repair import replace_segments
 from durable_sessions.log.scan import Frame, LogScan, ScannedSegment, scan
 from durable_sessions.storage import batch
-from durable_sessions.streams.effects import Appended, Effect, StreamCreated
+from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.tier.ownership import continues
 from durable_sessions.tools.conflicts import (
@@ -90,7 +90,12 @@ class LogRepair:
                 what = "effects that the bucket has already are left out"
             self._changes.setdefault((frame.segment.path, what), []).append(frame.position)
             self._note(plan, state, mended)
-            if isinstance(effect, Appended) and effect.data and not mended.effects and not mended.repeated:
+            if (
+                isinstance(effect, RecordsAppended)
+                and effect.data
+                and not mended.effects
+                and not mended.repeated
+            ):
                 known = state.get_id(effect.stream)
                 plan.lose(effect.stream, known, effect.first, effect.next, marked=False)
         return changed

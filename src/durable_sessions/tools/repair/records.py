@@ -18,7 +18,7 @@ from durable_sessions.tools.repair.missing_ranges import MissingRanges
 from durable_sessions.tools.repair.plan import Plan
 from durable_sessions.tools.repair.sources import records_in_log
 from durable_sessions.tools.verify.coverage import gaps
-from durable_sessions.tools.verify.inventory import Extent, Inventory
+from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 from durable_sessions.tools.verify.segments import CheckedSegment
 
 SEGMENT_BYTES = 32 * 1024 * 1024
@@ -79,7 +79,7 @@ class RecordsRepair:
     def _keep(self, checked: CheckedSegment) -> None:
         self.kept.append(checked.info)
         for number, run in self._runs(checked):
-            self._inventory.place(number, [Extent(*run, checked.info.path)])
+            self._inventory.place(number, [SegmentExtent(*run, checked.info.path)])
             self._wanted.found(number, run)
 
     def _plan_losses(self, plan: Plan) -> None:

@@ -18,7 +18,7 @@ from durable_sessions.errors import ObjectDamagedError, ObjectNotFoundError
 from durable_sessions.log.scan import LogScan
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import (
-    Appended,
+    RecordsAppended,
     StreamCreated,
     StreamDescribed,
     StreamRemoved,
@@ -94,7 +94,7 @@ def records_in_log(log: LogScan, wanted: MissingRanges) -> Iterator[tuple[int, A
         if not wanted:
             return
         for _, effect in decode_leniently(frame.payload):
-            if isinstance(effect, Appended):
+            if isinstance(effect, RecordsAppended):
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
                 for first, following in wanted.of(effect.stream, (run.first, run.next)):
                     yield effect.stream, clipped(run, first, following)
@@ -120,12 +120,12 @@ def _contained(effect: object, inventory: Inventory) -> bool | None:
     """Say whether the inventory has what an effect says; None if that cannot be told."""
     if isinstance(effect, StreamCreated):
         return effect.stream <= inventory.largest
-    if not isinstance(effect, Appended | StreamRemoved | StreamTouched | StreamDescribed):
+    if not isinstance(effect, RecordsAppended | StreamRemoved | StreamTouched | StreamDescribed):
         return None
     stream = inventory.load_id(effect.stream)
     if stream is None:
         return True
-    if isinstance(effect, Appended):
+    if isinstance(effect, RecordsAppended):
         return effect.next <= stream.tail and (stream.closed or not effect.closed)
     if isinstance(effect, StreamRemoved):
         return effect.soft and stream.soft_deleted

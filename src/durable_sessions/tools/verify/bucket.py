@@ -21,7 +21,7 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import stream_codec, subscription_objects
 from durable_sessions.tier.manifest_chain import referred
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.inventory import Extent, Inventory
+from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
 
@@ -208,7 +208,7 @@ class Examiner:
                 problem = f"the rows of stream {number} say {names}, its checkpoint {stream.key}"
                 self._findings.add(checked.info.path, problem, mendable=False)
             runs = checked.good_runs(number)
-            self._inventory.place(number, [Extent(*run, checked.info.path) for run in runs])
+            self._inventory.place(number, [SegmentExtent(*run, checked.info.path) for run in runs])
 
     # Subscriptions ----------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tools.verify.findings import Findings
-from durable_sessions.tools.verify.inventory import Extent, Inventory
+from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 
 Range = tuple[int, int]
 """First position, and the position after the last."""
 
 
-def gaps(stream: Stream, extents: Iterable[Extent]) -> list[Range]:
+def gaps(stream: Stream, extents: Iterable[SegmentExtent]) -> list[Range]:
     """Return the positions of a stream that no extent (in order) holds."""
     found: list[Range] = []
     expected = stream.base
@@ -52,8 +52,8 @@ def check_coverage(inventory: Inventory, findings: Findings) -> None:
             findings.add(f"stream {number}", found)
 
 
-def _overlaps(stream: Stream, extents: list[Extent]) -> Iterator[str]:
-    before: Extent | None = None
+def _overlaps(stream: Stream, extents: list[SegmentExtent]) -> Iterator[str]:
+    before: SegmentExtent | None = None
     for extent in extents:
         if before is not None and extent.first < before.next:
             end = min(before.next, extent.next)

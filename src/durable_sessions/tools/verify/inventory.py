@@ -36,7 +36,7 @@ union select id from (select id, state from found.streams except select id, stat
 """
 
 
-class Extent(NamedTuple):
+class SegmentExtent(NamedTuple):
     """Consecutive records of a stream in one segment."""
 
     first: int
@@ -89,7 +89,7 @@ class Inventory:
         """Forget all streams."""
         self._connection.execute("delete from streams")
 
-    def place(self, stream: int, extents: Iterable[Extent]) -> None:
+    def place(self, stream: int, extents: Iterable[SegmentExtent]) -> None:
         """Add places of a stream's records."""
         rows = [(stream, *extent) for extent in extents]
         self._connection.executemany("insert into extents values (?, ?, ?, ?)", rows)
@@ -136,16 +136,16 @@ class Inventory:
         """Return how many streams there are."""
         return int(self._connection.execute("select count(*) from streams").fetchone()[0])
 
-    def streams(self) -> Iterator[tuple[Stream, list[Extent]]]:
+    def streams(self) -> Iterator[tuple[Stream, list[SegmentExtent]]]:
         """Yield every stream, in order of its number, and the places of its records in order of position."""
         for (state,) in self._connection.execute("select state from streams order by id"):
             stream = stream_codec.decode(state)
             yield stream, self.extents(stream.id)
 
-    def extents(self, stream: int) -> list[Extent]:
+    def extents(self, stream: int) -> list[SegmentExtent]:
         """Return the places of a stream's records in order of position."""
         query = "select first, next, segment from extents where stream = ? order by first, next"
-        return [Extent(*row) for row in self._connection.execute(query, (stream,))]
+        return [SegmentExtent(*row) for row in self._connection.execute(query, (stream,))]
 
     def differences(self, catalog: Path) -> Iterator[str]:
         """Yield how a catalog differs; sqlite3.DatabaseError if it is not a sound one."""

@@ -28,7 +28,7 @@ COLUMNS = [
 ]
 
 
-class Names(NamedTuple):
+class StreamIdentity(NamedTuple):
     """What the rows of a stream say of it."""
 
     workspace: str
@@ -42,7 +42,7 @@ class CheckedSegment:
 
     info: SegmentInfo
     directory: Directory | None
-    names: dict[int, Names]
+    names: dict[int, StreamIdentity]
     bad_groups: frozenset[int]
     intact: bool
 
@@ -72,7 +72,7 @@ def check_segment(info: SegmentInfo, data: bytes | None, findings: Findings) -> 
         footer = _footer(info, data, findings)
     if data is None or footer is None:
         return CheckedSegment(info, None, {}, frozenset(), intact=False)
-    names: dict[int, Names] = {}
+    names: dict[int, StreamIdentity] = {}
     bad_groups = frozenset(_bad_groups(info.path, data, footer, names, findings))
     _check_counts(info, footer, findings)
     if len(findings.problems) == before and digest(data) != info.sha256:
@@ -109,7 +109,7 @@ def _check_counts(info: SegmentInfo, footer: Footer, findings: Findings) -> None
 
 
 def _bad_groups(
-    path: str, data: bytes, footer: Footer, names: dict[int, Names], findings: Findings
+    path: str, data: bytes, footer: Footer, names: dict[int, StreamIdentity], findings: Findings
 ) -> Iterator[int]:
     file = pq.ParquetFile(pa.BufferReader(data))
     pieces: dict[int, list[Piece]] = {}
@@ -147,7 +147,7 @@ class _RowError(Exception):
         self.row = row
 
 
-def _check_rows(table: pa.Table, pieces: list[Piece], names: dict[int, Names]) -> None:
+def _check_rows(table: pa.Table, pieces: list[Piece], names: dict[int, StreamIdentity]) -> None:
     """Compare the rows of one row group with the directory."""
     row = 0
     for piece in sorted(pieces, key=lambda piece: piece.row):
@@ -161,14 +161,14 @@ def _check_rows(table: pa.Table, pieces: list[Piece], names: dict[int, Names]) -
         raise _RowError(min(row, table.num_rows), f"the directory knows {row} rows, not {table.num_rows}")
 
 
-def _check_piece(rows: pa.Table, piece: Piece, names: dict[int, Names]) -> None:
+def _check_piece(rows: pa.Table, piece: Piece, names: dict[int, StreamIdentity]) -> None:
     numbers = rows.column("stream").unique().to_pylist()
     if numbers != [piece.stream]:
         raise _RowError(piece.row, f"the directory says stream {piece.stream}, the rows {numbers}")
     named = [rows.column(name).unique().to_pylist() for name in ("workspace", "session", "content_type")]
     if any(len(values) != 1 for values in named):
         raise _RowError(piece.row, f"stream {piece.stream} has several names or content types")
-    found = Names(*(values[0] for values in named))
+    found = StreamIdentity(*(values[0] for values in named))
     if names.setdefault(piece.stream, found) != found:
         raise _RowError(piece.row, f"stream {piece.stream} has several names or content types")
     if content.is_json(found.content_type) != piece.json:

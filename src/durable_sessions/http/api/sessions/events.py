@@ -32,7 +32,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.managed_agents import event_types
 from durable_sessions.sessions import drafts, event_ids, pairs, threads
 from durable_sessions.sessions.append import Batch, Stored
-from durable_sessions.sessions.reading import Page
+from durable_sessions.sessions.reading import EventPage
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.store import Sessions
@@ -198,7 +198,7 @@ class Events:
 
     async def _page(
         self, durable: StreamView, asked: Range, selection: Selection, *, apart: bool = False
-    ) -> Page:
+    ) -> EventPage:
         return await self._sessions.events.page(
             durable, asked.start, asked.stop, asked.limit, selection, backwards=asked.backwards, apart=apart
         )
@@ -409,7 +409,7 @@ def _wants_lines(request: Request) -> bool:
     return b"application/x-ndjson" in request.headers.get(b"accept", b"")
 
 
-def _answer(request: Request, durable: StreamView, asked: Range, page: Page) -> Response:
+def _answer(request: Request, durable: StreamView, asked: Range, page: EventPage) -> Response:
     at = durable.tail if asked.backwards else page.next
     up_to_date = at == durable.tail
     offset = offsets.encode(at).encode()

@@ -11,11 +11,11 @@ from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import (
     DurableSessionsError,
+    ForbiddenError,
     InvalidForkError,
     InvalidRequestError,
     InvalidSessionError,
     MethodNotAllowedError,
-    PermissionDeniedError,
     RouteNotFoundError,
     ThreadNotFoundError,
 )
@@ -380,11 +380,11 @@ def _wrong(request: Request, caller: Caller, target: _Target | None) -> DurableS
     return RouteNotFoundError(path=path)
 
 
-def _of_role(request: Request, caller: Caller | None) -> PermissionDeniedError | None:
+def _of_role(request: Request, caller: Caller | None) -> ForbiddenError | None:
     """Return the refusal of a caller who may not write, who hears of nothing else, None if there is none."""
     if caller is not None and request.method not in (b"GET", b"HEAD"):
         try:
             caller.require(_WRITER)
-        except PermissionDeniedError as denied:
+        except ForbiddenError as denied:
             return denied
     return None

@@ -10,7 +10,7 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.sessions import view
-from durable_sessions.sessions.ranking import Place, ranked
+from durable_sessions.sessions.ranking import SortKey, ranked
 from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.door import StreamView
 
@@ -30,9 +30,9 @@ class _Cursor(NamedTuple):
     sort: str
     newest_first: bool
     back: bool
-    after: Place | None
+    after: SortKey | None
 
-    def told(self, place: Place, *, back: bool) -> str:
+    def told(self, place: SortKey, *, back: bool) -> str:
         """Return where the page behind a place begins, one way or the other."""
         order, way = "desc" if self.newest_first else "asc", "prev" if back else "next"
         return f"{self.sort}-{order}-{way}-{place.at_ms}-{place.number}"
@@ -76,5 +76,5 @@ def _cursor(parameters: Parameters, sort: str) -> _Cursor:
         )
     if "order" in parameters and match[2] != order:
         raise InvalidRequestError(problem=f"The page was made with order={match[2]}; send the same order.")
-    after = Place(int(match[4]), int(match[5]))
+    after = SortKey(int(match[4]), int(match[5]))
     return _Cursor(sort, match[2] == "desc", back=match[3] == "prev", after=after)
