@@ -23,6 +23,7 @@ from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.subscription_bodies import decode
+from durable_sessions.http.bodies.keys import CreatedKey, NewKeyBody, ShownKey
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.settings import WORKSPACE_NAME
@@ -31,16 +32,6 @@ from durable_sessions.times import parse_rfc3339, rfc3339
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _SEND = 'a JSON object with principal, a name, and role, one of "reader", "writer", "evaluator", "admin"'
 _PAGE = re.compile(r"([ad])(\d{1,15})")
-
-
-class NewKeyBody(msgspec.Struct, forbid_unknown_fields=True):
-    """``POST /v1/keys``."""
-
-    principal: str
-    role: str
-    workspace: str | None = None
-    requests_per_second: float | None = None
-    expires_at: str | None = None
 
 
 class Administration:
@@ -93,7 +84,7 @@ class Administration:
             key, secret = await self._create_first(caller, wanted, request)
         else:
             key, secret = await self._keys.create(caller, wanted, _id(request))
-        return _json(_shown(key) | {"secret": secret}, 201)
+        return _json(CreatedKey(**msgspec.structs.asdict(_shown(key)), secret=secret), 201)
 
     async def _create_first(self, caller: Caller, wanted: NewKey, request: Request) -> tuple[LiveKey, str]:
         self._first_key.take(request)
@@ -211,21 +202,25 @@ def _role(name: str) -> Role:
     return ROLES[name]
 
 
-def _shown(key: LiveKey) -> dict[str, object]:
+def _shown(key: LiveKey) -> ShownKey:
     document = key.document
-    return {
-        "id": document.id,
-        "workspace": document.workspace,
-        "principal": document.principal,
-        "role": document.role,
-        "requests_per_second": document.requests_per_second,
-        "expires_at": None if document.expires_at_ms is None else rfc3339(document.expires_at_ms),
-        "created_at": rfc3339(document.created_at_ms),
-        "created_by": document.created_by,
-        "last_used_at": None if key.last_used_ms is None else rfc3339(key.last_used_ms),
-        "revoked_at": None if document.revoked_at_ms is None else rfc3339(document.revoked_at_ms),
-        "revoked_by": document.revoked_by,
-    }
+    return ShownKey(
+        document.id,
+        document.workspace,
+        document.principal,
+        document.role,
+        document.requests_per_second,
+        _time(document.expires_at_ms),
+        rfc3339(document.created_at_ms),
+        document.created_by,
+        _time(key.last_used_ms),
+        _time(document.revoked_at_ms),
+        document.revoked_by,
+    )
+
+
+def _time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else rfc3339(at_ms)
 
 
 def _json(body: object, status: int = 200) -> Response:

@@ -8,60 +8,14 @@ import msgspec
 
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api import webhook_urls
+from durable_sessions.http.bodies.subscriptions import HoldBody, StreamsBody, SubscribeBody
 from durable_sessions.http.paths import checked_path
 from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.streams.subscribe import Subscribe
-from durable_sessions.streams.subscriptions import Config, Kind
+from durable_sessions.streams.subscriptions import Config
 
 T = TypeVar("T")
-
-
-class WebhookBody(msgspec.Struct):
-    """Where a webhook subscription is delivered to."""
-
-    url: str
-
-
-class SubscribeBody(msgspec.Struct):
-    """``PUT subscriptions/:id``."""
-
-    type: Kind
-    pattern: str | None = None
-    streams: list[str] | None = None
-    webhook: WebhookBody | None = None
-    wake_stream: str | None = None
-    lease_ttl_ms: int | None = None
-    description: str | None = None
-
-
-class StreamsBody(msgspec.Struct):
-    """``POST subscriptions/:id/streams``."""
-
-    streams: list[str]
-
-
-class AckBody(msgspec.Struct):
-    """One stream's progress; ``stream`` and ``path`` mean the same."""
-
-    offset: str
-    stream: str | None = None
-    path: str | None = None
-
-
-class HoldBody(msgspec.Struct):
-    """``callback``, ``ack`` and ``release``: the wake that is worked on."""
-
-    wake_id: str
-    generation: int
-    acks: list[AckBody] | None = None
-    done: bool | None = None
-
-
-class ClaimBody(msgspec.Struct):
-    """``claim``: who wants the work."""
-
-    worker: str
 
 
 def decode(body: bytes, shape: type[T], send: str) -> T:

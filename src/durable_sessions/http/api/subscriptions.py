@@ -21,6 +21,15 @@ from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
+from durable_sessions.http.bodies.subscriptions import (
+    ClaimBody,
+    Claimed,
+    Held,
+    HoldBody,
+    ShownLink,
+    ShownSubscription,
+    ShownWebhook,
+)
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.paths import stream_path
 from durable_sessions.limits import Limits
@@ -140,13 +149,13 @@ class SubscriptionRoutes:
         hold, body = await self._held(request, key, "webhook")
         acks = bodies.acks_of(body, self._limits)
         next_wake = await self._manager.callback(key, hold, acks, done=body.done is True)
-        return _json({"ok": True, "next_wake": next_wake})
+        return _json(Held(ok=True, next_wake=next_wake))
 
     async def _ack(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         hold, body = await self._held(request, key, "pull-wake")
         acks = bodies.acks_of(body, self._limits)
         next_wake = await self._manager.ack(key, hold, acks, done=body.done is True)
-        return _json({"ok": True, "next_wake": next_wake})
+        return _json(Held(ok=True, next_wake=next_wake))
 
     async def _release(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
         hold, _ = await self._held(request, key, "pull-wake")
@@ -154,27 +163,25 @@ class SubscriptionRoutes:
         return Response(204, [])
 
     async def _claim(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
-        body = bodies.decode(
-            request.body, bodies.ClaimBody, "a JSON object with worker, a name of your choice"
-        )
+        body = bodies.decode(request.body, ClaimBody, "a JSON object with worker, a name of your choice")
         claim = await self._manager.claim(key, bodies.text(body.worker, "worker", self._limits))
         expires_at_seconds = self._now_seconds() + self._limits.token_seconds_max
         return _json(
-            {
-                "wake_id": claim.wake_id,
-                "generation": claim.generation,
-                "token": self._signing_keys.issue_token(key, claim.generation, expires_at_seconds),
-                "streams": claim.streams,
-                "lease_ttl_ms": claim.lease_ttl_ms,
-            }
+            Claimed(
+                claim.wake_id,
+                claim.generation,
+                self._signing_keys.issue_token(key, claim.generation, expires_at_seconds),
+                claim.streams,
+                claim.lease_ttl_ms,
+            )
         )
 
-    async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, bodies.HoldBody]:
+    async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, HoldBody]:
         """Return what the client shows to work on a wake: first of all a token of ours."""
         await self._manager.require_kind(key, kind)
         token_generation = self._signing_keys.check_token(_bearer(request), key, self._now_seconds())
         CURRENT_HOLDER.set(f"workspace {key.workspace}")
-        body = await self._parser.parsed(request.body, bodies.decode, request.body, bodies.HoldBody, _HOLD)
+        body = await self._parser.parsed(request.body, bodies.decode, request.body, HoldBody, _HOLD)
         return Hold(body.wake_id, body.generation, token_generation), body
 
     async def _show(self, view: SubscriptionView, base_url: str, status: int = 200) -> Response:
@@ -183,33 +190,25 @@ class SubscriptionRoutes:
             return _json(self._shown(view, base_url), status)
         return await CPU.run(lambda: _json(self._shown(view, base_url), status))
 
-    def _shown(self, view: SubscriptionView, base_url: str) -> dict[str, object]:
+    def _shown(self, view: SubscriptionView, base_url: str) -> ShownSubscription:
         config = view.config
-        webhook = config.webhook_url and {
-            "url": config.webhook_url,
-            "signing": {
-                "alg": "ed25519",
-                "kid": self._signing_keys.kid,
-                "jwks_url": base_url + "/v1/stream/__ds/jwks.json",
-            },
-        }
-        shown: dict[str, object] = {
-            "id": view.key.id,
-            "subscription_id": view.key.id,
-            "type": config.type,
-            "pattern": config.pattern,
-            "streams": [
-                {"path": stream.path, "link_type": stream.link_type, "acked_offset": stream.acked_offset}
-                for stream in view.streams
-            ],
-            "webhook": webhook,
-            "wake_stream": config.wake_stream,
-            "lease_ttl_ms": config.lease_ttl_ms,
-            "created_at": rfc3339(view.created_at_ms),
-            "status": "failed" if view.failed else "active",
-            "description": config.description,
-        }
-        return {name: value for name, value in shown.items() if value is not None}
+        return ShownSubscription(
+            id=view.key.id,
+            subscription_id=view.key.id,
+            type=config.type,
+            pattern=config.pattern,
+            streams=[ShownLink(one.path, one.link_type, one.acked_offset) for one in view.streams],
+            webhook=self._webhook(config.webhook_url, base_url) if config.webhook_url else None,
+            wake_stream=config.wake_stream,
+            lease_ttl_ms=config.lease_ttl_ms,
+            created_at=rfc3339(view.created_at_ms),
+            status="failed" if view.failed else "active",
+            description=config.description,
+        )
+
+    def _webhook(self, url: str, base_url: str) -> ShownWebhook:
+        jwks_url = base_url + "/v1/stream/__ds/jwks.json"
+        return ShownWebhook(url, {"alg": "ed25519", "kid": self._signing_keys.kid, "jwks_url": jwks_url})
 
     def _id(self, encoded: str) -> str:
         try:

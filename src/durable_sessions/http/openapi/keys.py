@@ -1,6 +1,6 @@
 """Keys and the audit record in the description."""
 
-from durable_sessions.access.caller import ROLES
+from durable_sessions.http.bodies.keys import CreatedKey, NewKeyBody, ShownKey
 from durable_sessions.http.openapi.common import PAGE, page_limit
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
@@ -12,38 +12,16 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import (
-    Schema,
-    choice,
-    nullable,
-    number,
-    page,
-    record,
-    ref,
-    text,
-    time,
-)
+from durable_sessions.http.openapi.schemas import choice, page, record, ref, text, time
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
 
-_KEY: dict[str, Schema] = {
-    "id": text("`key_…`"),
-    "workspace": text(),
-    "principal": text("Who it stands for: the `actor` of events."),
-    "role": choice(*ROLES),
-    "requests_per_second": nullable(number()),
-    "expires_at": nullable(time("From then on it lets nobody in.")),
-    "created_at": time(),
-    "created_by": text(),
-    "last_used_at": nullable(time("Since the server was started.")),
-    "revoked_at": nullable(time()),
-    "revoked_by": nullable(text()),
-}
-
 
 def noun(limits: Limits) -> Noun:
     """Return the description of keys and the audit record."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Keys and audit",
         "A key belongs to one workspace and has a principal and a role: a **reader** reads; a **writer** "
@@ -51,33 +29,10 @@ def noun(limits: Limits) -> Noun:
         "**admin** also manages keys. Secrets are shown once and kept as hashes. Without any key the server "
         "answers on loopback only, and whoever reaches it may do everything; the first key must be an "
         "admin's. Web pages of other origins cannot use this.",
-        (*_operations(limits), _audit(limits)),
+        (*_operations(limits, schemas), _audit(limits)),
         {
-            "Key": record(_KEY),
-            "NewKey": record(
-                {
-                    "principal": text(
-                        "A name, printable, without space around it.",
-                        minLength=1,
-                        maxLength=limits.principal_characters_max,
-                    ),
-                    "role": choice(*ROLES),
-                },
-                {
-                    "workspace": nullable(
-                        text("The caller's if absent.", pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")
-                    ),
-                    "requests_per_second": nullable(
-                        number(
-                            "No limit if absent.",
-                            exclusiveMinimum=0,
-                            maximum=limits.key_requests_per_second_max,
-                        )
-                    ),
-                    "expires_at": nullable(time("When it ends; never if absent. No key outlives its maker.")),
-                },
-                additionalProperties=False,
-            ),
+            "Key": schemas.of(ShownKey),
+            "NewKey": schemas.of(NewKeyBody),
             "Act": record(
                 {
                     "at": time(),
@@ -96,7 +51,7 @@ def noun(limits: Limits) -> Noun:
     )
 
 
-def _operations(limits: Limits) -> tuple[Operation, ...]:
+def _operations(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
     return (
         Operation(
             "post",
@@ -106,7 +61,7 @@ def _operations(limits: Limits) -> tuple[Operation, ...]:
             {
                 201: json_answer(
                     "The key, with its secret: nobody can be told it again.",
-                    record({**_KEY, "secret": text("Send it as `Authorization: Bearer <secret>`.")}),
+                    schemas.of(CreatedKey),
                 )
             },
             "The first key of a server is made by `durable-sessions keys create` on its machine, "

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from durable_sessions.http.bodies.notes import TIME_EXAMPLE
+
 Schema = dict[str, Any]
 
 OFFSET_EXAMPLE = "0000000000000000_0000000000000002"
-TIME_EXAMPLE = "2026-11-15T12:00:00.123Z"
 
 
 def ref(name: str) -> Schema:

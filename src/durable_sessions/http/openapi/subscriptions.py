@@ -1,5 +1,14 @@
 """Subscriptions in the description."""
 
+from durable_sessions.http.bodies.subscriptions import (
+    ClaimBody,
+    Claimed,
+    Held,
+    HoldBody,
+    ShownSubscription,
+    StreamsBody,
+    SubscribeBody,
+)
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import (
     Answer,
@@ -12,19 +21,8 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import (
-    Schema,
-    choice,
-    flag,
-    free,
-    many,
-    nullable,
-    record,
-    ref,
-    text,
-    time,
-    whole,
-)
+from durable_sessions.http.openapi.schemas import free, many, record, ref, text
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _ROOT = "/v1/stream/__ds/subscriptions/{subscription_id}"
@@ -41,70 +39,20 @@ _TOKEN = in_header(
 
 def noun(limits: Limits) -> Noun:
     """Return the description of subscriptions."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Subscriptions",
         "They wake your workers when streams change: with signed webhooks, or through a wake stream and "
         f"leases. At most {limits.subscriptions_max:,} in a workspace. Codes of refusals are in upper case "
         "here.",
-        (*_one(limits), *_wakes(limits), _jwks()),
-        _schemas(limits),
+        (*_one(limits, schemas), *_wakes(limits, schemas), _jwks()),
+        {
+            "NewSubscription": schemas.of(SubscribeBody),
+            "Subscription": schemas.of(ShownSubscription),
+            "Hold": schemas.of(HoldBody),
+            "Held": schemas.of(Held),
+        },
     )
-
-
-def _schemas(limits: Limits) -> dict[str, Schema]:
-    most = limits.subscription_text_max
-    webhook = record({"url": text("`https`, or `http` on localhost.")}, {"signing": free()})
-    lease = whole(
-        f"{limits.lease_milliseconds_default:,} if absent.",
-        minimum=limits.lease_milliseconds_min,
-        maximum=limits.lease_milliseconds_max,
-    )
-    linked = record({"path": text(), "link_type": text(), "acked_offset": text()})
-    return {
-        "NewSubscription": record(
-            {"type": choice("webhook", "pull-wake")},
-            {
-                "pattern": nullable(text("A glob: `*` is one segment, `**` any number.", maxLength=most)),
-                "streams": nullable(many(text(), maxItems=limits.subscription_streams_max)),
-                "webhook": nullable(record({"url": text()})),
-                "wake_stream": nullable(text("An ordinary stream that you create; for `pull-wake`.")),
-                "lease_ttl_ms": nullable(lease),
-                "description": nullable(text(maxLength=most)),
-            },
-            "`pattern` or `streams`, or both; `webhook` or `wake_stream`, as the type needs.",
-        ),
-        "Subscription": record(
-            {
-                "id": text(),
-                "subscription_id": text("The same."),
-                "type": choice("webhook", "pull-wake"),
-                "streams": many(linked),
-                "lease_ttl_ms": whole(),
-                "created_at": time(),
-                "status": choice("active", "failed"),
-            },
-            {"pattern": text(), "webhook": webhook, "wake_stream": text(), "description": text()},
-        ),
-        "Hold": record(
-            {"wake_id": text(), "generation": {"type": "integer"}},
-            {
-                "acks": nullable(
-                    many(
-                        record({"offset": text()}, {"stream": nullable(text()), "path": nullable(text())}),
-                        maxItems=limits.subscription_streams_max,
-                    )
-                ),
-                "done": nullable(flag("Give the lease back.")),
-            },
-            "The wake that is worked on, and how far.",
-        ),
-        "Held": record({"ok": constant_true(), "next_wake": flag("Whether there is more to do.")}),
-    }
-
-
-def constant_true() -> Schema:
-    """Return the schema of what is always true."""
-    return {"const": True}
 
 
 def _id(limits: Limits, example: str) -> Parameter:
@@ -116,7 +64,7 @@ def _id(limits: Limits, example: str) -> Parameter:
     )
 
 
-def _one(limits: Limits) -> tuple[Operation, ...]:
+def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
     name = _id(limits, "summaries")
     shown = json_answer("The subscription.", ref("Subscription"))
     return (
@@ -179,7 +127,7 @@ def _one(limits: Limits) -> tuple[Operation, ...]:
             {204: Answer("Linked.")},
             "",
             (name,),
-            json_body(record({"streams": many(text(), maxItems=limits.subscription_streams_max)})),
+            json_body(schemas.of(StreamsBody)),
             (*_FOUND, "invalid_path", "too_many_subscriptions", *_WRITING),
             "writer",
             (Call("One more", body={"streams": ["audit/log"]}, status=204),),
@@ -199,20 +147,11 @@ def _one(limits: Limits) -> tuple[Operation, ...]:
     )
 
 
-def _wakes(limits: Limits) -> tuple[Operation, ...]:
+def _wakes(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
     name = _id(limits, "summaries")
     held = ("invalid_path", "token_invalid", "token_expired", "fenced", "invalid_ack", *_FOUND, *_WRITING)
     hold = {"wake_id": "<wake_id>", "generation": 1, "done": True}
     authorized = {"Authorization": "Bearer <token>"}
-    claimed = record(
-        {
-            "wake_id": text(),
-            "generation": whole(),
-            "token": text("What to send as `Authorization: Bearer <token>` with `ack` and `release`."),
-            "streams": many(free("A stream, how far it was acknowledged, and where it ends.")),
-            "lease_ttl_ms": whole(),
-        }
-    )
     body = json_body(ref("Hold"))
     answer = {200: json_answer("Noted.", ref("Held"))}
     return (
@@ -221,12 +160,10 @@ def _wakes(limits: Limits) -> tuple[Operation, ...]:
             _ROOT + "/claim",
             "claimWake",
             "Take the lease",
-            {200: json_answer("The work, and a token for it.", claimed)},
+            {200: json_answer("The work, and a token for it.", schemas.of(Claimed))},
             "For `pull-wake`. 409 if another worker has it, or there is nothing to do.",
             (name,),
-            json_body(
-                record({"worker": text("A name of your choice.", maxLength=limits.subscription_text_max)})
-            ),
+            json_body(schemas.of(ClaimBody)),
             (*_FOUND, "already_claimed", "no_pending_work", *_WRITING),
             "writer",
             (Call("", body={"worker": "worker-7"}),),

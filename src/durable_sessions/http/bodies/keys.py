@@ -1,0 +1,54 @@
+"""Bodies of requests and answers about keys."""
+
+from typing import Annotated
+
+import msgspec
+
+from durable_sessions.access.caller import ROLES
+from durable_sessions.http.bodies.notes import Time, about
+
+_Role = Annotated[str, about(enum=list(ROLES))]
+
+
+class NewKeyBody(msgspec.Struct, forbid_unknown_fields=True):
+    """``POST /v1/keys``."""
+
+    principal: Annotated[
+        str,
+        about(
+            "A name, printable, without space around it.", minLength=1, maxLength="{principal_characters_max}"
+        ),
+    ]
+    role: _Role
+    workspace: Annotated[
+        str | None, about("The caller's if absent.", pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")
+    ] = None
+    requests_per_second: Annotated[
+        float | None,
+        about("No limit if absent.", exclusiveMinimum=0, maximum="{key_requests_per_second_max}"),
+    ] = None
+    expires_at: Annotated[Time | None, about("When it ends; never if absent. No key outlives its maker.")] = (
+        None
+    )
+
+
+class ShownKey(msgspec.Struct):
+    """A key as it is shown: all but its secret."""
+
+    id: Annotated[str, about("`key_…`")]
+    workspace: str
+    principal: Annotated[str, about("Who it stands for: the `actor` of events.")]
+    role: _Role
+    requests_per_second: float | None
+    expires_at: Annotated[Time | None, about("From then on it lets nobody in.")]
+    created_at: Time
+    created_by: str
+    last_used_at: Annotated[Time | None, about("Since the server was started.")]
+    revoked_at: Time | None
+    revoked_by: str | None
+
+
+class CreatedKey(ShownKey):
+    """A key as it is shown to whoever created it, once."""
+
+    secret: Annotated[str, about("Send it as `Authorization: Bearer <secret>`.")]

@@ -1,0 +1,21 @@
+"""What is said of a member of a body beyond its type: a description, and bounds that no decoder checks."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+TIME_EXAMPLE = "2026-11-15T12:00:00.123Z"
+
+
+def about(description: str = "", **schema: Any) -> msgspec.Meta:
+    """Return a note on a member; ``schema`` is JSON schema as it stands in the document, and checks nothing.
+
+    A name of ``limits.py`` in braces, such as ``{event_id_max}``, stands for that limit in both of them.
+    """
+    return msgspec.Meta(description=description or None, extra_json_schema=schema or None)
+
+
+Time = Annotated[str, about(format="date-time", examples=[TIME_EXAMPLE])]
+"""A time: RFC 3339."""
+Whole = Annotated[int, about(minimum=0)]
+"""A whole number, 0 at least."""
