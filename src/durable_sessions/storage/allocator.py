@@ -1,27 +1,27 @@
-"""Large buffers and the allocator: which it keeps for the next one, and which it gives back."""
+"""Tuning of the C allocator: large buffers are reused, and free memory can be returned to the system."""
 
 import ctypes
 
 import pyarrow as pa
 
-# As malloc.h has them. By default a buffer above 128 KiB is mapped anew each time, and every page of it is
-# faulted in again when it is written: a read of a megabyte then takes several times as long as its copying.
+# Constants of malloc.h. By default a buffer above 128 KiB is mapped anew each time, and every page of it is
+# faulted in again when it is written: reading a megabyte then takes several times as long as copying it.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _REUSED_BYTES_MAX = 32 * 1024 * 1024
 _KEPT_BYTES_MAX = 64 * 1024 * 1024
 
 
 def reuse_large_buffers() -> None:
-    """Let the memory of large buffers be used again; what is free beyond some of it is still given back."""
-    adjust = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc has it, others need not
+    """Let the allocator keep freed large buffers for reuse, up to a limit; the rest is still returned."""
+    adjust = getattr(ctypes.CDLL(None), "mallopt", None)  # only glibc is known to have it
     if adjust is not None:
         adjust(_M_MMAP_THRESHOLD, _REUSED_BYTES_MAX)
         adjust(_M_TRIM_THRESHOLD, _KEPT_BYTES_MAX)
 
 
 def release_memory() -> None:
-    """Return free pages to the operating system; takes some milliseconds, outside of the interpreter lock."""
+    """Return free pages to the operating system; takes a few milliseconds, without holding the GIL."""
     pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, others need not
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only glibc is known to have it
     if trim is not None:
         trim(0)

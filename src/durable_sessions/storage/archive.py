@@ -1,4 +1,4 @@
-"""What a partition needs of its archive: streams and records as of the last flush."""
+"""The interface of a partition's archive: streams and records as of the last flush."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from durable_sessions.streams.usage import WorkspaceUsage
 
 
 class Flushed(NamedTuple):
-    """What a flush has taken over: where each changed stream ended, which were removed, up to where."""
+    """The result of a flush: the tails of changed streams, the removed ones, and the log position reached."""
 
     tails: dict[int, int]
     removed: list[int]
@@ -50,27 +50,27 @@ class Archive(Protocol):
         ...
 
     async def govern(self, retention: Retention) -> None:
-        """Tell by these policies from now on which streams are due."""
+        """Apply these retention policies from now on when looking for streams that are due."""
         ...
 
     def due(self, now_ms: int) -> Iterable[tuple[int, Key]]:
-        """Return number and path of the streams to be removed by now, as far as the last flush knows."""
+        """Return number and path of the streams that have expired by ``now_ms``, as of the last flush."""
         ...
 
     def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> Sequence[tuple[int, str]]:
-        """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
+        """Return number and path of the next streams with a prefix, ordered by path, as of the last flush."""
         ...
 
     def numbers(
         self, workspace: str, folder: str, after: int | None, *, newest_first: bool
     ) -> AbstractContextManager[Iterator[int]]:
-        """Give the numbers of a folder's streams after one, in order, as of the last flush."""
+        """Yield the numbers of a folder's streams after a given one, in order, as of the last flush."""
         ...
 
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
-        """Look at the next streams by number as of the last flush.
+        """Scan the next streams by number, as of the last flush.
 
-        Return the number of the last one, None at the end, and those whose paths begin with the prefix.
+        Return the number of the last one scanned (None at the end), and those whose paths have the prefix.
         """
         ...
 
@@ -83,20 +83,20 @@ class Archive(Protocol):
         ...
 
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
-        """Archive the batches that follow the last flush, up to ``through``; all or nothing."""
+        """Archive the batches after the last flush, up to ``through``; all or nothing."""
         ...
 
     async def look(self) -> None:
-        """Find out whether another writer has taken the archive; raise ManifestLostError if one has."""
+        """Check the fence: raise ManifestLostError if another writer has taken over the archive."""
         ...
 
     def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
-        """Say whom to tell, at once, when another writer has taken the archive."""
+        """Set the callback that is called at once when another writer has taken over the archive."""
         ...
 
 
 class NothingArchived:
-    """For a partition that keeps everything in its log."""
+    """The archive of a partition that keeps everything in its log."""
 
     flushed_through = 0
 
@@ -131,7 +131,7 @@ class NothingArchived:
     def numbers(
         self, workspace: str, folder: str, after: int | None, *, newest_first: bool
     ) -> AbstractContextManager[Iterator[int]]:
-        """Give nothing."""
+        """Yield nothing."""
         return nullcontext(iter(()))
 
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
@@ -151,7 +151,7 @@ class NothingArchived:
         raise AssertionError
 
     async def look(self) -> None:
-        """Do nothing: nobody can take it."""
+        """Do nothing: there is no archive to lose."""
 
     def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
-        """Do nothing: nobody can take it."""
+        """Do nothing: there is no archive to lose."""

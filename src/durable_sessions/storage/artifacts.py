@@ -1,7 +1,7 @@
 """Artifacts: large payloads in the bucket, by workspace and digest.
 
-An artifact is two objects, its bytes and what is known of them. The second is created last, so an
-artifact exists, whole and durable, from the moment that this one does.
+An artifact consists of two objects, its bytes and its description. The description is created last, so once
+it exists, the artifact is complete and durable.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from durable_sessions.threads import CPU
 
 
 class ArtifactInfo(msgspec.Struct, frozen=True):
-    """What is known of an artifact; the first who stored it said so."""
+    """The description of an artifact, as given by the request that stored it first."""
 
     bytes: int
     content_type: str
@@ -35,7 +35,7 @@ class ArtifactInfo(msgspec.Struct, frozen=True):
 
 
 class Artifacts:
-    """Stores and gives back artifacts; one workspace never learns what another has."""
+    """Stores and returns artifacts; one workspace never learns what another has."""
 
     def __init__(self, bucket: ObjectStore, state: State, quotas: Quotas, clock: Clock) -> None:
         self._bucket = bucket
@@ -45,21 +45,21 @@ class Artifacts:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def _alone(self, path: str) -> asyncio.Lock:
-        """Return what keeps storing and deleting the same artifact apart."""
+        """Return the lock that serialises storing and deleting of one artifact."""
         lock = self._locks.get(path)
         if lock is None:
             lock = self._locks[path] = asyncio.Lock()
         return lock
 
     async def count(self) -> None:
-        """Count for the quotas what is stored already."""
+        """Count the artifacts that exist already, for the quotas."""
         for info in await self._bucket.list(ARTIFACTS):
             _, workspace, *_ = info.path.split("/")
             if not info.path.endswith(ARTIFACT_ABOUT):
                 self._quotas.count_artifact(workspace, info.size)
 
     async def find(self, workspace: str, digest: str) -> ArtifactInfo:
-        """Return what is known of an artifact, or say that there is none."""
+        """Return the description of an artifact, or refuse if there is none."""
         path = artifact_path(workspace, digest) + ARTIFACT_ABOUT
         try:
             return msgspec.json.decode(await self._bucket.get(path), type=ArtifactInfo)
@@ -73,13 +73,14 @@ class Artifacts:
         try:
             return await fetch_object(self._bucket, artifact_path(workspace, digest), info.bytes, digest)
         except ObjectNotFoundError:
-            await self.find(workspace, digest)  # it may have been deleted since it was found
+            await self.find(workspace, digest)  # raises "not found" if it was deleted since
             raise
 
     async def delete(self, workspace: str, digest: str) -> None:
         """Delete an artifact durably; it is no error if there is none.
 
-        What is known of it goes first: without that the bytes are nothing, and are stored again by the next.
+        The description is deleted first: bytes without one do not count as an artifact, and the next request
+        to store the same bytes writes them again.
         """
         path = artifact_path(workspace, digest)
         async with self._alone(path):
@@ -95,7 +96,7 @@ class Artifacts:
     async def store(
         self, workspace: str, digest: str, data: bytes, content_type: str
     ) -> tuple[ArtifactInfo, bool]:
-        """Store an artifact durably, unless it is there; return what is known of it, and if it is new."""
+        """Store an artifact durably, unless it exists; return its description, and whether it is new."""
         found = await CPU.run(sha256, data)
         if found != digest:
             raise ArtifactMismatchError(found=found, expected=digest)
@@ -113,7 +114,7 @@ class Artifacts:
         info = ArtifactInfo(len(data), content_type, self._clock.now_ms())
         try:
             await self._write(artifact_path(workspace, digest), digest, data, info)
-        except ObjectExistsError:  # somebody else has stored the same meanwhile
+        except ObjectExistsError:  # a concurrent request has stored the same bytes
             self._quotas.release(workspace, len(data))
             return await self.find(workspace, digest), False
         except BaseException:
@@ -125,7 +126,8 @@ class Artifacts:
         try:
             await self._bucket.create(path, data)
         except ObjectExistsError:
-            # Left by one who did not come to the second object. It gets a name for good only if it is sound.
+            # Bytes without a description, left by a process that died in between. They are reused only if
+            # their digest is right.
             stored = await self._bucket.get(path)
             if await CPU.run(sha256, stored) != digest:
                 await self._bucket.put(path, data)

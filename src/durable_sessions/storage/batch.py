@@ -10,7 +10,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def encode(effect: Effect) -> bytes:
-    """Return one effect as it stands in a batch, its length included."""
+    """Return an effect as encoded in a batch, including its length prefix."""
     body = effects.encode(effect)
     return _LENGTH.pack(len(body)) + body
 

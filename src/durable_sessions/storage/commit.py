@@ -43,7 +43,7 @@ class Durations:
 
 
 class Entry(Generic[T]):
-    """Effects that become durable together, and who waits for that."""
+    """Effects that become durable together, and the futures that wait for that."""
 
     __slots__ = ("effects", "encoded", "future", "result", "settlers", "size")
 
@@ -56,7 +56,7 @@ class Entry(Generic[T]):
         self.settlers: list[tuple[asyncio.Future[object], object]] = []
 
     def durable(self) -> None:
-        """Answer those who wait; a client that has gone away has cancelled its future."""
+        """Resolve the futures; the future of a client that has disconnected is cancelled already."""
         if not self.future.done():
             self.future.set_result(self.result)
         for future, result in self.settlers:
@@ -64,7 +64,7 @@ class Entry(Generic[T]):
                 future.set_result(result)
 
     def failed(self, error: DurableSessionsError) -> None:
-        """Tell those who wait that the log failed."""
+        """Fail the futures: the log failed."""
         if not self.future.done():
             self.future.set_exception(error)
         for future, _ in self.settlers:
@@ -76,7 +76,7 @@ class Committer:
     """Makes effects durable in the order given, then publishes them, then answers.
 
     After a failed append nothing more is accepted: what is on disk is unknown until the log
-    has been replayed. ``failed`` is set then, and when it was told to stop.
+    has been replayed. ``failed`` is set after a failure, and after :meth:`stop`.
     """
 
     def __init__(self, log: Log, publish: Publish, limits: Limits) -> None:
@@ -96,7 +96,7 @@ class Committer:
 
     @property
     def failure(self) -> str | None:
-        """Why nothing more is accepted, or None."""
+        """Why nothing more is accepted; None while it is."""
         return None if self._stopped is None else str(self._stopped)
 
     def require_running(self) -> None:
@@ -105,7 +105,7 @@ class Committer:
             raise self._stopped
 
     def submit(self, entry: "Entry[T]") -> "asyncio.Future[T]":
-        """Return a future that gives an entry's result when its effects, and all before them, are durable."""
+        """Return a future for the entry's result, resolved when it and everything before it is durable."""
         future = entry.future
         if self._stopped is not None:
             future.set_exception(self._stopped)
@@ -117,7 +117,7 @@ class Committer:
         return future
 
     def settled(self, result: T) -> "asyncio.Future[T]":
-        """Return a future that gives ``result`` when everything submitted so far is durable."""
+        """Return a future for ``result``, resolved when everything submitted so far is durable."""
         future: asyncio.Future[T] = self._loop.create_future()
         pending = self._queue or self._flying
         if pending:
@@ -127,11 +127,11 @@ class Committer:
         return future
 
     def fail(self, reason: str) -> None:
-        """Accept nothing more: the tip is no longer what the log will say."""
+        """Accept nothing more: the tip has diverged from what the log will contain."""
         self._fail(LogError(reason=reason))
 
     def stop(self, error: DurableSessionsError) -> None:
-        """Acknowledge nothing more, not even what is being written."""
+        """Acknowledge nothing more, not even the batch that is being written."""
         if self._stopped is None:
             self._stopped = error
             self._refuse(str(error))
@@ -149,7 +149,7 @@ class Committer:
     async def _guarded_run(self) -> None:
         try:
             await self._run()
-        except Exception as error:  # a fault of ours: nobody may be left waiting for an answer
+        except Exception as error:  # a bug: fail every future, so that no client waits forever
             logger.exception("committer_failed")
             self._fail(LogError(reason=repr(error)))
 
@@ -171,7 +171,7 @@ class Committer:
                 self._fail(error)
                 return
             if self._stopped is not None:
-                return  # what was being written is on disk, but nobody is told so
+                return  # stopped during the write: the batch is on disk, but must not be acknowledged
             self._publish(position, flying)
             self._flying = []
             self.durations.add(self._loop.time() - started)
@@ -180,7 +180,7 @@ class Committer:
                 entry.durable()
 
     def _take(self) -> list[Entry[object]]:
-        """Take the entries of the next batch: all of them, or as many as one frame may hold."""
+        """Take the entries of the next batch: all of them, or as many as fit into one frame."""
         size = 0
         for count, entry in enumerate(self._queue):
             size += entry.size
@@ -200,7 +200,7 @@ class Committer:
         self._refuse(reason)
 
     def _refuse(self, reason: str) -> None:
-        """Tell all who wait: what is being written may become durable, the rest certainly not."""
+        """Fail all futures: the batch being written may still become durable, the rest certainly will not."""
         assert self._stopped is not None
         unknown = OutcomeUnknownError(reason=reason)
         for entries, failure in ((self._flying, unknown), (self._queue, self._stopped)):

@@ -1,4 +1,4 @@
-"""Companions of a change: effects that become durable in the same batch as what they are about."""
+"""Companion effects: they become durable in the same batch as the change that they describe."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,13 +6,13 @@ from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 
 Companion = Callable[[State, int], Sequence[Effect]]
-"""Returns the effects that go with a change, such as its record in the audit; streams may be created."""
+"""Returns the effects that accompany a change, such as its audit record; they may create streams."""
 
 
 def accompanied(
     effects: Sequence[Effect], companion: Companion | None, state: State, now_ms: int
 ) -> list[Effect]:
-    """Return the effects of a change that creates no streams, with their companions; of nothing, nothing."""
+    """Return the effects of a change that creates no streams, and their companions; nothing if no effects."""
     if not effects or companion is None:
         return list(effects)
     return [*effects, *companion(state, now_ms)]

@@ -1,11 +1,11 @@
-"""What metrics show of storage: plain numbers as of one moment."""
+"""Snapshots of the counters of storage, for metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
 class Failure(NamedTuple):
-    """Why the bucket takes nothing, and since when."""
+    """Why flushes to the bucket fail, and since when."""
 
     reason: str
     since_ms: int
@@ -20,7 +20,7 @@ class SyncSeconds(NamedTuple):
 
 
 class PartitionCounts(NamedTuple):
-    """What a partition has done since it was opened, and what it holds now."""
+    """Totals of a partition since it was opened, and its current sizes."""
 
     appends: int
     records: int
@@ -43,7 +43,7 @@ class PartitionCounts(NamedTuple):
 
 
 class BucketCounts(NamedTuple):
-    """What was moved to and read from the bucket since it was opened, and what is there now."""
+    """Totals of writes to and reads from the bucket since it was opened, and its current sizes."""
 
     flushes: int
     merges: int

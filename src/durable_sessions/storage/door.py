@@ -1,8 +1,8 @@
-"""The one door to storage: all that those above it may ask for.
+"""The one door to storage: the interface that all packages above it use.
 
-Decisions to commit, read-only views of durable streams, records to read, pages to scan, changes to wait for
-and to listen to. :class:`~durable_sessions.storage.partition.Partition` stands behind it; nobody above
-names that class, or the mutable streams in it, except the composition root, which opens it.
+It offers decisions to commit, read-only views of durable streams, records to read, pages to scan, and changes
+to wait for or to listen to. :class:`~durable_sessions.storage.partition.Partition` implements it. Only the
+composition root, which opens the partition, may import that class or its mutable streams.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 class StreamView(Protocol):
-    """A durable stream, pinned: it shows each durable change for as long as somebody holds it.
+    """A pinned view of a durable stream: it is kept up to date for as long as it is referenced.
 
-    There is one object per stream, and it costs nothing to get: it is not a copy. It stays the right one when
-    the stream leaves memory and comes back. Nothing in it is ever ahead of what is durable, except that
-    ``stream.expired`` knows of accesses whose record is still being written.
+    There is one object per stream and it is not a copy, so getting it is free. It stays valid when the stream
+    is evicted and loaded again. It never shows anything that is not durable yet, with one exception:
+    ``stream.expired`` takes accesses into account whose record is still being written.
     """
 
     @property
     def stream(self) -> StreamHeader:
-        """What never changes about it."""
+        """The properties that never change."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class StreamView(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more records."""
+        """Whether it accepts no more records."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class StreamView(Protocol):
 
     @property
     def attributes(self) -> Mapping[str, bytes]:
-        """The durable documents that are kept with it; replaced as a whole, never changed in place."""
+        """The durable documents stored with it; replaced as a whole, never changed in place."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Slice(NamedTuple):
 
 
 class StreamPage(NamedTuple):
-    """Streams of a folder; ``more`` says that there may be others behind the last, and that there is one."""
+    """Streams of a folder; if ``more``, there is a last one and there may be others after it."""
 
     streams: Sequence[StreamView]
     more: bool
@@ -88,15 +88,15 @@ class ScannedStream(NamedTuple):
 
 
 class StreamListener(Protocol):
-    """Told of every durable change of a stream, in the event loop; must be quick."""
+    """Notified of every durable change of a stream, in the event loop; must be quick."""
 
     @property
     def name(self) -> str:
-        """What it is called in metrics and in ``/readyz``."""
+        """Its name in metrics and in ``/readyz``."""
         ...
 
     def stream_created(self, stream: StreamRecord) -> None:
-        """The stream is there."""
+        """The stream exists durably."""
         ...
 
     def stream_appended(self, stream: StreamRecord, first: int) -> None:
@@ -104,11 +104,11 @@ class StreamListener(Protocol):
         ...
 
     def stream_removed(self, stream: StreamRecord) -> None:
-        """The stream is gone, though forks may still need its records."""
+        """The stream is deleted, though forks may still need its records."""
         ...
 
     def reconcile(self) -> None:
-        """Find out anew, soon, what is durable: something may have been missed."""
+        """Reconcile soon with what is durable: a notification may have been missed."""
         ...
 
 
@@ -120,10 +120,11 @@ class Streams(Protocol):
     def commit(
         self, decide: Callable[[State, int], tuple[Sequence[Effect], T]], on: Sequence[Key] = ()
     ) -> "asyncio.Future[T]":
-        """Decide against the tip before returning; the future ends when that, and all before it, is durable.
+        """Decide against the tip before returning; the future is resolved when the effects, and all before
+        them, are durable.
 
-        A refusal, too, is given only then: it may rest on something not yet durable. Streams that it is
-        ``on`` and that have expired are durably gone before somebody is told so.
+        A refusal waits for that as well, since it may rest on something that is not yet durable. If one of
+        the streams in ``on`` has expired, its removal is made durable before the caller learns of it.
         """
         ...
 
@@ -140,30 +141,30 @@ class Streams(Protocol):
         ...
 
     def settled(self) -> "asyncio.Future[None]":
-        """Return a future that ends when everything decided so far is durable."""
+        """Return a future that is resolved when everything decided so far is durable."""
         ...
 
-    # Whether it takes them --------------------------------------------------------------
+    # Admission --------------------------------------------------------------------------
 
     def admit(self, body_bytes: int) -> None:
-        """Refuse a request whose body does not fit to what waits to become durable or to be flushed."""
+        """Shed a request if too many bytes are waiting to become durable or to be flushed."""
         ...
 
     def admit_document(self, size: int) -> None:
-        """Refuse a document that does not fit to those in memory, or as an append does not."""
+        """Shed a request that stores a document if documents take too much memory, or as for an append."""
         ...
 
     def require_running(self) -> None:
-        """Refuse after the log has failed, and after a close: what was decided may never become durable."""
+        """Refuse after the log has failed or was closed: what was decided may never become durable."""
         ...
 
     def require_writer(self) -> None:
-        """Refuse to answer from a state that may no longer be the current one."""
+        """Refuse if this process has been fenced: its state may be out of date."""
         ...
 
     @property
     def refusal(self) -> str | None:
-        """Why appends are refused now, None if they are not."""
+        """Why appends are refused now; None if they are accepted."""
         ...
 
     # Views of a stream ------------------------------------------------------------------
@@ -171,54 +172,54 @@ class Streams(Protocol):
     def find(self, key: Key) -> StreamView:
         """Return the stream at a path, or refuse; wait for ``settled`` before answering a refusal.
 
-        One that has expired is refused, and the record that it is gone is on its way.
+        An expired stream is refused, and its removal is submitted.
         """
         ...
 
     def peek(self, key: Key) -> StreamView | None:
-        """Return the durable stream at a path, also if it is removed or expired; None if there is none."""
+        """Return the durable stream at a path, even if it is removed or expired; None if there is none."""
         ...
 
     def peek_id(self, number: int) -> StreamView | None:
-        """Return a durable stream by its number, also if it is removed or expired; None if there is none."""
+        """Return a durable stream by its number, even if it is removed or expired; None if there is none."""
         ...
 
     def in_memory(self, number: int) -> StreamView | None:
-        """Return a stream only if it is in memory: nothing is loaded."""
+        """Return a stream only if it is in memory; nothing is loaded."""
         ...
 
     def touch(self, view: StreamView) -> None:
-        """Note that a stream is in use; the record of it follows within the stated lag."""
+        """Note an access to a stream; it is recorded durably within the documented lag."""
         ...
 
     def named(self, view: StreamView, name: str) -> Name | None:
-        """Return which records of a stream, or of those that it inherits, have a name; maybe not durable."""
+        """Return which records of a stream (or inherited ones) have a name; they may not be durable yet."""
         ...
 
     # Records ----------------------------------------------------------------------------
 
     def read(self, view: StreamView, start: int, bytes_max: int, stop: int | None = None) -> Awaitable[Slice]:
-        """Return durable records from ``start``, before ``stop``, at least one if there are any.
+        """Return durable records from ``start`` up to ``stop``, at least one if there are any.
 
-        They may be in memory, in the log or in the bucket, of the stream or of those that it is a fork of.
+        They are read from memory, from the log or from the bucket, and across the borders of forks.
         """
         ...
 
     def read_hot(
         self, view: StreamView, start: int, bytes_max: int, stop: int | None = None
     ) -> tuple[list[memoryview], int] | None:
-        """Return the same if all that are wanted are in memory, and the position after them; else None.
+        """Return the same, and the position after them, if all of them are in memory; otherwise None.
 
-        They are shown where they lie: the views must be let go before the next append.
+        The memoryviews are not copies: release them before the next append, whose buffer they pin.
         """
         ...
 
     def owner(self, view: StreamView, position: int) -> tuple[StreamView, int]:
-        """Return the stream of the fork chain that holds a position, and where its part ends."""
+        """Return the stream of the fork chain that contains a position, and where its part ends."""
         ...
 
     async def anchor_end(self, key: Key, fork: Fork) -> int | None:
-        """Return where the append at a fork's anchor ends, None if no durable append holds it."""
+        """Return where the append at a fork's anchor ends; None if no durable append contains it."""
         ...
 
     # Pages to scan ----------------------------------------------------------------------
@@ -226,36 +227,37 @@ class Streams(Protocol):
     def page(
         self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
     ) -> StreamPage:
-        """Return the next durable streams of a folder after one, in the order of their creation."""
+        """Return the next durable streams of a folder after a given one, in the order of their creation."""
         ...
 
     def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
-        """Yield number and path of a workspace's streams whose paths begin so, a page at a time.
+        """Yield number and path of a workspace's streams with a path prefix, a page at a time.
 
-        Others may work between two pages: what is there all the while is found, and nothing is loaded.
+        Other work may run between two pages: a stream that exists all the time is found. Nothing is loaded.
         """
         ...
 
     def stream_pages(self, prefix: str, limit: int) -> Iterator[Sequence[ScannedStream]]:
-        """Yield all streams whose paths begin so, of all workspaces, those kept only for forks included.
+        """Yield all streams with a path prefix, of all workspaces, including those kept only for forks.
 
-        Others may work between two pages: what is there all the while is found once. A page may be empty.
+        Other work may run between two pages: a stream that exists all the time is found once. A page may be
+        empty.
         """
         ...
 
     @property
     def stream_count(self) -> int:
-        """How many durable streams exist, those kept only for forks included."""
+        """How many durable streams exist, including those kept only for forks."""
         ...
 
     # Changes ----------------------------------------------------------------------------
 
     def wait(self, view: StreamView) -> "asyncio.Future[None]":
-        """Return a future that ends at the stream's next durable change; cancel it if it is not needed."""
+        """Return a future that is resolved at the stream's next durable change; cancel it when not needed."""
         ...
 
     def listen(self, listener: StreamListener) -> None:
-        """Tell a listener of every durable change from now on; a failure of it fails no append."""
+        """Notify a listener of every durable change from now on; if it fails, appends go on."""
         ...
 
     @property
@@ -264,28 +266,28 @@ class Streams(Protocol):
         ...
 
     async def expire_now(self) -> None:
-        """Remove what has expired, durably, before returning; in steps, so that others go on in between."""
+        """Remove all expired streams durably before returning; in steps, so that other work can run."""
         ...
 
     def counts(self) -> PartitionCounts:
-        """Return what metrics show."""
+        """Return the counters for metrics."""
         ...
 
 
 class BucketControl(Protocol):
-    """What operators may know and ask of the bucket behind a partition."""
+    """What operators can see and do with the bucket of a partition."""
 
     @property
     def failure(self) -> Failure | None:
-        """Why the bucket takes no flush now, and since when; None if it does."""
+        """Why flushes fail now, and since when; None if they work."""
         ...
 
     async def flush_all(self) -> "FlushedThrough":
-        """Flush all that is durable now; raise if the bucket fails."""
+        """Flush everything that is durable now; raise if the bucket fails."""
         ...
 
     def counts(self) -> BucketCounts:
-        """Return what metrics show."""
+        """Return the counters for metrics."""
         ...
 
 

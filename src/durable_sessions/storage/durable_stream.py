@@ -8,16 +8,14 @@ from durable_sessions.streams.stream import NO_ATTRIBUTES, Stream
 
 
 class DurableStream:
-    """The durable part of a stream, with its unflushed records and those who wait for more.
+    """The durable part of a stream, with its unflushed records and the readers that wait for more.
 
-    ``removed`` stays true once the stream is deleted, also while its records are kept for its
-    forks. ``attributes`` are the durable ones, ``changed_ms`` is when something became so,
-    ``record_bytes`` how much was appended. Records
-    before ``flushed`` are in the bucket, those after it in the log, the newest of both in memory too.
-    ``changed_at`` is the position in the log of the last effect on the
-    stream. ``stream`` is the tip's object; of it
-    readers use only what never changes (key, content type, expiry configuration) and the time of
-    the last access.
+    ``removed`` stays true once the stream is deleted, even while its records are kept for forks.
+    ``attributes`` are the durable ones, ``changed_ms`` is the time of the last durable change, and
+    ``record_bytes`` the size of all appends. Records before ``flushed`` are in the bucket, those after it in
+    the log, and the newest of both also in memory. ``changed_at`` is the log position of the last effect on
+    the stream. ``stream`` is the object of the tip: readers may use only its constant properties (key,
+    content type, expiry configuration) and the time of the last access.
     """
 
     __slots__ = (
@@ -58,7 +56,7 @@ class DurableStream:
         return durable
 
     def restore(self, stream: Stream) -> None:
-        """Take over a stream as it was loaded: all of it is flushed."""
+        """Reset to a stream that was just loaded: all of it is flushed."""
         self.stream = stream
         self.tail = self.flushed = stream.tail
         self.closed = stream.closed
@@ -68,7 +66,7 @@ class DurableStream:
         self.record_bytes = stream.record_bytes
 
     def wake(self) -> None:
-        """Wake everyone who waits for this stream to change, those who came first before the others."""
+        """Wake all readers that wait for this stream to change, in the order in which they came."""
         waiters, self.waiters = self.waiters, None
         for waiter in waiters or ():
             if not waiter.done():

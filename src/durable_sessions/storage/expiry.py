@@ -1,4 +1,4 @@
-"""Which streams may be due to expire: a heap that is corrected when it is read."""
+"""Streams by time of expiry: a heap whose entries are corrected lazily, when they come up."""
 
 import heapq
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ _STALE_MIN = 64
 class ExpiryQueue:
     """Streams by the earliest time at which they can expire; later access moves that lazily.
 
-    A stream has one entry, however often it is used. What was removed leaves at once, and its entry when
-    there are more of these than others.
+    A stream has one entry, however often it is accessed. A removed stream is released at once; its entry
+    stays in the heap until stale entries outnumber the others.
     """
 
     def __init__(self) -> None:
@@ -23,14 +23,14 @@ class ExpiryQueue:
         return len(self._heap)
 
     def add(self, stream: Stream) -> None:
-        """Watch a stream if it can expire at all."""
+        """Add a stream if it can expire at all."""
         deadline = stream.deadline_ms()
         if deadline is not None and stream.id not in self._streams:
             self._streams[stream.id] = stream
             heapq.heappush(self._heap, (deadline, stream.id))
 
     def discard(self, number: int) -> None:
-        """Watch a stream no longer: it was removed, or has left memory for the catalog."""
+        """Remove a stream: it was deleted, or evicted, and then the catalog knows when it expires."""
         if self._streams.pop(number, None) is None:
             return
         if len(self._heap) > 2 * len(self._streams) + _STALE_MIN:
@@ -38,9 +38,9 @@ class ExpiryQueue:
             heapq.heapify(self._heap)
 
     def due(self, now_ms: int) -> Iterator[Stream | None]:
-        """Yield the streams that have expired, forgotten by then; None for each that has not after all.
+        """Yield and remove the streams that have expired; yield None for each entry that was out of date.
 
-        Anything may happen between two of them.
+        The queue may change between two of them.
         """
         while self._heap and self._heap[0][0] <= now_ms:
             stream = self._streams.pop(heapq.heappop(self._heap)[1], None)

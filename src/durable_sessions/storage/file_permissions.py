@@ -1,4 +1,4 @@
-"""What is on disk is the server's own affair: directories 0700 and files 0600, whatever the umask says."""
+"""File permissions of the data directory: directories 0700 and files 0600, whatever the umask."""
 
 import os
 import stat
@@ -9,16 +9,16 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def tighten(directory: Path) -> None:
-    """Take a directory and all that is in it away from other users.
+    """Remove the access of other users to a directory and everything in it.
 
-    What lies in a directory that is private already is out of their reach, and is not looked at: a large one
-    costs nothing at the next start. A directory comes after what is in it, so that one that was not finished
-    is gone through again. Links are left alone, and so is what they lead to.
+    A directory that is private already is skipped, since nothing in it can be reached: so a large one costs
+    nothing at the next start. A directory is changed after its contents, so that an interrupted run is
+    repeated. Links are not followed and not changed.
     """
     for entry in os.scandir(directory):
         if entry.is_symlink():
             continue
-        with suppress(FileNotFoundError):  # it was temporary
+        with suppress(FileNotFoundError):  # a temporary file that is gone by now
             mode = entry.stat(follow_symlinks=False).st_mode
             if not mode & _OTHERS:
                 continue
@@ -32,5 +32,5 @@ def tighten(directory: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file, if there is none, that nobody else can read."""
+    """Create an empty file that only the owner can read, if there is none."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))

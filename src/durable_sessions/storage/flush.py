@@ -1,4 +1,4 @@
-"""Flushing by size and age, and letting idle streams leave memory."""
+"""Flushing by size and age, and evicting idle streams."""
 
 import asyncio
 import sqlite3
@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.25
 
 
 class Flusher:
-    """Moves what is durable to the bucket in time; while the bucket fails it tries again and again."""
+    """Flushes durable batches to the bucket in time; while the bucket fails, it retries with back-off."""
 
     def __init__(self, partition: Partition, clock: Clock, limits: Limits, flush_seconds: float) -> None:
         self._partition = partition
@@ -36,27 +36,27 @@ class Flusher:
         self.flushes = 0
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin to look after the partition."""
+        """Start flushing in the background."""
         self._task = supervisor.start("flusher", self._run)
 
     async def stop(self) -> None:
-        """Flush nothing more by itself."""
+        """Stop flushing in the background."""
         if self._task is not None:
             await self._task.stop()
 
     async def close(self) -> None:
-        """Flush everything if the bucket lets us; what is left stays in the log and is flushed next time."""
+        """Flush everything if the bucket is available; otherwise it stays in the log until the next start."""
         await self.stop()
         try:
             async with asyncio.timeout(self._limits.last_flush_seconds_max):
                 await self.flush_all()
         except ManifestLostError:
-            pass  # that has been told
+            pass  # reported already
         except (DurableSessionsError, sqlite3.Error, TimeoutError) as error:
             logger.warning("last_flush_failed", reason=str(error) or "it took too long")
 
     async def flush_all(self) -> None:
-        """Flush all that is durable now; raise if the bucket fails."""
+        """Flush everything that is durable now; raise if the bucket fails."""
         last = self._partition.last_position
         while self._partition.unflushed_from is not None and self._partition.unflushed_from <= last:
             await self._flush()
@@ -82,13 +82,13 @@ class Flusher:
             self._at_once = False
             return False
         if self._at_once:
-            # What a start finds is flushed first of all. Of two copies of a directory that are started
-            # by turns, one then soon has the bucket, and the other is refused.
+            # What replay finds at a start is flushed immediately. If two copies of a data directory are
+            # started alternately, one of them soon owns the bucket and the other is refused.
             return True
         waited_ms = self._clock.now_ms() - since_ms
-        # Only what is flushed can leave memory, so that many streams in it are a reason, too.
+        # Only flushed streams can be evicted, so too many streams in memory are a reason to flush, too.
         longest_ms = min(self._flush_ms, self._era_ms) if self._partition.crowded(2) else self._flush_ms
-        # A clock that was set back does not tell how long it has been: then it is time, too.
+        # If the clock was set back, the age is unknown: flush then as well.
         in_time = 0 <= waited_ms < longest_ms
         return not in_time or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
 
@@ -104,17 +104,17 @@ class Flusher:
                     await CPU.run(release_memory)
                 await self._confirm()
             except ManifestLostError:
-                return  # the partition has stepped down
+                return  # fenced: another writer has the bucket
             except (DurableSessionsError, sqlite3.Error):
                 pause = self._limits.flush_retry_seconds
-            # Documents can fill memory faster than eras pass.
+            # Documents can fill memory before the next era begins.
             swamped = self._partition.tip.attribute_bytes > 2 * self._limits.attribute_bytes_max
             if swamped or not 0 <= self._clock.now_ms() - rested < self._era_ms:
                 rested = self._clock.now_ms()
                 await self._rest()
 
     async def _confirm(self) -> None:
-        """Look now and then whether the bucket is still ours, also while there is nothing to flush."""
+        """Check the fence now and then, also while there is nothing to flush."""
         if not 0 <= self._clock.now_ms() - self._confirmed_ms < self._flush_ms:
             await self._partition.look()
             self._confirmed_ms = self._clock.now_ms()
@@ -124,4 +124,4 @@ class Flusher:
             if await self._partition.rest():
                 await CPU.run(release_memory)
         except DurableSessionsError:
-            pass  # the log has failed, and those who wait for it are told
+            pass  # the log has failed, which its own waiters are told

@@ -1,4 +1,4 @@
-"""Pages of a folder's streams, those in memory and those that are not, in the order of their creation."""
+"""Pages of a folder's streams, in memory or not, in the order of their creation."""
 
 import heapq
 from bisect import bisect_left, bisect_right
@@ -11,11 +11,11 @@ from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.state import State
 
 _LOADED_BYTES = 1024 * 1024
-"""What a page takes of the catalog, near enough; so that a page of large documents is a short one."""
+"""The approximate size of a page in the catalog: with large documents a page has fewer streams."""
 
 
 class Folders:
-    """Lists streams by folder; those that are not in memory are not brought there."""
+    """Lists streams by folder, without loading those that are not in memory."""
 
     def __init__(self, state: State, published: PublishedStreams, archive: Archive) -> None:
         self._state = state
@@ -25,14 +25,14 @@ class Folders:
     def page(
         self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
     ) -> StreamPage:
-        """Return the next durable streams after one; expired ones may be among them."""
+        """Return the next durable streams after a given one; expired ones may be among them."""
         hot = self._hot(workspace, folder, after, newest_first=newest_first)
         with self._archive.numbers(workspace, folder, after, newest_first=newest_first) as cold:
             found: list[DurableStream] = []
             size = last = 0
             for number in heapq.merge(hot, cold, reverse=newest_first):
                 if number == last:
-                    continue  # in memory and flushed
+                    continue  # both in memory and in the catalog: listed once
                 last = number
                 if len(found) == limit or size > _LOADED_BYTES:
                     return StreamPage(found, more=True)

@@ -1,4 +1,4 @@
-"""Those who are told of durable changes: none of them can fail an append, and one that fails reconciles."""
+"""Listeners for durable changes: none of them can fail an append, and one that fails reconciles."""
 
 import asyncio
 import sqlite3
@@ -14,9 +14,9 @@ logger = structlog.get_logger(__name__)
 
 
 class Listeners:
-    """Tells listeners one after the other; ``failures`` counts by name how often one has failed.
+    """Notifies listeners one after the other; ``failures`` counts by name how often one has failed.
 
-    What is told is derived from what is durable already, so that a failure is no reason to stop: it is
+    Listeners maintain derived state of what is durable already, so a failure is no reason to stop: it is
     logged and counted, and the listener reconciles after a pause.
     """
 
@@ -28,12 +28,12 @@ class Listeners:
         self.failures: Counter[str] = Counter()
 
     def add(self, listener: StreamListener) -> None:
-        """Tell a listener of every durable change from now on."""
+        """Notify a listener of every durable change from now on."""
         self._listeners.append(listener)
         self.failures[listener.name] += 0
 
     def created(self, stream: Stream) -> None:
-        """Tell that a stream is there."""
+        """Notify that a stream was created."""
         for listener in self._listeners:
             try:
                 listener.stream_created(stream)
@@ -41,7 +41,7 @@ class Listeners:
                 self._note(listener, error)
 
     def appended(self, stream: Stream, first: int) -> None:
-        """Tell that records from ``first`` on are durable."""
+        """Notify that records from ``first`` on are durable."""
         for listener in self._listeners:
             try:
                 listener.stream_appended(stream, first)
@@ -49,7 +49,7 @@ class Listeners:
                 self._note(listener, error)
 
     def removed(self, stream: Stream) -> None:
-        """Tell that a stream is gone."""
+        """Notify that a stream was removed."""
         for listener in self._listeners:
             try:
                 listener.stream_removed(stream)
@@ -57,7 +57,7 @@ class Listeners:
                 self._note(listener, error)
 
     async def run(self) -> None:
-        """Let those who have failed reconcile; not at once, for one may fail at every event."""
+        """Let failed listeners reconcile, after a pause: a listener may fail at every event."""
         while True:
             await self._failed.wait()
             await asyncio.sleep(self._pause_seconds)

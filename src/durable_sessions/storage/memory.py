@@ -1,4 +1,4 @@
-"""The memory tier: recent records as wire bytes, within one bound for the whole process."""
+"""The memory tier: recent records as wire bytes, within one budget for the whole process."""
 
 from array import array
 from bisect import bisect_right
@@ -25,11 +25,11 @@ class Block:
 
     @property
     def cost(self) -> int:
-        """The memory that the block takes, near enough."""
+        """The approximate memory that the block takes."""
         return len(self.data) + (0 if self.ends is None else 4 * len(self.ends)) + _BLOCK_OVERHEAD_BYTES
 
     def append(self, data: bytes, lengths: tuple[int, ...]) -> None:
-        """Add records behind the last one."""
+        """Add records after the last one."""
         if self.ends is not None:
             end = len(self.data)
             for length in lengths:
@@ -38,9 +38,9 @@ class Block:
         self.data += data
 
     def cut(self, start: int, stop: int, bytes_max: int) -> tuple[memoryview, int]:
-        """Return records from ``start``, before ``stop``, at least one, and the position after them.
+        """Return records from ``start`` up to ``stop``, at least one, and the position after them.
 
-        The view must be let go before the next append: it pins the buffer.
+        Release the view before the next append: a pinned buffer cannot be resized.
         """
         if self.ends is None:
             begin = start - self.first
@@ -54,7 +54,7 @@ class Block:
 
 
 class HotRecords:
-    """The newest records of one stream; what is older is read from the log."""
+    """The newest records of one stream; older ones are read from the log."""
 
     __slots__ = ("blocks", "json")
 
@@ -63,7 +63,7 @@ class HotRecords:
         self.blocks: list[Block] = []
 
     def append(self, first: int, data: bytes, lengths: tuple[int, ...]) -> int:
-        """Add records and return how much memory that took."""
+        """Add records and return how much memory they take."""
         took = len(data) + 4 * len(lengths)
         blocks = self.blocks
         if not blocks or len(blocks[-1].data) >= BLOCK_BYTES:
@@ -77,7 +77,7 @@ class HotRecords:
         return bool(self.blocks) and self.blocks[0].first <= position
 
     def cut(self, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
-        """Return records from ``start``, before ``stop``, and the position after them; at least one."""
+        """Return records from ``start`` up to ``stop``, at least one, and the position after them."""
         at = bisect_right(self.blocks, start, key=lambda block: block.first) - 1
         pieces: list[memoryview] = []
         position = start
@@ -95,7 +95,7 @@ class HotRecords:
 
 
 class MemoryTier:
-    """Keeps the sum of all hot records under a bound; the least recently written leave first."""
+    """Keeps all hot records within a budget; the least recently written streams are evicted first."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -105,7 +105,7 @@ class MemoryTier:
     def append(
         self, stream: int, records: HotRecords, first: int, data: bytes, lengths: tuple[int, ...]
     ) -> None:
-        """Add durable records to a stream's hot ones, then make room if there is too much."""
+        """Add durable records to a stream's hot ones, then evict if the budget is exceeded."""
         self.bytes_used += records.append(first, data, lengths)
         if stream in self._recent:
             self._recent.move_to_end(stream)
@@ -115,7 +115,7 @@ class MemoryTier:
             self._evict()
 
     def forget(self, stream: int) -> None:
-        """Let a removed stream's records go."""
+        """Drop the records of a removed stream."""
         records = self._recent.pop(stream, None)
         if records is not None:
             self.bytes_used -= sum(block.cost for block in records.blocks)

@@ -51,10 +51,10 @@ logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _STEP_STREAMS = 100
-"""How many streams are expired or taken out of memory at a time; counted, so that it is always the same."""
+"""How many streams are expired or evicted at a time; a count, not a duration, to be deterministic."""
 
 
-_DOCUMENTS_MAX = 8  # so many times what is kept may be there until it is flushed
+_DOCUMENTS_MAX = 8  # unflushed documents may take this many times the budget
 
 
 class Unflushed(NamedTuple):
@@ -137,9 +137,9 @@ class Partition:
             lifetime.grant_lag(stream, self._limits)
 
     def step_down(self, lost: ManifestLostError) -> None:
-        """Acknowledge and answer nothing any more: another writer has the bucket.
+        """Acknowledge and answer nothing any more: this partition is fenced, another writer has the bucket.
 
-        For good. Log and memory may hold what no longer counts, so that nothing here can be mended.
+        This is final. Log and memory may contain what is no longer true, so nothing can be recovered here.
         """
         logger.critical("stepped_down", reason=str(lost))
         self.lost = lost
@@ -149,16 +149,16 @@ class Partition:
             self._stepped_down.set_result(lost)
 
     async def until_lost(self) -> ManifestLostError:
-        """Wait until another writer has the bucket, and return how that is known."""
+        """Wait until another writer has the bucket, and return the error that shows it."""
         return await asyncio.shield(self._stepped_down)
 
     def require_writer(self) -> None:
-        """Refuse to answer from a state that may no longer be the current one."""
+        """Refuse if this process has been fenced: its state may be out of date."""
         if self.lost is not None:
             raise PartitionFencedError
 
     async def close(self) -> None:
-        """Finish every accepted write; what comes later is refused."""
+        """Finish every accepted write; later ones are refused."""
         self._published.wake_all()
         await self._committer.close()
 
@@ -167,11 +167,11 @@ class Partition:
     def commit(
         self, decide: Callable[[State, int], tuple[Sequence[Effect], T]], on: Sequence[Key] = ()
     ) -> "asyncio.Future[T]":
-        """Decide against the tip now; the future ends when that, and all before it, is durable.
+        """Decide against the tip now; the future is resolved when that, and all before it, is durable.
 
-        A refusal, too, is given only then: it may rest on something not yet durable. If one of the
-        streams that it is ``on`` has expired, that is made durable first: so it stays gone once
-        somebody was told so, even if the clock is set back.
+        A refusal waits for that as well, since it may rest on something that is not yet durable. If one of
+        the streams in ``on`` has expired, its removal is made durable first. So once a client was told that
+        it is gone, it stays gone, even if the clock is set back.
         """
         self._committer.require_running()
         now_ms = self._clock.now_ms()
@@ -191,7 +191,7 @@ class Partition:
         try:
             for effect in decided:
                 self._state.apply(effect)
-        except Exception as error:  # the tip is no longer what the log will say
+        except Exception as error:  # the tip has diverged from what the log will contain
             self._committer.fail(f"an effect could not be applied: {error!r}")
             raise
         return self._committer.submit(entry)
@@ -216,7 +216,7 @@ class Partition:
         await self._committer.failed.wait()
 
     async def anchor_end(self, key: Key, fork: Fork) -> int | None:
-        """Return where the append at a fork's anchor ends, None if no durable append holds it."""
+        """Return where the append at a fork's anchor ends; None if no durable append contains it."""
         source = self._published.get(Key(key.workspace, fork.source))
         if source is None or fork.anchor is None:
             return None
@@ -236,12 +236,12 @@ class Partition:
         return self.commit(decide, (key,))
 
     def settled(self) -> "asyncio.Future[None]":
-        """Return a future that ends when everything decided so far is durable."""
+        """Return a future that is resolved when everything decided so far is durable."""
         return self._committer.settled(None)
 
     @property
     def refusal(self) -> str | None:
-        """Why appends are refused now, None if they are not."""
+        """Why appends are refused now; None if they are accepted."""
         if self.lost is not None:
             return str(self.lost)
         if self._committer.failure is not None:
@@ -251,21 +251,21 @@ class Partition:
         return None
 
     def admit(self, body_bytes: int) -> None:
-        """Refuse a request whose body does not fit to what waits to become durable or to be flushed."""
+        """Shed a request if too many bytes are waiting to become durable or to be flushed."""
         if self._committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
             raise OverloadedError(what="appends not yet durable")
         if self.unflushed_bytes + body_bytes > self._limits.unflushed_bytes_max:
             raise OverloadedError(what="appends not yet in the bucket")
 
     def admit_document(self, size: int) -> None:
-        """Refuse a document of a stream that does not fit to those in memory, or as an append does not."""
+        """Shed a request that stores a document if documents take too much memory, or as for an append."""
         self.admit(size)
         if self._state.attribute_bytes + size > _DOCUMENTS_MAX * self._limits.attribute_bytes_max:
             raise OverloadedError(what="documents in memory (attribute_bytes_max)")
 
     def _refuse(self, error: DurableSessionsError) -> "asyncio.Future[T]":
         refused: asyncio.Future[T] = self._loop.create_future()
-        error.with_traceback(None)  # its frames refer to the future, which refers to it
+        error.with_traceback(None)  # its frames refer to the future, which refers to the error: a cycle
 
         def refuse(settled: "asyncio.Future[None]") -> None:
             failure = settled.exception()
@@ -288,62 +288,62 @@ class Partition:
             raise StreamGoneError(path=key.path)
         now = self._clock.now_ms()
         if durable.stream.expired(now):
-            self._committer.require_running()  # else nobody can make sure that it stays gone
+            self._committer.require_running()  # its removal could not be made durable
             kept_for_forks = durable.stream.forks > 0
             self._expire(key, now)
             raise StreamGoneError(path=key.path) if kept_for_forks else StreamNotFoundError(path=key.path)
         return durable
 
     def peek(self, key: Key) -> DurableStream | None:
-        """Return the durable stream at a path, also if it is removed or expired; None if there is none."""
+        """Return the durable stream at a path, even if it is removed or expired; None if there is none."""
         return self._published.get(key)
 
     def peek_id(self, number: int) -> DurableStream | None:
-        """Return a durable stream by its number, also if it is removed or expired; None if there is none."""
+        """Return a durable stream by its number, even if it is removed or expired; None if there is none."""
         return self._published.get_id(number)
 
     def in_memory(self, number: int) -> DurableStream | None:
-        """Return a stream only if it is in memory: nothing is loaded."""
+        """Return a stream only if it is in memory; nothing is loaded."""
         return self._published.by_id.get(number)
 
     def named(self, view: StreamView, name: str) -> Name | None:
-        """Return which records of a stream, or of those that it inherits, have a name; maybe not durable."""
+        """Return which records of a stream (or inherited ones) have a name; they may not be durable yet."""
         assert isinstance(view, DurableStream)
         return self._state.named(view.stream, name)
 
     def touch(self, view: StreamView) -> None:
-        """Note that a stream is in use; the record of it follows within the stated lag."""
+        """Note an access to a stream; it is recorded durably within the documented lag."""
         assert isinstance(view, DurableStream)
         if view.stream.ttl_seconds is None and view.stream.idle_ms is None:
             return
-        stream = self._state.get_id(view.stream.id)  # it may have left memory
+        stream = self._state.get_id(view.stream.id)  # it may have been evicted
         if stream is None or stream.soft_deleted:
             return
         self._submit_unwatched(lifetime.touch(stream, self._clock.now_ms(), self._limits))
 
     def expire(self) -> None:
-        """Remove the streams whose time is over, or that were idle for as long as their policy allows.
+        """Remove the streams that have expired, or were idle for as long as their policy allows.
 
-        The former answer as missing already. Idleness is seen when it has reached the catalog.
+        Expired streams are answered as missing already. Idle ones are found once the catalog knows of them.
         """
         for _ in self._expiring():
             pass
 
     async def expire_now(self) -> None:
-        """Remove what has expired, durably, before returning; others go on in between."""
+        """Remove all expired streams durably before returning; in steps, so that other work can run."""
         before = self.streams_expired
         await self.expire_in_steps()
         if self.streams_expired != before:
             await self.settled()
 
     async def expire_in_steps(self) -> None:
-        """Do the same, and let others go on in between."""
+        """Do the same as :meth:`expire` in steps, so that other work can run."""
         for count, _ in enumerate(self._expiring(), 1):
             if count % _STEP_STREAMS == 0:
                 await asyncio.sleep(0)
 
     def _expiring(self) -> Iterator[None]:
-        """Remove one after the other; between them anything may happen."""
+        """Remove expired streams one after the other; anything may happen between two of them."""
         now = self._clock.now_ms()
         for stream in self._expiry.due(now):
             if stream is not None:
@@ -351,7 +351,7 @@ class Partition:
             yield
         left = self._limits.removals_per_sweep_max
         due = (number for number, _ in self._archive.due(now) if number not in self._state.removed)
-        for number in list(islice(due, 2 * left)):  # some of them may be in memory, and not due after all
+        for number in list(islice(due, 2 * left)):  # some may be in memory, and accessed since
             if not left or self._committer.failure is not None:
                 return
             if number in self._state.removed:
@@ -359,7 +359,7 @@ class Partition:
             known = self._state.by_id.get(number)
             left -= known is None
             one = known or self._state.get_id(number)
-            if one is not None:  # else it was removed meanwhile
+            if one is not None:  # otherwise it was removed in the meantime
                 self._remove(lifetime.retire(self._state, one, now, self._limits))
             yield
 
@@ -371,20 +371,20 @@ class Partition:
         self._submit_unwatched(removed)
 
     def _submit_unwatched(self, decided: Sequence[Effect]) -> None:
-        """Submit effects that nobody waits for; a log failure reaches those who wait for others."""
+        """Submit effects whose future nobody awaits; a failure of the log is reported by other futures."""
         if not decided or self._committer.failure is not None:
             return
         self._commit(decided, None).add_done_callback(lambda done: done.exception())
 
     @property
     def tip(self) -> State:
-        """What will be true when all that was decided is durable; only for what is itself part of storage."""
+        """The state when everything decided so far is durable; only for modules of storage itself."""
         return self._state
 
     # Publishing -------------------------------------------------------------------------
 
     def _publish(self, position: int, entries: list[Entry[object]]) -> None:
-        """Show a durable batch to readers: called when its sync has returned, and never before."""
+        """Show a durable batch to readers; called only after its sync has returned."""
         offset = effects = 0
         for entry in entries:
             effects += len(entry.effects)
@@ -400,7 +400,7 @@ class Partition:
             self._published.show(effect, extent, encoded)
             return
         stream = self._state.by_id.get(effect.stream)
-        if stream is not None:  # else it has been removed again at the tip, and nobody will ever see it
+        if stream is not None:  # otherwise it was removed again at the tip, and no reader will ever see it
             self._published.create(stream, extent)
             self._expiry.add(stream)
 
@@ -412,7 +412,7 @@ class Partition:
 
     @property
     def unflushed_from(self) -> int | None:
-        """The position of the oldest batch that waits to be flushed, None if none does."""
+        """The position of the oldest unflushed batch; None if there is none."""
         return self._unflushed[0].position if self._unflushed else None
 
     @property
@@ -422,18 +422,18 @@ class Partition:
 
     @property
     def unflushed_since_ms(self) -> int | None:
-        """Since when the oldest batch waits to be flushed, None if all are."""
+        """Since when the oldest unflushed batch is waiting; None if there is none."""
         return self._unflushed[0].at_ms if self._unflushed else None
 
     async def look(self) -> None:
-        """Find out whether another writer has the bucket; raise ManifestLostError if one has."""
+        """Check the fence: raise ManifestLostError if another writer has the bucket."""
         await self._archive.look()
 
     async def flush(self) -> bool:
-        """Move what is durable to the bucket and out of the log; say whether there was anything.
+        """Flush durable batches to the bucket and trim the log; say whether there were any.
 
-        One at a time. A failure leaves everything as it was. What is moved is bounded in bytes, and in
-        effects, each of which may be of a stream of its own.
+        Flushes are serialised. A failure leaves everything as it was. A flush is bounded in bytes, and in
+        effects, each of which may change another stream.
         """
         if not self._unflushed:
             return False
@@ -455,13 +455,14 @@ class Partition:
                 if count % (10 * _STEP_STREAMS) == 0:
                     await asyncio.sleep(0)
         finally:
-            for _ in steps:  # also if whoever asked for it has gone away: nobody is told of it again
+            # Completed without awaiting, even if the caller was cancelled: a flush is reported only once.
+            for _ in steps:
                 pass
         await self._log.trim(flushed.through)
         return True
 
     def _noting(self, flushed: Flushed) -> Iterator[None]:
-        """Note what is in the bucket now, one stream after the other; between them anything may happen."""
+        """Note which records are in the bucket now, stream by stream; anything may happen in between."""
         for number, tail in flushed.tails.items():
             self._published.flushed(number, tail, flushed.through)
             known = self._state.by_id.get(number)
@@ -474,7 +475,7 @@ class Partition:
             self.unflushed_bytes -= self._unflushed.popleft().size
 
     def crowded(self, times: int = 1) -> bool:
-        """Say whether more streams, or documents that take more, are in memory than should be there."""
+        """Say whether the streams in memory, or their documents, exceed ``times`` their budget."""
         limits, state = self._limits, self._state
         return (
             len(state.by_id) > times * limits.active_streams_max
@@ -482,14 +483,14 @@ class Partition:
         )
 
     async def rest(self) -> int:
-        """Take streams out of memory that nobody has used for an era and that are wholly flushed.
+        """Evict streams that are flushed entirely and were not used for an era; return how many.
 
-        Called once per era, and earlier if what is known of streams takes too much. Returns how many left.
+        Called once per era, and earlier if streams take too much memory.
         """
         self._state.era += 1
         if not self.crowded():
             return 0
-        await self.settled()  # so that an idle stream has nothing pending
+        await self.settled()  # after this, an idle stream has nothing pending
         left = 0
         for count, stream in enumerate(list(self._state.by_id.values()), 1):
             if count % _STEP_STREAMS == 0:
@@ -500,7 +501,7 @@ class Partition:
                 and durable.stream is stream
                 and stream.era < self._state.era - 1
                 and durable.changed_at <= self._archive.flushed_through
-                and not durable.waiters  # or it would be back with the next change
+                and not durable.waiters  # the next change would load it again
             ):
                 self._state.evict(stream)
                 self._expiry.discard(stream.id)
@@ -519,20 +520,20 @@ class Partition:
     def page(
         self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
     ) -> StreamPage:
-        """Return the next durable streams of a folder after one, in the order of their creation."""
+        """Return the next durable streams of a folder after a given one, in the order of their creation."""
         return self._folders.page(workspace, folder, after, limit, newest_first=newest_first)
 
     def stream_pages(self, prefix: str, limit: int) -> Iterator[Sequence[ScannedStream]]:
-        """Yield all streams whose paths begin so, of all workspaces, those kept only for forks included."""
+        """Yield all streams with a path prefix, of all workspaces, including those kept only for forks."""
         return self._scan.stream_pages(prefix, limit)
 
     def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
-        """Yield number and path of a workspace's streams whose paths begin so, a page at a time."""
+        """Yield number and path of a workspace's streams with a path prefix, a page at a time."""
         return self._scan.path_pages(workspace, prefix)
 
     @property
     def stream_count(self) -> int:
-        """How many durable streams exist, those kept only for forks included."""
+        """How many durable streams exist, including those kept only for forks."""
         return self._published.count
 
     @property
@@ -543,29 +544,29 @@ class Partition:
     # Reading ----------------------------------------------------------------------------
 
     def read(self, view: StreamView, start: int, bytes_max: int, stop: int | None = None) -> Awaitable[Slice]:
-        """Return durable records from ``start``, before ``stop``, at least one if there are any."""
+        """Return durable records from ``start`` up to ``stop``, at least one if there are any."""
         assert isinstance(view, DurableStream)
         return self._reader.read(view, start, bytes_max, stop)
 
     def read_hot(
         self, view: StreamView, start: int, bytes_max: int, stop: int | None = None
     ) -> tuple[list[memoryview], int] | None:
-        """Return the same if all that are wanted are in memory, and the position after them; else None.
+        """Return the same, and the position after them, if all of them are in memory; otherwise None.
 
-        They are shown where they lie: the views must be let go before the next append.
+        The memoryviews are not copies: release them before the next append, whose buffer they pin.
         """
         assert isinstance(view, DurableStream)
         return self._reader.read_hot(view, start, bytes_max, stop)
 
     def owner(self, view: StreamView, position: int) -> tuple[DurableStream, int]:
-        """Return the stream of the fork chain that holds a position, and where its part ends."""
+        """Return the stream of the fork chain that contains a position, and where its part ends."""
         assert isinstance(view, DurableStream)
         return self._reader.owner(view, position)
 
     # Changes ----------------------------------------------------------------------------
 
     def wait(self, view: StreamView) -> "asyncio.Future[None]":
-        """Return a future that ends at the stream's next durable change; cancel it if it is not needed."""
+        """Return a future that is resolved at the stream's next durable change; cancel it when not needed."""
         assert isinstance(view, DurableStream)
         return self._published.wait(view)
 
@@ -574,7 +575,7 @@ class Partition:
         self._published.wake_all()
 
     def listen(self, listener: StreamListener) -> None:
-        """Tell a listener of every durable change from now on; a failure of it fails no append."""
+        """Notify a listener of every durable change from now on; if it fails, appends go on."""
         self._published.listeners.add(listener)
 
     @property
@@ -583,11 +584,11 @@ class Partition:
         return self._published.listeners.failing
 
     async def reconcile_listeners(self) -> None:
-        """Let listeners that have failed reconcile, for ever."""
+        """Let failed listeners reconcile; runs until cancelled."""
         await self._published.listeners.run()
 
     def counts(self) -> PartitionCounts:
-        """Return what metrics show."""
+        """Return the counters for metrics."""
         published, committer, state = self._published, self._committer, self._state
         durations = committer.durations
         return PartitionCounts(

@@ -1,4 +1,4 @@
-"""What readers see: durable streams, their recent records, and those who wait for more."""
+"""The state that readers see: durable streams, their recent records, and waiting readers."""
 
 import asyncio
 from bisect import bisect_left, insort
@@ -27,7 +27,7 @@ from durable_sessions.streams.stream import Key, Stream
 
 @dataclass(slots=True)
 class Counters:
-    """What has become durable since the partition was opened."""
+    """Totals of what became durable since the partition was opened."""
 
     appends: int = 0
     records: int = 0
@@ -38,7 +38,7 @@ class PublishedStreams:
     """The durable side of a partition: changed only by effects whose sync has returned.
 
     ``by_key`` and ``by_id`` are the streams in memory; :meth:`get` and :meth:`get_id` find the others too.
-    ``count`` is how many exist in all, those kept only for forks included.
+    ``count`` is how many exist in all, including those kept only for forks.
     """
 
     def __init__(self, limits: Limits, warm: Callable[[Key | int], object], count: int) -> None:
@@ -46,7 +46,7 @@ class PublishedStreams:
         self._warm = warm
         self._loop = asyncio.get_running_loop()
         self._memory = MemoryTier(limits.memory_bytes_max)
-        # What has left memory while somebody, who may be waiting for the disk, still holds on to it.
+        # Evicted streams that are still referenced, for example by a reader that waits for the disk.
         self._held: WeakValueDictionary[int, DurableStream] = WeakValueDictionary()
         self.listeners = Listeners(limits.task_restart_seconds)
         self.by_key: dict[Key, DurableStream] = {}
@@ -74,16 +74,16 @@ class PublishedStreams:
         return self.by_id.get(number)
 
     def folder(self, workspace: str, folder: str) -> Sequence[int]:
-        """Return the numbers of a folder's streams in memory, in order, also of those kept only for forks."""
+        """Return the numbers of a folder's streams in memory, in order; some may be kept only for forks."""
         return self._folders.get((workspace, folder), ())
 
     # Publishing -------------------------------------------------------------------------
 
     def warmed(self, stream: Stream) -> None:
-        """Show a stream that was not in memory.
+        """Show a stream that was loaded into memory.
 
-        There is never more than one object for it: whoever looked it up before it left memory and
-        holds on to it, however long that waits for something else, is told of its changes as well.
+        There is never more than one object for it: a reader that looked it up before it was evicted, and
+        still has a reference, sees its changes as well.
         """
         durable = self._held.pop(stream.id, None) or DurableStream(stream)
         durable.restore(stream)
@@ -109,7 +109,9 @@ class PublishedStreams:
         """Show a change that has become durable; effects on subscriptions have nothing to show."""
         if type(effect) is RecordsAppended:
             durable = self.by_id.get(effect.stream)
-            if durable is not None:  # else it was created and removed again before anyone could see it
+            if (
+                durable is not None
+            ):  # otherwise it was created and removed again before any reader could see it
                 durable.changed_at = extent.position
                 self._append(durable, effect, extent, encoded)
             return
@@ -132,7 +134,7 @@ class PublishedStreams:
             durable.index.add(effect.first, extent, google_crc32c.value(encoded))
             self._memory.append(effect.stream, durable.hot, effect.first, effect.data, effect.lengths)
         durable.tail = effect.next
-        if effect.data or effect.closed:  # else only a producer's number is noted
+        if effect.data or effect.closed:  # otherwise only the producer state changed
             durable.changed_ms = effect.at_ms
         durable.record_bytes += len(effect.data)
         durable.closed = durable.closed or effect.closed
@@ -155,12 +157,12 @@ class PublishedStreams:
         self.listeners.removed(durable.stream)
 
     def _note_change(self, number: int, extent: Extent) -> None:
-        """Note that the count of a stream's forks has changed: that, too, has to be flushed."""
+        """Note that a stream's number of forks has changed, which has to be flushed, too."""
         durable = self.by_id.get(number)
         if durable is not None:
             durable.changed_at = extent.position
 
-    # Leaving memory ---------------------------------------------------------------------
+    # Eviction ---------------------------------------------------------------------------
 
     def flushed(self, number: int, tail: int, through: int) -> None:
         """Note that a stream's records before ``tail`` are in the bucket, the log's up to ``through``."""
@@ -170,7 +172,7 @@ class PublishedStreams:
             durable.index.forget(through)
 
     def evict(self, durable: DurableStream) -> None:
-        """Take a stream out of memory; all of it must be flushed."""
+        """Evict a stream; all of it must be flushed."""
         self._drop(durable)
         self._held[durable.stream.id] = durable
 
@@ -189,7 +191,7 @@ class PublishedStreams:
     # Waiting ----------------------------------------------------------------------------
 
     def wait(self, durable: DurableStream) -> "asyncio.Future[None]":
-        """Return a future that ends at the stream's next durable change; cancel it if it is not needed."""
+        """Return a future that is resolved at the stream's next durable change; cancel it when not needed."""
         if self.waiting >= self._waiters_max:
             raise OverloadedError(what="waiting readers")
         self.waiting += 1

@@ -1,4 +1,4 @@
-"""Quotas: the most that one workspace may hold, looked at before anything is added to it."""
+"""Quotas: how much one workspace may store, checked before anything is added."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ Refused = Callable[[str, QuotaExceededError], None]
 
 
 class Quotas:
-    """The same bounds for every workspace; 0 is no bound. The server's own streams have none.
+    """The same quotas for every workspace; 0 means unlimited. The server's own streams are exempt.
 
     Bytes are those of records, of artifacts and of subscriptions with their links. What the server adds by
-    itself, the events of wakes and the links that a pattern finds, is counted but never refused.
-    ``refused`` is told of each refusal.
+    itself (wake events, and links found by a pattern) is counted but never refused. ``refused`` is called
+    for each refusal.
     """
 
     def __init__(self, streams_max: int = 0, bytes_max: int = 0) -> None:
@@ -36,16 +36,16 @@ class Quotas:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is any bound, so that usage has to be known."""
+        """Whether there is any quota, so that usage has to be tracked."""
         return bool(self._streams_max or self._bytes_max)
 
     @property
     def bytes_bounded(self) -> bool:
-        """Whether there is a bound on bytes, so that artifacts have to be counted."""
+        """Whether there is a quota on bytes, so that artifacts have to be counted."""
         return bool(self._bytes_max)
 
     def check(self, state: State, effects: Sequence[Effect]) -> None:
-        """Refuse effects that would take a workspace beyond a bound."""
+        """Refuse effects that would exceed a workspace's quota."""
         streams: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
         created: dict[int, str] = {}
@@ -62,7 +62,7 @@ class Quotas:
             elif isinstance(effect, SubscriptionCreated):
                 sizes[effect.workspace] += len(effect.config) + SUBSCRIPTION_BYTES
             elif isinstance(effect, Linked):
-                # What a pattern finds is linked by the server itself.
+                # Links found by a pattern are added by the server itself.
                 named = [path for path, explicit, *_ in effect.links if explicit]
                 sizes[effect.workspace] += sum(map(link_bytes, named))
             elif isinstance(effect, Woken):
@@ -78,15 +78,15 @@ class Quotas:
         self._artifact_bytes[workspace] += size
 
     def release(self, workspace: str, size: int) -> None:
-        """Take back a reservation: nothing was stored."""
+        """Undo a reservation: nothing was stored."""
         self._artifact_bytes[workspace] -= size
 
     def forget_artifact(self, workspace: str, size: int) -> None:
-        """Count an artifact no longer; without a bound on bytes they were not all counted."""
+        """Stop counting a deleted artifact; without a quota on bytes not all were counted."""
         self._artifact_bytes[workspace] = max(0, self._artifact_bytes[workspace] - size)
 
     def count_artifact(self, workspace: str, size: int) -> None:
-        """Count an artifact that is there already."""
+        """Count an artifact that exists already."""
         self._artifact_bytes[workspace] += size
 
     def held_bytes(self, state: State, workspace: str) -> int:

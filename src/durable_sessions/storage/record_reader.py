@@ -1,4 +1,4 @@
-"""Reading records wherever they are: in memory, in the log, or in the bucket."""
+"""Reads records from wherever they are: memory, the log, or the bucket."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -15,7 +15,7 @@ from durable_sessions.streams.effects import RecordsAppended
 
 
 class _HotPart(NamedTuple):
-    """Records found in memory; ``cold`` says that those behind them are wanted too but are not there."""
+    """Records found in memory; ``cold`` says that more are wanted, which are not in memory."""
 
     pieces: list[memoryview]
     next: int
@@ -26,16 +26,16 @@ class FlushedRecords(Protocol):
     """Records in the bucket."""
 
     async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
-        """Return records from ``start``, before ``stop``, at least one, and the position after them."""
+        """Return records from ``start`` up to ``stop``, at least one, and the position after them."""
         ...
 
     async def append_end(self, stream: int, position: int) -> int:
-        """Return where the append that holds a position ends."""
+        """Return where the append that contains a position ends."""
         ...
 
 
 class Reader:
-    """Finds records through fork chains and tiers; a reader never notices a border."""
+    """Reads records across fork chains and tiers, as if they were in one place."""
 
     def __init__(self, published: PublishedStreams, log: Log, flushed: FlushedRecords) -> None:
         self._published = published
@@ -45,13 +45,13 @@ class Reader:
         self.bucket_reads = 0
 
     def owner(self, durable: DurableStream, position: int) -> tuple[DurableStream, int]:
-        """Return the stream of the fork chain that holds a position, and where its part ends."""
+        """Return the stream of the fork chain that contains a position, and where its part ends."""
         holder, stop = durable, durable.tail
         while position < holder.stream.base:
             assert holder.stream.parent is not None
             stop = min(stop, holder.stream.base)
             parent = self._published.get_id(holder.stream.parent)
-            if parent is None:  # a source is kept as long as it has forks, so this one was removed meanwhile
+            if parent is None:  # a source is kept while it has forks, so this fork was just removed
                 raise StreamNotFoundError(path=durable.stream.key.path)
             holder = parent
         return holder, stop
@@ -59,9 +59,9 @@ class Reader:
     def read_hot(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
     ) -> tuple[list[memoryview], int] | None:
-        """Return records from ``start`` if all that are wanted are in memory, and the position after them.
+        """Return records from ``start`` and the position after them, if all of them are in memory.
 
-        They are shown where they lie: the views must be let go before the next append.
+        The memoryviews are not copies: release them before the next append, whose buffer they pin.
         """
         found = self._hot_part(durable, start, bytes_max, stop)
         return None if found.cold else (found.pieces, found.next)
@@ -69,7 +69,7 @@ class Reader:
     async def read(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
     ) -> Slice:
-        """Return records from ``start``, before ``stop``, at least one if there are any, as many as fit."""
+        """Return records from ``start`` up to ``stop``, as many as fit, at least one if there are any."""
         pieces: list[bytes] = []
         position = start
         while position < _end(durable, stop) and (bytes_max > 0 or not pieces):
@@ -79,14 +79,14 @@ class Reader:
             else:
                 data, following = await self._read_cold(durable, position, bytes_max, stop)
             if pieces and len(data) > bytes_max:
-                break  # a single record that does not fit any more
+                break  # the next record does not fit
             pieces.append(data)
             bytes_max -= len(data)
             position = following
         return Slice(b"".join(pieces), start, position)
 
     def _hot_part(self, durable: DurableStream, start: int, bytes_max: int, stop: int | None) -> "_HotPart":
-        """Return what of the wanted records is in memory without a gap from ``start`` on."""
+        """Return the records from ``start`` on that are in memory, up to the first gap."""
         pieces: list[memoryview] = []
         position, end = start, _end(durable, stop)
         while position < end and (bytes_max > 0 or not pieces):
@@ -109,13 +109,13 @@ class Reader:
             try:
                 return await self._read_log(owner, start, end, bytes_max)
             except LogError as error:
-                if start >= owner.flushed:  # else a flush has just taken it out of the log
+                if start >= owner.flushed:  # otherwise a flush has just trimmed it from the log: look again
                     raise ColdReadError(reason=str(error)) from error
         self.bucket_reads += 1
         return await self._flushed.read(owner.stream.id, start, min(end, owner.flushed), bytes_max)
 
     async def append_end(self, durable: DurableStream, position: int) -> int | None:
-        """Return where the append that holds a position ends; None if no durable append holds it."""
+        """Return where the append that contains a position ends; None if no durable append does."""
         if position >= durable.tail:
             return None
         owner, stop = self.owner(durable, position)
@@ -146,7 +146,7 @@ def _end(durable: DurableStream, stop: int | None) -> int:
 def _slice_of(
     found: list[bytes], checksums: list[int], start: int, stop: int, bytes_max: int
 ) -> tuple[bytes, int]:
-    """Return the records from ``start`` before ``stop`` out of appends read back from the log."""
+    """Return the records from ``start`` up to ``stop`` of appends that were read from the log."""
     pieces: list[bytes] = []
     position = start
     for encoded, checksum in zip(found, checksums, strict=True):
@@ -158,7 +158,7 @@ def _slice_of(
         if effect.lengths:
             take, size = _fitting(effect.lengths, skip, take, bytes_max)
             if pieces and size > bytes_max:
-                break  # a single record that does not fit any more
+                break  # the next record does not fit
             begin = sum(effect.lengths[:skip])
             piece = effect.data[begin : begin + size]
         else:
@@ -173,7 +173,7 @@ def _slice_of(
 
 
 def _fitting(lengths: Sequence[int], skip: int, take: int, bytes_max: int) -> tuple[int, int]:
-    """Return up to which record of an append they fit, at least one, and how large they are together."""
+    """Return how many records of an append fit, at least one, and their total size."""
     size = lengths[skip]
     for at in range(skip + 1, take):
         if size + lengths[at] > bytes_max:

@@ -1,4 +1,4 @@
-"""Retention: which policy governs a stream, and what that means for it."""
+"""Retention: which policy applies to a stream, and its effect."""
 
 from collections.abc import Sequence
 
@@ -11,22 +11,22 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class Retention:
-    """The server's policies; of those whose prefix a path has, the longest governs it."""
+    """The server's policies; the one with the longest matching prefix applies to a path."""
 
     def __init__(self, policies: Sequence[RetentionPolicy] = ()) -> None:
         self._policies = sorted(policies, key=lambda policy: len(policy.prefix), reverse=True)
 
     @property
     def fingerprint(self) -> str:
-        """What differs when any policy does."""
+        """A value that changes whenever a policy does."""
         return msgspec.json.encode(sorted(self._policies, key=lambda policy: policy.prefix)).decode()
 
     def policy(self, path: str) -> RetentionPolicy | None:
-        """Return the policy that governs a path, None if none does."""
+        """Return the policy that applies to a path; None if none does."""
         return next((policy for policy in self._policies if path.startswith(policy.prefix)), None)
 
     def govern(self, stream: Stream) -> None:
-        """Tell a stream whether it is held and how long it may stay unused; the server's own are free."""
+        """Set whether a stream is held and how long it may be idle; the server's own have no policy."""
         policy = None if stream.key.workspace == SYSTEM_WORKSPACE else self.policy(stream.key.path)
         stream.held = policy is not None and policy.hold
         days = None if policy is None else policy.idle_days

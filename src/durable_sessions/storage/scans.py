@@ -1,4 +1,4 @@
-"""Scans: reads that look at more than they answer with, such as filtered lists; so many at a time."""
+"""Admission of scans: reads that examine more than they return, such as filtered lists."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -11,9 +11,9 @@ from durable_sessions.storage.turns import Turns
 
 
 class Scans:
-    """Admits scans: some at a time, few of them of one key; the others wait, the keys in rotation.
+    """Limits how many scans run at a time, in total and per key; the keys that wait are served in rotation.
 
-    ``turns`` are what all of them share the event loop by.
+    All scans share ``turns`` to yield the event loop.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -25,7 +25,7 @@ class Scans:
 
     @asynccontextmanager
     async def admitted(self, key: str | None) -> AsyncIterator[None]:
-        """Wait until a scan of a key may begin; it counts until the block ends."""
+        """Wait until a scan of a key may begin; it is counted until the block ends."""
         name = key or ""
         if self._waiting or not self._has_room(name):
             await self._wait(name)
@@ -70,11 +70,11 @@ class Scans:
             if admitted.cancelled():
                 self._leave(name, admitted)
             else:
-                self._end(name)  # it was admitted in the very moment in which its client went away
+                self._end(name)  # admitted and cancelled at the same time
             raise
 
     def _leave(self, name: str, admitted: "asyncio.Future[None]") -> None:
-        """Give the place in the line back, unless that was done already."""
+        """Leave the queue, unless that was done already."""
         queue = self._waiting.get(name, deque())
         if admitted in queue:
             queue.remove(admitted)
@@ -82,11 +82,11 @@ class Scans:
                 del self._waiting[name]
 
     def _admit(self) -> None:
-        """Let those begin whose turn it is, as many as there is room for."""
+        """Admit the next scans in rotation, as many as the limits allow."""
         for name in list(self._waiting):
             queue = self._waiting[name]
             while queue and queue[0].done():
-                queue.popleft()  # cancelled: its client has gone away
+                queue.popleft()  # cancelled: its client has disconnected
             if queue and self._has_room(name):
                 self._begin(name)
                 queue.popleft().set_result(None)

@@ -1,7 +1,7 @@
-"""Scans of all streams, those in memory and those that are not: a page at a time, beside other work.
+"""Scans of all streams, in memory or not: a page at a time, beside other work.
 
-Streams come into memory, leave it, and are created and removed between two pages. Those in memory are shown
-first and remembered by number, so that the catalog, which has most of them too, adds only the others.
+Between two pages, streams are loaded, evicted, created and removed. Those in memory come first and are
+remembered by number, so that the catalog, which has most of them as well, adds only the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.state import State
 
 PATH_PAGE = 1_000
-"""Paths that are looked at in one go."""
+"""How many paths are examined per page."""
 
 
 class StreamScan:
-    """Finds streams by the beginning of their paths; those that are not in memory are not brought there."""
+    """Finds streams by path prefix, without loading those that are not in memory."""
 
     def __init__(self, state: State, published: PublishedStreams, archive: Archive) -> None:
         self._state = state
@@ -24,9 +24,10 @@ class StreamScan:
         self._archive = archive
 
     def stream_pages(self, prefix: str, limit: int) -> Iterator[Sequence[ScannedStream]]:
-        """Yield all streams whose paths begin so, of all workspaces, those kept only for forks included.
+        """Yield all streams with a path prefix, of all workspaces, including those kept only for forks.
 
-        Others may work between two pages: what is there all the while is found once. A page may be empty.
+        Other work may run between two pages: a stream that exists all the time is found once. A page may be
+        empty.
         """
         hot = self._published.by_id
         found = list(hot.values())
@@ -50,9 +51,9 @@ class StreamScan:
             yield page
 
     def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:
-        """Yield number and path of a workspace's streams whose paths begin so, a page at a time.
+        """Yield number and path of a workspace's streams with a path prefix, a page at a time.
 
-        Others may work between two pages: what is there all the while is found, and nothing is loaded.
+        Other work may run between two pages: a stream that exists all the time is found. Nothing is loaded.
         """
         hot = list(self._published.by_key)
         shown: set[int] = set()
@@ -67,7 +68,7 @@ class StreamScan:
             yield page
         after = ""
         while found := self._archive.paths_after(workspace, prefix, after, PATH_PAGE):
-            # One that is in memory by now was perhaps not there when the others were looked at.
+            # A stream that is in memory now may have been loaded after those in memory were listed.
             yield [
                 (number, path)
                 for number, path in found

@@ -1,4 +1,4 @@
-"""What subscriptions need of the rest of the server."""
+"""The interfaces that subscriptions need from the rest of the server."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ T = TypeVar("T")
 
 
 class SubscribedPartition(Protocol):
-    """What subscriptions need of the partition that holds their streams."""
+    """The partition that contains the streams, as subscriptions use it."""
 
     @property
     def tip(self) -> State:
-        """What will be true when all that was decided is durable."""
+        """The state when everything decided so far is durable."""
         ...
 
     def commit(self, decide: Callable[[State, int], tuple[Sequence[Effect], T]]) -> Awaitable[T]:
-        """Decide and apply before returning; the result comes when all decided so far is durable."""
+        """Decide and apply before returning; await the result until everything decided so far is durable."""
         ...
 
     def path_pages(self, workspace: str, prefix: str) -> Iterator[Sequence[tuple[int, str]]]:
-        """Yield number and path of a workspace's durable streams whose paths begin so, a page at a time."""
+        """Yield number and path of a workspace's durable streams with a path prefix, a page at a time."""
         ...
 
     def listen(self, listener: StreamListener) -> None:
-        """Tell a listener of every durable change from now on."""
+        """Notify a listener of every durable change from now on."""
         ...
 
 
@@ -43,10 +43,10 @@ class DeliveryResult:
 
 
 class Timer(Protocol):
-    """Something that was set to happen later."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Keep it from happening."""
+        """Cancel the call."""
         ...
 
 

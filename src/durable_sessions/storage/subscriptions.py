@@ -1,4 +1,4 @@
-"""Subscriptions on demand: every answer is given when what it says is durable."""
+"""Requests about subscriptions: every answer is given when its contents are durable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -52,7 +52,7 @@ class SubscriptionView:
 
 
 class SubscriptionManager:
-    """Creates, changes and works off the subscriptions of a partition."""
+    """Creates, changes and serves the subscriptions of a partition."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class SubscriptionManager:
         self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
 
     def start(self, supervisor: Supervisor) -> None:
-        """Take up leases, retries and undelivered wakes where the last process left them."""
+        """Resume leases, retries and undelivered wakes where the last process left them."""
         self._wakeups.start(supervisor)
 
     async def close(self) -> None:
-        """Stop all work that nobody asked for."""
+        """Stop all background work."""
         for linking in tuple(self._linking):
             linking.cancel()
         await asyncio.gather(*self._linking, return_exceptions=True)
@@ -97,12 +97,12 @@ class SubscriptionManager:
         )
         self._wakeups.unsettle()
         if later:
-            # To its end, even if the client goes away: nobody else knows what was found.
+            # Shielded: it must finish even if the client disconnects, or what was found would be lost.
             linking = asyncio.create_task(self._link_found(created, key, later), name="links")
             self._linking.add(linking)
             linking.add_done_callback(self._linked)
             await asyncio.shield(linking)
-        # It is applied already, though not durable yet: this is what it led to, and nothing later.
+        # The effects are applied to the tip, though not durable yet: take the view now, before later changes.
         subscription = self._state.subscriptions.get(key)
         if subscription is not None:
             await self._wakeups.settle_links(subscription)
@@ -112,7 +112,7 @@ class SubscriptionManager:
         return new, view
 
     async def _seen(self, workspace: str, paths: Sequence[str]) -> dict[str, Link]:
-        """Look streams up by name, a slice at a time beside other work, so that a decision need not."""
+        """Look up streams by name in slices, beside other work, so that the decision need not."""
         seen: dict[str, Link] = {}
         if len(paths) <= _LOADED_SLICE:
             return seen
@@ -123,17 +123,17 @@ class SubscriptionManager:
         return seen
 
     async def _matching(self, workspace: str, glob: Glob) -> dict[str, Link]:
-        """Return links to what a pattern matches, a slice at a time beside other work.
+        """Return links to the streams that a pattern matches, in slices, beside other work.
 
-        The streams are in memory then, so that no decision has to load them. Streams that are made meanwhile
-        are found by their appends.
+        The streams are in memory afterwards, so that no decision has to load them. Streams that are created
+        in the meantime are found when they are appended to.
         """
         matched: dict[str, None] = {}
         for page in self._partition.path_pages(workspace, glob.prefix):
             matched.update((path, None) for _, path in page if glob.matches(path))
             await asyncio.sleep(0)
             if len(matched) > self._limits.subscription_streams_max:
-                break  # it is refused
+                break  # too many: refused by the decision
         found: dict[str, Link] = {}
         for number, path in enumerate(islice(matched, self._limits.subscription_streams_max + 1), 1):
             stream = self._state.get(Key(workspace, path))
@@ -146,12 +146,12 @@ class SubscriptionManager:
     def _linked(self, linking: "asyncio.Task[None]") -> None:
         self._linking.discard(linking)
         if not linking.cancelled():
-            linking.exception()  # told to the client, if it is still there
+            linking.exception()  # retrieved; the client is told, if it is still connected
 
     async def _link_found(
         self, created: Awaitable[bool], key: SubscriptionKey, found: dict[str, Link]
     ) -> None:
-        """Link what a new pattern has found, a slice at a time; all of it is durable then."""
+        """Link the streams that a new pattern has found, in slices; all links are durable on return."""
         if not await created:
             return
         state = self._state
@@ -243,13 +243,13 @@ class SubscriptionManager:
         )
 
     def _change(self, key: SubscriptionKey, decide: Decide[T]) -> Awaitable[T]:
-        """Commit, and look after the subscription even if the client goes away before it is durable."""
+        """Commit, and process the subscription even if the client disconnects before that is durable."""
         committed = self._partition.commit(decide)
         self._wakeups.poke(key)
         return committed
 
     async def _view(self, subscription: Subscription, now_ms: int) -> SubscriptionView:
-        """Return a subscription as it is now; its links are taken apart in slices, beside other work."""
+        """Return a subscription as it is now; its links are converted in slices, beside other work."""
         state = self._state
         links, failed = list(subscription.links.items()), subscription.failed
         now_at = pending_tails(state, subscription, now_ms)

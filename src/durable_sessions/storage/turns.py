@@ -1,7 +1,7 @@
-"""Sharing the event loop: long work is done in short turns, and no more than one in each round of the loop.
+"""Cooperative scheduling: long work yields the event loop after short turns, one turn per loop iteration.
 
-Whoever does something for many streams, events or bytes asks for a turn and looks between small steps
-whether it is over. While such work goes on, everybody else's requests wait for one turn at most.
+Work on many streams, events or bytes asks for a turn and checks between small steps whether it is over. So
+while such work is going on, other requests wait for at most one turn.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections import deque
 from time import perf_counter
 
 TURN_SECONDS = 0.004
-"""How long a turn is; a step that began in it may end later, so steps are short."""
+"""The length of a turn. A step that begins in it may end later, so steps have to be short."""
 
 
 class Turns:
@@ -21,11 +21,11 @@ class Turns:
         self._is_passing = False
 
     def begin(self) -> "Turn":
-        """Return the first turn of some work; it begins now."""
+        """Return the first turn of a piece of work, beginning now."""
         return Turn(self)
 
     async def next(self) -> None:
-        """Wait for a round of the loop in which nobody else has a turn."""
+        """Wait for a loop iteration in which no other work has a turn."""
         loop = asyncio.get_running_loop()
         granted: asyncio.Future[None] = loop.create_future()
         self._waiting.append(granted)
@@ -35,7 +35,7 @@ class Turns:
         await granted
 
     def _pass(self) -> None:
-        """Give the turn to the next who waits, and come back in the next round."""
+        """Give the turn to the next waiter, and reschedule for the next loop iteration."""
         while self._waiting:
             granted = self._waiting.popleft()
             if not granted.done():
@@ -57,10 +57,10 @@ class Turn:
 
     @property
     def over(self) -> bool:
-        """Whether it is time to let others go on."""
+        """Whether it is time to yield."""
         return perf_counter() >= self._until
 
     async def rest(self) -> None:
-        """Let others go on, and return with a new turn."""
+        """Yield the event loop, and return with a new turn."""
         await self._turns.next()
         self._until = perf_counter() + self._turns.seconds

@@ -1,4 +1,4 @@
-"""What happens to subscriptions without a request: appends, leases and retries wake them.
+"""Background work of subscriptions: appends, expired leases and retries wake them.
 
 Each subscription has at most one task, which ends when there is nothing to do, and at most
 one timer. State is changed only by commits, and a webhook is sent only after the commit of
@@ -35,7 +35,7 @@ _SETTLED_AT_ONCE = 500
 
 @dataclass(slots=True)
 class _Runner:
-    """The work on one subscription; ``found`` are paths whose links have to be looked at."""
+    """The state of the work on one subscription; ``found`` are paths whose links have to be checked."""
 
     found: set[str] = field(default_factory=set)
     again: bool = False
@@ -44,7 +44,7 @@ class _Runner:
 
 
 class Wakeups:
-    """Wakes subscriptions when their streams grow and when their time has come."""
+    """Wakes subscriptions when their streams grow, a lease ends or a retry is due."""
 
     def __init__(
         self,
@@ -63,20 +63,20 @@ class Wakeups:
         self._deliver = deliver
         self._call_later = call_later or (lambda s, f: asyncio.get_running_loop().call_later(s, f))
         self._runners: dict[SubscriptionKey, _Runner] = {}
-        # Streams whose links are known to be right, so that an append need not match patterns.
+        # Streams whose links are known to be complete, so that an append need not match patterns.
         self._settled: set[Key] = set()
         self._supervisor: Supervisor | None = None
         self._reconciler: Task | None = None
         self._closed = False
 
     def start(self, supervisor: Supervisor) -> None:
-        """Take up leases, retries and undelivered wakes where the last process left them."""
+        """Resume leases, retries and undelivered wakes where the last process left them."""
         self._supervisor = supervisor
         self._partition.listen(self)
         self._reconciler = supervisor.start("subscriptions", self._reconcile)
 
     async def close(self) -> None:
-        """Stop; requests to receivers that are under way are given up and sent again after a restart."""
+        """Stop; webhooks in flight are abandoned and sent again after a restart."""
         self._closed = True
         tasks = [runner.task for runner in self._runners.values()] + [self._reconciler]
         running = [task for task in tasks if task is not None]
@@ -90,15 +90,15 @@ class Wakeups:
         self._runners.clear()
 
     def now(self, now_ms: int) -> Now:
-        """Return what a decision needs that may issue a wake."""
+        """Return the inputs of a decision that may issue a wake."""
         return Now(now_ms, self._ids.token("w_"), self._limits)
 
-    # Told by the partition --------------------------------------------------------------
+    # Notifications of the partition -----------------------------------------------------
 
     name = "subscriptions"
 
     def reconcile(self) -> None:
-        """Look at every subscription and at the streams that it may watch: something may have been missed."""
+        """Check every subscription and the streams it may watch: a notification may have been missed."""
         assert self._supervisor is not None, "it was started"
         self.unsettle()
         if self._reconciler is not None:
@@ -109,7 +109,7 @@ class Wakeups:
         """Do nothing: there is nothing to read yet."""
 
     def stream_appended(self, stream: StreamRecord, first: int) -> None:
-        """Wake those who watch the stream; constant time for a stream that nobody watches."""
+        """Wake the subscriptions of a stream; constant time for a stream without any."""
         subscriptions = self._state.subscriptions
         if not subscriptions:
             return
@@ -121,14 +121,14 @@ class Wakeups:
                 self.poke(subscription.key)
 
     def stream_removed(self, stream: StreamRecord) -> None:
-        """Take the links to the stream away."""
+        """Remove the links to the stream."""
         key = stream.key
         self._settled.discard(key)
         for subscription in self._state.subscriptions.watching(key):
             self.poke(subscription.key, key.path)
 
     def unsettle(self) -> None:
-        """Match every stream anew at its next append: patterns or links have changed."""
+        """Match every stream again at its next append: patterns or links have changed."""
         self._settled.clear()
 
     def _settle(self, key: Key) -> None:
@@ -147,9 +147,9 @@ class Wakeups:
             self.poke(subscription.key, path)
 
     async def _reconcile(self) -> None:
-        """Find what the last process had no time to record, a slice at a time beside other work.
+        """Find what the last process had not recorded yet, in slices, beside other work.
 
-        Nothing is loaded for a stream that no pattern matches, or whose link is as it should be.
+        A stream that no pattern matches, or whose link is up to date, is not loaded.
         """
         state = self._state
         prefixes: dict[str, str] = {}
@@ -170,7 +170,7 @@ class Wakeups:
                 await asyncio.sleep(0)
 
     async def _check_links(self, subscription: Subscription) -> None:
-        """Look at the links of a subscription: are their streams gone, or have they grown?"""
+        """Check the links of a subscription: are their streams gone, or have they grown?"""
         state = self._state
         paths = list(subscription.links)
         for start in range(0, len(paths), _LINK_SLICE):
@@ -181,7 +181,7 @@ class Wakeups:
             await asyncio.sleep(0)
 
     async def settle_links(self, subscription: Subscription) -> None:
-        """Find out which of many links are caught up, a slice at a time, so that a decision need not."""
+        """Find out in slices which of many links are caught up, so that a decision need not."""
         if len(subscription.behind) <= _SETTLED_AT_ONCE:
             return
         paths = list(subscription.behind)
@@ -198,7 +198,7 @@ class Wakeups:
     # Running ----------------------------------------------------------------------------
 
     def poke(self, key: SubscriptionKey, path: str | None = None) -> None:
-        """Look at a subscription soon, and at its link to ``path``."""
+        """Schedule work on a subscription, and a check of its link to ``path``."""
         if self._closed or self._state.subscriptions.get(key) is None:
             return
         runner = self._runners.setdefault(key, _Runner())
@@ -222,7 +222,7 @@ class Wakeups:
             runner.task.cancel()
 
     async def _run(self, key: SubscriptionKey, runner: _Runner) -> None:
-        """Work until there is nothing to do; after any other failure the supervisor begins it again."""
+        """Work until there is nothing to do; after an unexpected failure the supervisor restarts it."""
         try:
             while True:
                 runner.again = False
@@ -230,7 +230,7 @@ class Wakeups:
                 if not await self._deliver_due(key) and not runner.again:
                     break
         except DurableSessionsError as error:
-            # The partition takes nothing more; whoever opens it next goes on from what is durable.
+            # The partition accepts nothing more; the next process continues from what is durable.
             logger.info("subscription_stopped", subscription=key.id, reason=str(error))
             runner.task = None
             return
@@ -238,7 +238,7 @@ class Wakeups:
         self._rest(key, runner)
 
     def _rest(self, key: SubscriptionKey, runner: _Runner) -> None:
-        """Set the timer for what time alone will ask for."""
+        """Set the timer for the next lease end or retry."""
         if self._runners.get(key) is not runner:
             return
         subscription = self._state.subscriptions.get(key)
@@ -265,7 +265,7 @@ class Wakeups:
         try:
             left = await self._partition.commit(decide)
         except Exception:
-            runner.found |= found  # they have still to be looked at
+            runner.found |= found  # they still have to be checked
             raise
         runner.found.update(left)
 
@@ -297,7 +297,7 @@ class Wakeups:
 
 
 def _common(one: str, other: str) -> str:
-    """Return how both texts begin."""
+    """Return the common prefix of two texts."""
     length = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

@@ -9,9 +9,9 @@ import pytest
 
 from durable_sessions.errors import UnauthenticatedError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
-from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request, Response
+from durable_sessions.http.carrier.message import KEYLESS, Admitted, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
-from durable_sessions.http.carrier.unread_answers import UntakenAnswers
+from durable_sessions.http.carrier.unread_answers import UnreadAnswers
 from durable_sessions.limits import DEFAULT_LIMITS
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -37,11 +37,11 @@ class Doorman:
     keys_required = True
 
     def holder(self, request: Request) -> str:
-        return request.headers.get(b"x-api-key", b"").decode() or STRANGERS
+        return request.headers.get(b"x-api-key", b"").decode() or KEYLESS
 
     def admit(self, request: Request) -> Admitted:
         holder = self.holder(request)
-        if holder == STRANGERS:
+        if holder == KEYLESS:
             raise UnauthenticatedError(problem="Who is there?")
         return Admitted(holder, LIMITS.append_body_bytes_max)
 
@@ -157,7 +157,7 @@ async def test_long_heads_do_not_keep_short_ones_out(server: HttpServer) -> None
 
 
 def test_slow_readers_of_one_key_do_not_cost_another_its_own() -> None:
-    untaken: UntakenAnswers[str] = UntakenAnswers(100)
+    untaken: UnreadAnswers[str] = UnreadAnswers(100)
     assert untaken.add("modest", "b", bytes(20)) == []
     for number in range(4):
         assert untaken.add(f"greedy {number}", "a", bytes(19) + b"%d" % number) == []

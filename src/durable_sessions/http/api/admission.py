@@ -6,7 +6,7 @@ from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
-from durable_sessions.http.carrier.message import STRANGERS, Admitted, Request
+from durable_sessions.http.carrier.message import KEYLESS, Admitted, Request
 from durable_sessions.http.paths import STREAM_ROOT, is_of_control, is_of_sessions
 from durable_sessions.limits import Limits
 
@@ -32,7 +32,7 @@ class KeyAdmission:
 
     def holder(self, request: Request) -> str | None:
         """Return whose shares a request draws on; nothing is counted or refused."""
-        return (self._auth.key_id(request) or STRANGERS) if self._auth.keys_required else None
+        return (self._auth.key_id(request) or KEYLESS) if self._auth.keys_required else None
 
     def admit(self, request: Request) -> Admitted:
         """Return who sends a request and how large its body may be, or raise the refusal."""
@@ -44,7 +44,7 @@ class KeyAdmission:
         if not self._auth.keys_required:
             return Admitted(None, body_bytes_max)
         if request.method == b"OPTIONS" or not request.path.startswith(_KEYED):
-            return Admitted(STRANGERS, min(limits.keyless_body_bytes_max, body_bytes_max))
+            return Admitted(KEYLESS, min(limits.keyless_body_bytes_max, body_bytes_max))
         if is_of_control(request.path):
             workspace = self._subscriptions.token_workspace(request)
             if workspace is not None:

@@ -23,17 +23,18 @@ from durable_sessions.http.carrier.wire import (
     is_chunked,
 )
 
-# Why the next request is not answered now: one is being answered, the peer does not read, the end.
+# Reasons why the next request cannot be answered yet: another one is being answered, the peer is not reading,
+# or the connection is closed.
 RUNNING, WRITE_PAUSED, CLOSED = 1, 2, 4
 
 _log = structlog.get_logger(__name__)
 
 
 class ConnectionTurns(Protocol):
-    """Whoever gives an answer its turn: the connection. It is not there any more once that is closed."""
+    """The part of a connection that decides when the next request is answered. It is gone once closed."""
 
     def next_turn(self) -> None:
-        """Answer what has been waiting, if anything has."""
+        """Answer the next waiting request, if there is one."""
         ...
 
     def end(self) -> None:
@@ -41,19 +42,19 @@ class ConnectionTurns(Protocol):
         ...
 
     def answer_waits(self, piece: bytes) -> None:
-        """Note that the peer does not take the answer, and that ``piece`` of it stays in memory."""
+        """Note that the peer is not reading its answer, so ``piece`` of it stays in memory."""
         ...
 
     def abort(self) -> None:
-        """Cut the connection without waiting for anything."""
+        """Close the connection at once, dropping unsent output."""
         ...
 
 
 class Answerer:
     """Calls the handler and sends what it answers, for one request after the other.
 
-    A handler that answers at once costs no task and one write. The awaitable of one that does
-    not is cancelled when the peer goes away, so it must belong to this request alone.
+    A handler that answers synchronously costs no task and a single write. If it returns an awaitable,
+    that is cancelled when the peer disconnects, so it must not be shared between requests.
     """
 
     __slots__ = (
@@ -77,7 +78,7 @@ class Answerer:
         self._state = state
         self._connection = connection
         self._transport = transport
-        # Looked up for every answer.
+        # Bound here because every answer looks them up.
         self._limits = state.limits
         self._handler = state.handler
         self._answers = state.answers
@@ -87,16 +88,16 @@ class Answerer:
         self._path = b""
         self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
         self._write_waiter: asyncio.Future[None] | None = None
-        self.blocked = 0  # why nothing may be answered now, see above
+        self.blocked = 0  # a combination of RUNNING, WRITE_PAUSED and CLOSED
         self.bytes_out = 0
 
     def release(self) -> None:
-        """Let go of the connection, which refers back to us; once it is closed it is not called again."""
-        assert self.blocked & CLOSED, "or it would be called"
+        """Break the reference cycle with the connection, which is closed and will not be called again."""
+        assert self.blocked & CLOSED, "an open connection is still needed"
         del self._connection
 
     def answer(self, request: Request, flags: int) -> None:
-        """Answer ``request``; unless that is done at once, the connection is blocked until it is."""
+        """Answer ``request``; unless it is answered on return, the connection is blocked until it is."""
         request.id = self._request_id = self._new_id()
         self._path = request.path
         try:
@@ -132,7 +133,7 @@ class Answerer:
     ) -> None:
         if self.blocked & CLOSED:
             if not future.cancelled():
-                future.exception()  # nobody is left to be told
+                future.exception()  # retrieved, or asyncio would log it as never retrieved
             return
         try:
             response = respond(future)
@@ -170,7 +171,9 @@ class Answerer:
     def _finish(self, response: Response, flags: int) -> None:
         if self.blocked & CLOSED:
             return
-        connection = self._connection  # which :meth:`release` takes away when it ends
+        connection = (
+            self._connection
+        )  # _send may end the connection, and release() then deletes the attribute
         self._running = None
         self.blocked &= ~RUNNING
         self._send(response, flags | LAST_REQUEST if self._state.draining else flags)
@@ -198,7 +201,7 @@ class Answerer:
         return internal_error(self._state.refuse, error, self._path, self._request_id)
 
     def write(self, data: bytes) -> None:
-        """Send bytes, in turn."""
+        """Send bytes after everything written before."""
         self.bytes_out += len(data)
         self._transport.write(data)
 
@@ -206,7 +209,7 @@ class Answerer:
         if len(chunk) <= self._limits.write_buffer_bytes_max:
             self.write(b"".join((b"%x\r\n" % len(chunk), chunk, b"\r\n")))
             return
-        # As it is, since a thousand connections may be sending the same one.
+        # Written without joining, which would copy it: a thousand connections may be sending the same chunk.
         size = b"%x\r\n" % len(chunk)
         self.bytes_out += len(size) + len(chunk) + len(b"\r\n")
         self._transport.writelines((size, chunk, b"\r\n"))
@@ -227,7 +230,7 @@ class Answerer:
                 if not flags & HEAD_REQUEST and answer.status not in BODILESS_STATUSES:
                     await self._send_chunks(answer.chunks, chunked=is_chunked(answer.headers, flags))
         except BaseException as error:
-            # Without its end the peer can tell that the body is incomplete.
+            # The final chunk is not sent, so the peer can tell that the body is incomplete.
             self._abort()
             if not isinstance(error, Exception):
                 raise
@@ -236,7 +239,7 @@ class Answerer:
             await close_iterator(answer.chunks)
         if self.blocked & CLOSED:
             return
-        connection = self._connection  # which :meth:`release` takes away when it ends
+        connection = self._connection  # end() may call release(), which deletes the attribute
         self._running = None
         self.blocked &= ~RUNNING
         if flags & LAST_REQUEST or self._state.draining:
@@ -246,9 +249,9 @@ class Answerer:
     async def _send_chunks(self, chunks: AsyncIterator[bytes], *, chunked: bool) -> None:
         async for chunk in chunks:
             if self.blocked & CLOSED:
-                return  # the peer went away while the chunk was made
+                return  # the peer disconnected while the chunk was being produced
             if not chunk:
-                continue  # on the wire it would mean the end
+                continue  # an empty chunk would end the body
             if chunked:
                 self._write_chunk(chunk)
             else:
@@ -262,11 +265,11 @@ class Answerer:
             self.write(LAST_CHUNK)
 
     def pause_writing(self) -> None:
-        """Send nothing more: the peer does not read as fast as we write."""
+        """Stop sending: the peer does not read as fast as we write."""
         self.blocked |= WRITE_PAUSED
 
     def resume_writing(self) -> None:
-        """Go on where :meth:`pause_writing` stopped."""
+        """Continue sending after :meth:`pause_writing`."""
         self.blocked &= ~WRITE_PAUSED
         waiter, self._write_waiter = self._write_waiter, None
         if waiter is not None and not waiter.done():
@@ -277,10 +280,11 @@ class Answerer:
         return self._running if isinstance(self._running, asyncio.Task) else None
 
     def cancel(self) -> None:
-        """Cancel the answer that nobody waits for any more."""
+        """Cancel the answer in progress, whose peer has disconnected."""
         running, self._running = self._running, None
         if running is not None:
-            # Not at once: a coroutine that has never run would not close what it was given.
+            # In the next iteration of the loop: a task that is cancelled before its first step never enters
+            # its coroutine, and so would not close the iterator it was given.
             self._state.loop.call_soon(running.cancel)
 
     def _abort(self) -> None:

@@ -29,7 +29,7 @@ Hook = Callable[[], Awaitable[None]]
 
 
 class _DisconnectedError(Exception):
-    """The peer went away before its request was complete."""
+    """The peer disconnected before its request was complete."""
 
 
 def asgi_app(
@@ -43,11 +43,10 @@ def asgi_app(
 ) -> AsgiApp:
     """Return an ASGI application that answers with ``handler``.
 
-    The size of a body is limited here: to that of an append, unless ``body_limit`` says otherwise; it is
-    asked before the body is read, and may refuse the request.
-    ``answer_format`` is the application's as well (``http/api/answer_format.py``).
-    Connections, time-outs, the size of a head and ``Date`` are the server's. ``startup`` and
-    ``shutdown`` run in its lifespan.
+    The size of a body is limited here: to that of an append, unless ``body_limit`` returns another limit.
+    ``body_limit`` is called before the body is read and may refuse the request. ``answer_format`` comes from
+    the application (``http/api/answer_format.py``). The ASGI server is responsible for connections,
+    time-outs, the size of a head and ``Date``. ``startup`` and ``shutdown`` run in its lifespan.
     """
     body_limit = body_limit or (lambda request: limits.append_body_bytes_max)
     carrier = _Carrier(handler, limits, body_limit, answer_format)
@@ -64,7 +63,7 @@ def asgi_app(
 
 
 class _Carrier:
-    """Brings requests to the handler and its answers back."""
+    """Passes ASGI requests to the handler and sends its answers."""
 
     def __init__(
         self, handler: Handler, limits: Limits, body_limit: BodyLimit, answer_format: AnswerFormat
@@ -138,7 +137,7 @@ async def _read_body(body_bytes_max: int, receive: Receive) -> bytes | None:
 
 
 async def _until_disconnect(answering: Awaitable[None], receive: Receive) -> None:
-    """Wait for the answer, and cancel it when the peer goes away."""
+    """Wait for the answer, and cancel it when the peer disconnects."""
     answer = asyncio.ensure_future(answering)
     watcher = asyncio.ensure_future(_disconnected(receive))
     try:
@@ -149,7 +148,7 @@ async def _until_disconnect(answering: Awaitable[None], receive: Receive) -> Non
             answer.cancel()
         await asyncio.wait((answer, watcher))
     if not answer.cancelled():
-        answer.result()  # the server must know about a body that broke off
+        answer.result()  # raises if the body broke off, so that the ASGI server closes the connection
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -167,7 +166,7 @@ class _Answering:
         self._format = answer_format
 
     async def respond(self, answer: Answer | Awaitable[Answer]) -> None:
-        """Send an answer when it is there."""
+        """Send an answer as soon as it is available."""
         if not isinstance(answer, Response | StreamingResponse):
             try:
                 answer = await answer

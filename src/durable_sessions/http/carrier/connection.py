@@ -1,8 +1,8 @@
-"""One connection: its requests in their turn, and its life from accepting to losing it.
+"""One connection, from accept to close; its requests are answered in order.
 
-It owns a parser that makes requests of its input, an answerer that sends the answers, and, while something
-has to wait, a read-ahead. Both refer back to it, which is undone when it ends: on a large server nothing
-else would ever free them.
+It owns a parser that turns input into requests, an answerer that sends the answers, and, while requests are
+waiting, a read-ahead. Parser and answerer refer back to the connection. These cycles are broken when it ends,
+because on a large server the garbage collector never looks at objects this old.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from durable_sessions.errors import DurableSessionsError, OverloadedError, Share
 from durable_sessions.http.carrier.answerer import CLOSED, RUNNING, Answerer
 from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES
 from durable_sessions.http.carrier.lingering_close import LingeringClose
-from durable_sessions.http.carrier.message import STRANGERS, Request
+from durable_sessions.http.carrier.message import KEYLESS, Request
 from durable_sessions.http.carrier.read_ahead import ReadAhead, Refused
 from durable_sessions.http.carrier.request_parser import (
     IDLE,
@@ -30,9 +30,9 @@ _PATH_BYTES_KEPT = 64
 
 
 class Connection(asyncio.Protocol):
-    """Serves one connection, in the order of its requests, until either side ends it."""
+    """Serves one connection, request by request, until either side closes it."""
 
-    # There may be ten thousand that are idle: what only busy ones need is made when they need it.
+    # There may be ten thousand idle connections, so whatever only a busy one needs is created on demand.
     __slots__ = (
         "_answerer",
         "_continue_due",
@@ -56,21 +56,22 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._read_ahead: ReadAhead | None = None  # set while something waits for its turn
+        self._read_ahead: ReadAhead | None = None  # set while requests or input are waiting
         self._continue_due = False
-        self._introduced = False  # whether it is known whose connection this is
-        self._own: Hashable = object()  # its own shares; were it itself, nothing would ever free it
-        self._holder = self._own  # whose shares this connection draws on: a key's, or its own
+        self._introduced = False  # whether the holder has been determined
+        # Stands for this connection where there are no keys; ``self`` would be a reference cycle.
+        self._own: Hashable = object()
+        self._holder = self._own  # what this connection is counted for: a key, or itself
         self.bytes_in = 0
-        # What the last sweep saw; so no request has to look at the time.
+        # State at the last sweep: time-outs are checked there, so that no request has to read the clock.
         self._seen_bytes = -1
         self._idle_since = 0.0
         self._drained_bytes = -1
-        self._drained_since = 0.0  # 0: nothing was waiting to be sent
+        self._drained_since = 0.0  # since when no output was drained; 0 if none is waiting
 
     @property
     def bytes_out(self) -> int:
-        """Bytes of answers, including those that the peer has not taken yet."""
+        """Bytes of answers, including those that the peer has not read yet."""
         return self._answerer.bytes_out
 
     # Input ------------------------------------------------------------------------------
@@ -84,9 +85,9 @@ class Connection(asyncio.Protocol):
             self._parser.feed(data)
 
     def _feed_slices(self, data: bytes) -> None:
-        """Parse ``data`` piece by piece; once the read-ahead is full, keep the rest in it.
+        """Parse ``data`` in slices; once the read-ahead is full, keep the rest in it unparsed.
 
-        The parser cannot be paused, so a full read-ahead is noticed only after a piece.
+        httptools cannot be paused, so a full read-ahead is noticed only at the end of a slice.
         """
         parser = self._parser
         view = memoryview(data)
@@ -112,7 +113,7 @@ class Connection(asyncio.Protocol):
     # Turns ------------------------------------------------------------------------------
 
     def request_received(self, request: Request, flags: int) -> None:
-        """Answer now, or in turn; stop reading while much is waiting."""
+        """Answer now, or after the requests before it; stop reading while too many are waiting."""
         if not self._introduced:
             self._introduce(request)
         blocked = self._answerer.blocked
@@ -123,19 +124,19 @@ class Connection(asyncio.Protocol):
             self._wait_in_turn(request, flags)
 
     def _introduce(self, request: Request) -> None:
-        """Find out whose connection this is; once that is a key it stays so, until a body says otherwise."""
+        """Determine the holder, once a request shows it; later only a request with a body can change it."""
         holder = self._state.admission.holder(request)
-        self._introduced = holder != STRANGERS
+        self._introduced = holder != KEYLESS
         self._held_by(holder, request.path)
 
     def admit(self, request: Request) -> tuple[Hashable, int]:
-        """Return whose shares a request draws on and how large its body may be, or raise the refusal."""
+        """Return the holder that a request is counted for and its largest body, or raise the refusal."""
         holder, body_bytes_max = self._state.admission.admit(request)
         self._held_by(holder)
         return self._holder, body_bytes_max
 
     def _held_by(self, holder: str | None, path: bytes | None = None) -> None:
-        """Count what the connection holds for a key from now on, or for itself; refuse one key too many."""
+        """Count this connection for ``holder`` from now on, or for itself; refuse if a key has too many."""
         known: Hashable = self._own if holder is None else holder
         if known == self._holder:
             return
@@ -152,7 +153,7 @@ class Connection(asyncio.Protocol):
                 raise RefusedError
 
     def _has_key(self) -> bool:
-        return self._holder is not self._own and self._holder != STRANGERS
+        return self._holder is not self._own and self._holder != KEYLESS
 
     def _leave_share(self) -> None:
         if self._has_key():
@@ -174,14 +175,14 @@ class Connection(asyncio.Protocol):
         return self._read_ahead
 
     def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
-        """Answer ``error`` in turn, then close; nothing more is read."""
+        """Answer ``error`` after the requests before it, then close; nothing more is read."""
         parser, blocked = self._parser, self._answerer.blocked
         parser.phase = STOPPED
         if blocked & CLOSED:
             return
         beginning, flags, audience = parser.beginning()
         path = beginning if path is None else path
-        # Its traceback refers to the body that it was raised for, and it may wait for its turn for long.
+        # The traceback refers to the request's body, and the refusal may wait for a long time.
         error.__context__ = None
         refused = Refused(error.with_traceback(None), path[:_PATH_BYTES_KEPT], audience)
         parser.forget()
@@ -193,14 +194,14 @@ class Connection(asyncio.Protocol):
             self._send_refusal(refused, flags | LAST_REQUEST)
 
     def send_continue(self) -> None:
-        """Tell the peer, in turn, that the body of the request being read is wanted."""
+        """Send ``100 Continue`` for the request being read, after the answers before it."""
         if self._answerer.blocked:
             self._continue_due = True
         else:
             self._answerer.write(CONTINUE)
 
     def next_turn(self) -> None:
-        """Answer what has been waiting, and read on when nothing waits any more."""
+        """Answer the waiting requests, and read on when none is left."""
         answerer = self._answerer
         while not answerer.blocked:
             read_ahead = self._read_ahead
@@ -218,7 +219,7 @@ class Connection(asyncio.Protocol):
                 answerer.answer(waiting[0], waiting[1])
 
     def _read_on(self, read_ahead: ReadAhead) -> None:
-        """Parse what was kept while the read-ahead was full; what has to wait now is in another one."""
+        """Parse the input that was kept while the read-ahead was full; it may fill a new read-ahead."""
         self._read_ahead = None
         if read_ahead.full:
             self._feed_slices(read_ahead.take_unparsed())
@@ -232,7 +233,7 @@ class Connection(asyncio.Protocol):
     # Life -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to serve, unless there are too many."""
+        """Begin to serve, unless there are too many connections."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self._state.limits.write_buffer_bytes_max)
         self._parser = RequestParser(self._state, self)
@@ -251,25 +252,25 @@ class Connection(asyncio.Protocol):
             self.refuse(OverloadedError(what="connections"))
 
     def eof_received(self) -> None:
-        """Take the end of the input for the end of the peer: a half-closed one cannot be told apart."""
+        """Treat end of input as a disconnect: a half-closed connection cannot be told from a closed one."""
         self._stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel what nobody waits for any more."""
+        """Cancel the work for a peer that has gone."""
         self._stop()
         self._release()
         self._state.remove(self)
 
     def answer_waits(self, piece: bytes) -> None:
-        """Note that the peer does not take the answer; whoever keeps others from theirs is cut."""
+        """Note that the peer is not reading its answer; slow readers are cut if there are too many."""
         self._state.answer_waits(self, None if self._holder is self._own else self._holder, piece)
 
     def pause_writing(self) -> None:
-        """Send nothing more: the peer does not read as fast as we write."""
+        """Stop sending: the peer does not read as fast as we write."""
         self._answerer.pause_writing()
 
     def resume_writing(self) -> None:
-        """Go on: the peer has taken what was sent."""
+        """Continue sending: the peer has read what was sent."""
         self._state.answer_taken(self)
         self._answerer.resume_writing()
         self.next_turn()
@@ -279,14 +280,14 @@ class Connection(asyncio.Protocol):
         return self._answerer.running()
 
     def end(self) -> None:
-        """Close: the last answer has been given. A peer that has sent more may need time to read it."""
+        """Close after the last answer. If the peer has sent more, linger so that it can read the answer."""
         if self._read_ahead or self._parser.phase in (IN_HEAD, IN_BODY):
             self._linger()
         else:
             self._close()
 
     def drain(self) -> None:
-        """Take no new request; close when what is under way has been answered."""
+        """Accept no new request; close when the current ones have been answered."""
         parser = self._parser
         if parser.phase == IN_BODY:
             parser.flags |= LAST_REQUEST
@@ -294,12 +295,12 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def abort(self) -> None:
-        """Cut the connection without waiting for anything."""
+        """Close the connection at once, dropping unsent output."""
         self._mark_closed()
         self._transport.abort()
 
     def sweep(self, now: float) -> None:
-        """End what has taken too long at ``now``; of an idle connection this looks at little."""
+        """Enforce the time-outs as of ``now``; cheap for an idle connection."""
         parser, answerer = self._parser, self._answerer
         if parser.deadline and parser.phase != STOPPED:
             if self._read_paused:
@@ -342,7 +343,7 @@ class Connection(asyncio.Protocol):
         self._parser.phase = STOPPED
 
     def _stop(self) -> None:
-        """Give back all shares and cancel what is under way; this may be done twice."""
+        """Release all shares and cancel the work in progress; idempotent."""
         self._mark_closed()
         if self._read_ahead is not None:
             self._read_ahead.release()
@@ -353,6 +354,6 @@ class Connection(asyncio.Protocol):
         self._answerer.cancel()
 
     def _release(self) -> None:
-        """Undo the references back to this connection, so that it is freed when the transport drops it."""
+        """Break the reference cycles, so that this connection is freed when the transport drops it."""
         self._parser.release()
         self._answerer.release()

@@ -1,4 +1,4 @@
-"""What a carrier does when the application fails in a way that it promised not to."""
+"""Handling of handlers that raise, although they promise not to."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ _log = structlog.get_logger(__name__)
 
 
 def internal_error(refuse: Refuse, error: BaseException, path: bytes, request_id: bytes) -> Response:
-    """Log ``error`` with its traceback and return the answer that stands in for it."""
+    """Log ``error`` with its traceback and return a 500 answer."""
     _log.error("handler_failed", exc_info=error)
     return refuse(path, InternalError(), request_id)
 

@@ -1,4 +1,4 @@
-"""The body of a request that did not come with its head: what it may hold of memory while it arrives."""
+"""A request body that did not arrive together with its head, within a memory budget."""
 
 from collections.abc import Hashable
 
@@ -14,14 +14,14 @@ from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import Limits
 
 CHUNKED = -1
-"""The length of a body that does not say how long it is."""
+"""The length of a body that does not announce it."""
 
 
 class IncompleteBody:
-    """Collects one body of ``length``, or up to ``bytes_max``, on the shares of ``holder``.
+    """Collects one body of ``length``, or up to ``bytes_max``, counted for ``holder``.
 
-    It exists from the admission of a request, which is asked for when the body is not there with the head,
-    until the request is complete or refused; so an idle connection has none.
+    It is created when a request is admitted by its head and exists until the request is complete or refused,
+    so an idle connection has none.
     """
 
     __slots__ = ("_budget", "_bytes_max", "_holder", "_length", "_limits", "_received", "_unproductive_bytes")
@@ -50,13 +50,13 @@ class IncompleteBody:
         return len(self._received)
 
     def receive(self, parts: list[bytes], size: int) -> None:
-        """Take over the parts found in ``size`` bytes of input; raise if they are too many or too large."""
+        """Add the parts that were found in ``size`` bytes of input; raise if a limit is exceeded."""
         if not parts:
             self._unproductive_bytes += size
             if self._unproductive_bytes > self._limits.header_bytes_max + SLICE_BYTES:
                 raise headers_too_large(self._limits)
             return
-        # One buffer, because a list of tiny pieces would take many times the memory of the body.
+        # One buffer: a list of tiny parts would take many times the memory of the body.
         received = b"".join(parts)
         parts.clear()
         self._received.extend(received)
@@ -67,7 +67,7 @@ class IncompleteBody:
             raise self._budget.refusal(self._holder)
 
     def complete(self, parts: list[bytes]) -> bytes:
-        """Return the whole body, of which ``parts`` came last; its memory is counted no longer."""
+        """Return the whole body, ending with ``parts``; its memory is no longer counted."""
         if len(parts) == 1 and len(parts[0]) == self._length:
             return parts.pop()
         self.release()
@@ -76,12 +76,12 @@ class IncompleteBody:
         self._check_length()
         received = self._received
         view = received.view() if isinstance(received, LargeBody) else received
-        # To copy a large one would hold up everybody; who takes those takes them as they are.
+        # Copying a large body would block the event loop, so its handlers are given a memoryview.
         is_large = len(view) > self._limits.append_body_bytes_max
         return view if is_large else bytes(view)  # type: ignore[return-value]  # as good as bytes
 
     def release(self) -> None:
-        """Give back what was counted; nothing more may be received."""
+        """Release the counted memory; nothing more may be received."""
         self._budget.give(self._holder, len(self._received))
 
     def _check_length(self) -> None:

@@ -1,10 +1,10 @@
-"""The head of a request that did not come in one piece: what it may hold of memory while it arrives."""
+"""A request head that did not arrive in one piece, within a memory budget."""
 
 from durable_sessions.errors import HeadersTooLargeError, OverloadedError, TargetTooLongError
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import Limits
 
-# Input is parsed in pieces of this size, so that limits are checked before much is stored.
+# Input is parsed in slices of this size, so that limits are checked before much is stored.
 SLICE_BYTES = 4096
 
 
@@ -40,7 +40,7 @@ class IncompleteHead:
             raise OverloadedError(what="request heads in memory")
 
     def release(self) -> None:
-        """Give back what was counted."""
+        """Release the counted memory."""
         if self._bytes > self._state.limits.short_head_bytes_max:
             self._state.heads_bytes -= self._bytes
         self._bytes = 0

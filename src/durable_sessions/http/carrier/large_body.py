@@ -1,4 +1,4 @@
-"""A large body while it arrives: its memory is reserved once and never moved, however large it gets."""
+"""Memory for a large body while it arrives: reserved once and never moved."""
 
 import mmap
 
@@ -6,9 +6,9 @@ _PRIVATE = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
 
 
 class LargeBody:
-    """Room for a body of up to ``bytes_max``; a page of it takes memory when something is written there.
+    """Address space for a body of up to ``bytes_max``; a page takes memory when it is first written.
 
-    To move what has arrived, as a growing buffer does, would hold up everybody.
+    A growing buffer would copy what has arrived again and again, and block the event loop meanwhile.
     """
 
     __slots__ = ("_memory", "_size")
@@ -23,10 +23,10 @@ class LargeBody:
     def extend(self, data: bytes) -> None:
         """Add what has arrived."""
         end = self._size + len(data)
-        if end <= len(self._memory):  # else it is refused for its size
+        if end <= len(self._memory):  # otherwise IncompleteBody refuses it for its size
             self._memory[self._size : end] = data
         self._size = end
 
     def view(self) -> memoryview:
-        """Return what has arrived; the memory is given back when nobody has the view any more."""
+        """Return what has arrived; the memory is freed with the last reference to the view."""
         return memoryview(self._memory)[: self._size]

@@ -1,4 +1,4 @@
-"""The end of a connection whose peer may still be sending."""
+"""Lingering close: the end of a connection whose peer may still be sending."""
 
 import asyncio
 
@@ -25,14 +25,14 @@ class LingeringClose(asyncio.Protocol):
         self.bytes_out = bytes_out
 
     def data_received(self, data: bytes) -> None:
-        """Discard ``data``, unless it has been too much."""
+        """Discard ``data``; cut the connection if there is too much of it."""
         self.bytes_in += len(data)
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
             self._transport.abort()
 
     def resume_writing(self) -> None:
-        """Note that the peer has taken what it was sent."""
+        """Note that the peer has read its answer."""
         self._state.answer_taken(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -43,7 +43,7 @@ class LingeringClose(asyncio.Protocol):
         """Return None: the last answer has been given."""
 
     def sweep(self, now: float) -> None:
-        """Cut the connection when its time is over; the answer has had all of it to get through."""
+        """Cut the connection when its time is over, whether the peer has read the answer or not."""
         if now > self._deadline:
             self._transport.abort()
 

@@ -1,4 +1,4 @@
-"""What a request and an answer are, whichever server carries them."""
+"""Requests and answers, independent of the server that carries them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
@@ -8,7 +8,7 @@ from durable_sessions.errors import DurableSessionsError
 
 Header = tuple[bytes, bytes]
 
-# Who may use an answer: pages of our own origin only, or pages of other origins too; or it is a page itself.
+# Audiences of an answer: pages of our own origin only, pages of any origin, or the answer is a page itself.
 OWN, SHARED, PAGE = range(3)
 
 
@@ -16,8 +16,8 @@ class Request:
     """One complete request: the body has been read, header names are lower case.
 
     Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded. ``id`` is given
-    by the carrier, which also sends it with the answer. ``audience`` says who may use the answer:
-    nobody but ourselves, until the application has looked at where the request comes from.
+    by the carrier, which also sends it with the answer. ``audience`` says which web pages may use the answer:
+    only our own, until the application has checked the origin of the request.
     """
 
     __slots__ = ("audience", "body", "headers", "id", "method", "path", "query")
@@ -34,7 +34,7 @@ class Request:
         self.audience = OWN
 
     def size(self) -> int:
-        """Return how many bytes the request holds on to."""
+        """Return how much memory the request takes, in bytes."""
         headers = self.headers
         size = len(self.path) + len(self.query) + len(self.body)
         return size + sum(map(len, headers)) + sum(map(len, headers.values()))
@@ -54,8 +54,8 @@ class Response:
 class StreamingResponse:
     """An answer whose body is produced piece by piece until the iterator ends.
 
-    The carrier takes the next piece only when the peer has room for it, and closes the
-    iterator when the peer goes away.
+    The carrier asks for the next piece only when the peer can take it (backpressure), and closes the
+    iterator when the peer disconnects.
     """
 
     __slots__ = ("chunks", "headers", "status")
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 
 class Later(Generic[T]):
-    """An answer that is made of a future's result; without a task of its own, because appends are many.
+    """An answer that is built from a future's result, without a task: there are many appends.
 
     ``respond`` is given the future when it is done, and never raises.
     """
@@ -91,32 +91,32 @@ class Later(Generic[T]):
 
 Answer = Response | StreamingResponse
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
-"""Answers a request, at once where it can. It never raises: errors are answers too."""
+"""Answers a request, synchronously where it can. It never raises: errors are answers too."""
 
 
 Refuse = Callable[[bytes, DurableSessionsError, bytes], Response]
-"""Returns the answer for an error to a request, of which its path and its id are known."""
+"""Returns the answer for an error, given the path and the id of the request."""
 
 
 class AnswerFormat(NamedTuple):
-    """What only the application knows of the answers that a carrier makes itself, or completes.
+    """What the application decides about answers that the carrier makes or completes itself.
 
-    ``common_headers`` are carried by every answer, by its audience. Errors of the carrier are ``OWN``.
+    ``common_headers`` are added to every answer, by its audience. Errors of the carrier are ``OWN``.
     """
 
     refuse: Refuse
     common_headers: Sequence[Sequence[Header]]
 
 
-STRANGERS = "strangers"
-"""The holder of all requests that show no key where one is needed; no key has this id."""
+KEYLESS = "strangers"
+"""The holder of all requests that lack a required key; no key has this id."""
 
 
 class Admitted(NamedTuple):
-    """What the head of a request says: who sends it, and how large its body may be.
+    """The result of admission by the head of a request: its holder, and how large its body may be.
 
-    ``holder`` is whose shares the request draws on: a key's, or those of all who show none. It is None where
-    keys are not needed: then every connection stands for itself.
+    ``holder`` is the key, or the group of all requests without one, that the request is counted for. It is
+    None where no keys are required: then every connection is counted for itself.
     """
 
     holder: str | None
@@ -124,10 +124,10 @@ class Admitted(NamedTuple):
 
 
 class Admission(Protocol):
-    """Decides by the head of a request whether its body is wanted."""
+    """Decides by the head of a request whether its body is read."""
 
     def admit(self, request: Request) -> Admitted:
-        """Return who sends a request of which only the head has arrived, or raise the refusal."""
+        """Admit a request of which only the head has arrived, or raise the refusal."""
         ...
 
     @property
@@ -136,16 +136,16 @@ class Admission(Protocol):
         ...
 
     def holder(self, request: Request) -> str | None:
-        """Return whose shares a request draws on; nothing is counted or refused."""
+        """Return the holder that a request is counted for; this counts and refuses nothing."""
         ...
 
 
 BodyLimit = Callable[[Request], int]
-"""Tells from a request without its body how large that may be, or raises the refusal."""
+"""Returns how large the body of a request may be, given its head, or raises the refusal."""
 
 
 class AdmitAll:
-    """For an application without keys: everybody may send a body up to a fixed size."""
+    """Admission for an application without keys: anyone may send a body up to a fixed size."""
 
     keys_required = False
 

@@ -1,4 +1,4 @@
-"""What a connection has received before its turn: requests that wait, and input that is not parsed yet."""
+"""Pipelined input of a connection: requests that wait to be answered, and input that is not parsed yet."""
 
 from collections.abc import Hashable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from durable_sessions.http.carrier.state import ServerState
 
 
 class Refused(NamedTuple):
-    """A request that is refused when its turn comes; the beginning of its path tells in which shape."""
+    """A refusal that waits to be sent; the path of its request determines the shape of the error."""
 
     error: DurableSessionsError
     path: bytes
@@ -17,10 +17,10 @@ class Refused(NamedTuple):
 
 
 class ReadAhead:
-    """Keeps what has to wait, within the share that ``holder`` has of the memory for requests.
+    """Queues requests and input, within the share that ``holder`` has of the memory for requests.
 
-    Most connections never send a request before the last one is answered, so this exists only while
-    something waits. When it is ``full``, the connection stops reading.
+    Few connections send a request before the last one is answered, so this object exists only while
+    something is waiting. When it is ``full``, the connection stops reading.
     """
 
     __slots__ = ("_holder", "_limits", "_memory", "_queue", "_queue_bytes", "_unparsed", "full")
@@ -29,17 +29,17 @@ class ReadAhead:
         self._limits = state.limits
         self._memory = state.requests
         self._holder = holder
-        self._queue: list[tuple[Request | Refused, int]] = []  # a list, because it is short
+        self._queue: list[tuple[Request | Refused, int]] = []  # a list, not a deque: it is short
         self._queue_bytes = 0
         self._unparsed = b""
         self.full = False
 
     def __bool__(self) -> bool:
-        """Say whether anything waits."""
+        """Say whether anything is waiting."""
         return bool(self._queue or self._unparsed)
 
     def add(self, request: Request, flags: int) -> None:
-        """Let a request wait; raise if its holder, or all together, keep too much."""
+        """Queue a request; raise if its holder, or all holders together, exceed the budget."""
         size = request.size()
         if not self._memory.try_take(self._holder, size):
             raise self._memory.refusal(self._holder)
@@ -53,11 +53,11 @@ class ReadAhead:
         )
 
     def add_refused(self, refused: Refused, flags: int) -> None:
-        """Let a refusal wait, behind which nothing more is read."""
+        """Queue a refusal; nothing is read after it."""
         self._queue.append((refused, flags))
 
     def next(self) -> tuple[Request | Refused, int] | None:
-        """Return what has waited for longest; it is counted no longer."""
+        """Return the oldest item, which is no longer counted; None if there is none."""
         if not self._queue:
             return None
         request, flags = self._queue.pop(0)
@@ -68,14 +68,14 @@ class ReadAhead:
         return request, flags
 
     def hold(self, data: bytes) -> None:
-        """Keep input that cannot be parsed now; raise if that is too much."""
+        """Keep input that cannot be parsed now; raise if it exceeds the budget."""
         self._unparsed += data
         self._memory.take(self._holder, len(data))
         if self._memory.excess(self._holder):
             raise self._memory.refusal(self._holder)
 
     def take_unparsed(self) -> bytes:
-        """Return the input that was kept; it is counted no longer."""
+        """Return the input that was kept, which is no longer counted."""
         unparsed, self._unparsed = self._unparsed, b""
         if unparsed:
             self._memory.give(self._holder, len(unparsed))
@@ -87,7 +87,7 @@ class ReadAhead:
         self._holder = holder
 
     def release(self) -> None:
-        """Forget everything."""
+        """Drop everything and release its memory."""
         self.take_unparsed()
         self._queue.clear()
         self._memory.give(self._holder, self._queue_bytes)

@@ -1,18 +1,18 @@
-"""What can be said of the head of a request by looking at it: forms of targets, sizes, methods."""
+"""Pure checks of a request head: forms of targets, sizes, methods."""
 
 import re
 from collections.abc import Collection
 
 from durable_sessions.limits import Limits
 
-# A token at the start of a request that is none of the methods the parser certainly knows.
+# A token at the start of a request that is not one of the methods that the parser knows in all versions.
 _UNKNOWN_METHOD = re.compile(
     rb"[\r\n]*(?!(?:GET|HEAD|POST|PUT|DELETE|OPTIONS)(?: |$))[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}(?: |$)"
 )
 
 
 class DiscardedTrailers(dict[bytes, bytes]):
-    """Keeps nothing: trailers must not pass for headers, of this request or the next."""
+    """Stores nothing: trailers must not be taken for headers, of this request or the next."""
 
     def __contains__(self, name: object) -> bool:
         return False
@@ -32,9 +32,9 @@ def origin_form(target: bytes) -> bytes:
 
 
 def fits(headers: dict[bytes, bytes], repeats: Collection[bytes], limits: Limits) -> bool:
-    """Say whether header lines are few and short enough; ``repeats`` are the names that came again."""
+    """Say whether the header lines are within the limits; ``repeats`` are the names of repeated lines."""
     size = sum(map(len, headers)) + sum(map(len, headers.values()))
-    # The values of a repeated name have been joined, so its name and not the joint came over the wire.
+    # Values of repeated headers were joined by ", ". On the wire there was another header line instead.
     size += sum(len(name) - len(b", ") for name in repeats)
     return size <= limits.header_bytes_max and len(headers) + len(repeats) <= limits.header_count_max
 
@@ -45,7 +45,7 @@ def has_unknown_method(data: bytes) -> bool:
 
 
 def without_upgrade(method: bytes, target: bytes, version: str, headers: dict[bytes, bytes]) -> bytes:
-    """Return a head, as bytes again, that does not ask to change the protocol any more."""
+    """Return the head as bytes again, without the request to change the protocol."""
     kept = {name: value for name, value in headers.items() if name not in (b"connection", b"upgrade")}
     if b"close" in headers.get(b"connection", b"").lower():
         kept[b"connection"] = b"close"

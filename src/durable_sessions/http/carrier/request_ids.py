@@ -1,4 +1,4 @@
-"""Names for requests: every answer carries one, and log lines and the audit record refer to it."""
+"""Request ids: every answer carries one, and log lines and the audit record refer to it."""
 
 from itertools import count
 
@@ -8,7 +8,7 @@ _PREFIX_CHARACTERS = 16
 
 
 class RequestIds:
-    """Gives each request a name that no other has: random for the process, then counted."""
+    """Generates unique request ids: a random prefix per process, then a counter."""
 
     __slots__ = ("_count", "_form")
 
@@ -18,5 +18,5 @@ class RequestIds:
         self._count = count(1).__next__
 
     def new(self) -> bytes:
-        """Return the next name."""
+        """Return the next id."""
         return self._form % self._count()

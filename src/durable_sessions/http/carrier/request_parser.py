@@ -1,4 +1,4 @@
-"""From bytes to requests: the callbacks of httptools, with the checks of what strangers send."""
+"""Turns bytes into requests: the callbacks of httptools, with checks of untrusted input."""
 
 from collections.abc import Hashable
 from typing import NoReturn, Protocol
@@ -47,31 +47,31 @@ class RefusedError(Exception):
 
 
 class RequestReceiver(Protocol):
-    """Whoever is handed the requests: the connection."""
+    """Receives the parsed requests: the connection."""
 
     def request_received(self, request: Request, flags: int) -> None:
-        """Answer ``request`` in its turn."""
+        """Answer ``request`` after those before it."""
         ...
 
     def refuse(self, error: DurableSessionsError) -> None:
-        """Answer ``error`` in its turn, then close; nothing more is read."""
+        """Answer ``error`` after the requests before it, then close; nothing more is read."""
         ...
 
     def admit(self, request: Request) -> tuple[Hashable, int]:
-        """Return whose shares a request draws on and how large its body may be, or raise the refusal."""
+        """Return the holder that a request is counted for and its largest body, or raise the refusal."""
         ...
 
     def send_continue(self) -> None:
-        """Tell the peer that the body of the request being read is wanted."""
+        """Send ``100 Continue`` for the request being read."""
         ...
 
 
 class RequestParser:
     """Collects one request at a time and hands it over when it is complete.
 
-    The ``on_…`` methods are called by httptools, once or more for every request, so they do no more than
-    they must. What is unusual is dealt with in methods of its own; what a request needs beyond this only
-    while it is incomplete is in objects of its own, which an idle connection does not have.
+    The ``on_…`` methods are called by httptools at least once per request, so they contain the common case
+    only. Unusual cases have methods of their own. State that only an incomplete request needs is kept in
+    separate objects, which an idle connection does not have.
     """
 
     __slots__ = (
@@ -108,18 +108,18 @@ class RequestParser:
         self._body_length = 0
         self._body: IncompleteBody | None = None  # set when the request has been admitted by its head
         self._parts: list[bytes] = []
-        self.on_body = self._parts.append  # httptools then calls C, not Python
+        self.on_body = self._parts.append  # so httptools calls a C function without a Python frame
         self._http = httptools.HttpRequestParser(self)
 
     def release(self) -> None:
-        """Let go of httptools and of the receiver: both refer back to us, and a cycle would not be freed."""
+        """Break the reference cycles with httptools and the receiver, which would not be collected."""
         del self._http
         del self._receiver
 
     # Input ------------------------------------------------------------------------------
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Parse a piece of input, which should be small; complete requests are handed over on return."""
+        """Parse a small piece of input; complete requests have been handed over on return."""
         if self.phase == IDLE:
             self.phase = IN_HEAD
         try:
@@ -135,7 +135,7 @@ class RequestParser:
                 self._body_incomplete(len(data))
 
     def forget(self) -> None:
-        """Give back the memory of all input that has not become a request."""
+        """Release the memory of input that has not become a request."""
         if self._head is not None:
             self._release_head(self._head)
         if self._body is not None:
@@ -147,7 +147,7 @@ class RequestParser:
 
     @property
     def body_bytes_left(self) -> int:
-        """How much of the body is still to come, as far as that is known."""
+        """How much of the body has not arrived yet, as far as that is known."""
         return 0 if self._body is None else self._body_length - len(self._body)
 
     def beginning(self) -> tuple[bytes, int, int]:
@@ -157,11 +157,11 @@ class RequestParser:
         return self._url.partition(b"?")[0], HEAD_REQUEST if is_head else 0, audience
 
     def postpone_deadline(self, now: float) -> None:
-        """Grant the request that is being read all its time again: it is we who do not read."""
+        """Restart the deadline of the request being read: reading was paused on our side."""
         self.deadline = now + self._body_seconds_max
 
     def time_out(self, now: float) -> None:
-        """Refuse the request that is being read if its deadline, which must be set, is over."""
+        """Refuse the request being read if its deadline, which must be set, has passed."""
         if now > self.deadline:
             in_head = self.phase == IN_HEAD
             seconds = self._limits.header_seconds_max if in_head else self._body_seconds_max
@@ -179,7 +179,7 @@ class RequestParser:
         self.phase = IN_HEAD
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a header line, or a trailer line, which nobody will see."""
+        """Collect a header line; trailer lines are discarded."""
         name = HEADER_NAMES.get(name) or name.lower()
         if name in self._headers:
             self._repeat(name, value)
@@ -187,20 +187,20 @@ class RequestParser:
             self._headers[name] = value.rstrip()
 
     def on_headers_complete(self) -> None:
-        """Check the head: from here on the request is refused or its body wanted."""
+        """Check the head, then refuse the request or prepare for its body."""
         headers = self._headers
         http = self._http
         limits = self._limits
         url = self._url
         flags = 0
-        # Only HTTP/1.1 keeps a connection open without a word about it.
+        # Only HTTP/1.1 keeps a connection open by default.
         if b"connection" in headers or not http.should_keep_alive():
             if http.should_upgrade() and http.get_method() != b"CONNECT":
-                return  # this head is fed again without the upgrade
+                return  # _decline_upgrade feeds this head again, without the upgrade
             flags = self._connection_flags()
         if len(url) > limits.target_bytes_max:
             self._reject(TargetTooLongError(target_bytes_max=limits.target_bytes_max))
-        # A head that came in one piece cannot be too large, unless the limit is unusually small.
+        # A head that arrived in one slice can only be too large if the limit is unusually small.
         if (
             len(headers) > limits.header_count_max
             or self._head is not None
@@ -243,11 +243,11 @@ class RequestParser:
         """Hand over the request."""
         request = self._request
         if request is None:
-            return  # an upgrade, see above
+            return  # an upgrade: see on_headers_complete
         if self._body is not None:
             request.body = self._complete_body(self._body)
         elif self._parts:
-            request.body = b"".join(self._parts)  # it is one, of which this makes no copy
+            request.body = b"".join(self._parts)  # usually a single part, and then join() makes no copy
             self._parts.clear()
         flags = self.flags
         self._request = None
@@ -286,7 +286,7 @@ class RequestParser:
         if not self._url:
             head.method_bytes = (head.method_bytes + data).lstrip(b"\r\n")
             if not head.method_bytes:
-                self.phase = IDLE  # blank lines between requests are no request
+                self.phase = IDLE  # blank lines between requests are allowed and ignored
                 return
         self._head = head
         if not self.deadline:
@@ -301,7 +301,7 @@ class RequestParser:
         self._head = None
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Go on as if the peer had not asked to change the protocol; httptools cannot by itself."""
+        """Continue as if the peer had not asked to change the protocol; httptools stops parsing there."""
         http = self._http
         head = without_upgrade(http.get_method(), self._url, http.get_http_version(), self._headers)
         self._url = b""
@@ -321,9 +321,9 @@ class RequestParser:
         self._headers = DiscardedTrailers()  # whatever comes now is a trailer
 
     def _admit(self) -> IncompleteBody:
-        """Ask, once and by the head alone, who sends this request and how large its body may be.
+        """Ask for admission, once and by the head alone.
 
-        Only of requests whose body is not there yet: of the others the handler finds out for itself.
+        Only for requests whose body has not arrived yet; for the others the handler does the same checks.
         """
         if self._body is None:
             assert self._request is not None, "there is a head"
@@ -370,6 +370,6 @@ class RequestParser:
             self._receiver.refuse(MalformedRequestError(problem=str(error)))
 
     def _reject(self, error: DurableSessionsError) -> NoReturn:
-        """Refuse the request from within a callback, which has to stop httptools by raising."""
+        """Refuse the request from within a callback; raising is the only way to stop httptools there."""
         self._receiver.refuse(error)
         raise RefusedError

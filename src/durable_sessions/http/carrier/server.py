@@ -12,15 +12,15 @@ from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
 SWEEP_SECONDS = 0.5
 
-# A burst of new connections waits here until they are accepted.
+# The listen backlog: how many new connections the kernel queues until they are accepted.
 _BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves ``handler``, within ``limits``; its own errors look as ``answer_format`` says.
+    """Serves ``handler`` within ``limits``; ``answer_format`` gives the shape of the server's own errors.
 
     The functions in :attr:`on_shutdown` are called when a shutdown begins, so that the
-    application can end what would otherwise wait, such as long-polls.
+    application can end requests that would otherwise wait, such as long-polls.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class HttpServer:
 
     @property
     def request_bytes(self) -> int:
-        """Bytes held now of requests that are incomplete or wait for their turn."""
+        """Bytes held now for requests that are incomplete or waiting."""
         return self._state.heads_bytes + self._state.requests.held + self._state.large_bodies.held
 
     def requests_by_class(self) -> dict[str, int]:
@@ -86,7 +86,7 @@ class HttpServer:
         self._sweep()
 
     async def shutdown(self, grace_seconds: float) -> None:
-        """Finish what is under way, refuse what is new, and cut what is left after the grace."""
+        """Finish the current requests, refuse new ones, and cut what is left after the grace period."""
         state = self._state
         state.draining = True
         if self._server is not None:
@@ -106,7 +106,7 @@ class HttpServer:
             await self._server.wait_closed()
 
     async def settle(self, seconds_max: float) -> None:
-        """Wait until the requests that are being answered now have been, but not for longer than this."""
+        """Wait until the requests in progress have been answered, at most for ``seconds_max``."""
         running = [task for peer in self._state.peers if (task := peer.running()) is not None]
         if running:
             await asyncio.wait(running, timeout=seconds_max)
@@ -120,7 +120,7 @@ class HttpServer:
             await asyncio.wait(running, timeout=self._state.limits.clean_up_seconds_max)
 
     def _sweep(self) -> None:
-        """Look at every connection about twice a second; so no request needs a timer."""
+        """Check every connection about twice a second, so that no request needs a timer."""
         state = self._state
         self._sweeper = state.loop.call_later(SWEEP_SECONDS, self._sweep)
         state.tick()

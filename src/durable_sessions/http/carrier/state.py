@@ -1,4 +1,4 @@
-"""What all connections of one server share."""
+"""The state that all connections of a server share."""
 
 import asyncio
 from collections.abc import Hashable
@@ -8,7 +8,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
 from durable_sessions.http.carrier.message import Admission, AdmitAll, AnswerFormat, Handler
 from durable_sessions.http.carrier.request_ids import RequestIds
-from durable_sessions.http.carrier.unread_answers import UntakenAnswers
+from durable_sessions.http.carrier.unread_answers import UnreadAnswers
 from durable_sessions.http.carrier.wire import Heads
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
@@ -24,7 +24,7 @@ class Peer(Protocol):
 
     @property
     def bytes_out(self) -> int:
-        """Bytes of answers, including those that the peer has not taken yet."""
+        """Bytes of answers, including those that the peer has not read yet."""
         ...
 
     def running(self) -> asyncio.Task[None] | None:
@@ -32,20 +32,20 @@ class Peer(Protocol):
         ...
 
     def sweep(self, now: float) -> None:
-        """End what has taken too long at ``now`` (the event loop's time)."""
+        """Enforce the time-outs as of ``now`` (the event loop's time)."""
         ...
 
     def drain(self) -> None:
-        """Take no new request; close when what is under way has been answered."""
+        """Accept no new request; close when the current ones have been answered."""
         ...
 
     def abort(self) -> None:
-        """Cut the connection without waiting for anything."""
+        """Close the connection at once, dropping unsent output."""
         ...
 
 
 class Budget(Shares):
-    """What requests that are incomplete or wait for their turn may take, all connections together.
+    """The memory budget for requests that are incomplete or waiting, shared by all connections.
 
     ``seconds_max`` is how long a body may take to arrive. Large bodies have a budget of their own.
     """
@@ -58,7 +58,7 @@ class Budget(Shares):
         self.seconds_max = seconds_max
 
     def refusal(self, holder: Hashable) -> DurableSessionsError:
-        """Return what somebody is told who exceeds the budget, or, if that is a key, its share."""
+        """Return the error for a holder that exceeds the budget or, if it is a key, its share of it."""
         if self.full() or not isinstance(holder, str):
             return OverloadedError(what="request bytes in memory")
         return ShareExceededError(what="the memory for requests", limit=self.limit)
@@ -67,7 +67,7 @@ class Budget(Shares):
 class ServerState:
     """Handler, limits, counters and the set of open connections; counters are plain integers.
 
-    ``admission`` is asked about requests whose body has not arrived with the head.
+    ``admission`` decides about requests whose body has not arrived with the head.
     """
 
     loop: asyncio.AbstractEventLoop  # set when the server starts
@@ -102,14 +102,14 @@ class ServerState:
             limits.artifact_body_seconds_max,
         )
         self.connections = Shares(limits.connections_max)  # of keys; others have no share of their own
-        self._strangers: dict[Peer, None] = {}  # have shown no key where one is needed, or are ending
-        self._cut: set[Peer] = set()  # were closed to make room, and are not gone yet
-        self._untaken: UntakenAnswers[Peer] = UntakenAnswers(limits.untaken_bytes_max)
+        self._keyless: dict[Peer, None] = {}  # oldest first: no key shown where one is required, or closing
+        self._cut: set[Peer] = set()  # aborted to make room, connection_lost() still to come
+        self._untaken: UnreadAnswers[Peer] = UnreadAnswers(limits.untaken_bytes_max)
         self._bytes_in = 0
         self._bytes_out = 0
 
     def tick(self) -> None:
-        """Let the answers from now on show the time."""
+        """Update the ``Date`` header of answers."""
         now_ms = self.clock.now_ms()
         for heads in self.heads:
             heads.tick(now_ms)
@@ -121,7 +121,7 @@ class ServerState:
 
     @property
     def bytes_out(self) -> int:
-        """Bytes of answers since the start, including those that the peer has not taken yet."""
+        """Bytes of answers since the start, including those that peers have not read yet."""
         return self._bytes_out + sum(peer.bytes_out for peer in self.peers)
 
     def add(self, peer: Peer) -> None:
@@ -131,18 +131,18 @@ class ServerState:
         self.nobody_left.clear()
 
     def replace(self, peer: Peer, successor: Peer) -> None:
-        """Go on with the same connection under another protocol."""
+        """Register ``successor`` as the protocol of the same connection."""
         self.peers.discard(peer)
         self.peers.add(successor)
-        self._strangers.pop(peer, None)
+        self._keyless.pop(peer, None)
         if self.admission.keys_required:
-            self._strangers[successor] = None  # its last answer has been given
+            self._keyless[successor] = None  # its last answer has been given
         self._untaken.replace(peer, successor)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a connection that was lost."""
+        """Remove a closed connection."""
         self.answer_taken(peer)
-        self._strangers.pop(peer, None)
+        self._keyless.pop(peer, None)
         self._cut.discard(peer)
         self.peers.discard(peer)
         self._bytes_in += peer.bytes_in
@@ -151,12 +151,12 @@ class ServerState:
             self.nobody_left.set()
 
     def came_without_key(self, peer: Peer) -> None:
-        """Note that a connection is one of those that make room first."""
-        self._strangers[peer] = None
+        """Note that a connection has shown no key; those are closed first when there are too many."""
+        self._keyless[peer] = None
 
     def showed_key(self, peer: Peer) -> None:
         """Note that a connection has shown a key."""
-        self._strangers.pop(peer, None)
+        self._keyless.pop(peer, None)
 
     @property
     def too_many(self) -> int:
@@ -164,20 +164,20 @@ class ServerState:
         return len(self.peers) - len(self._cut) - self.limits.connections_max
 
     def make_room(self) -> bool:
-        """Close the connection that has gone without a key for longest; say whether there was one."""
-        oldest = next(iter(self._strangers), None)
+        """Close the oldest connection that has shown no key; say whether there was one."""
+        oldest = next(iter(self._keyless), None)
         if oldest is None:
             return False
-        del self._strangers[oldest]
+        del self._keyless[oldest]
         self._cut.add(oldest)
         oldest.abort()
         return True
 
     def answer_waits(self, peer: Peer, holder: Hashable, piece: bytes) -> None:
-        """Note that ``peer`` does not take ``piece``; if all that is too much, some who wait are cut."""
+        """Note that ``peer`` is not reading ``piece``; cut peers while unread answers exceed the limit."""
         for one in self._untaken.add(peer, holder, piece):
             one.abort()
 
     def answer_taken(self, peer: Peer) -> None:
-        """Note that ``peer`` has taken its answer, or never will."""
+        """Note that ``peer`` has read its answer, or is gone."""
         self._untaken.remove(peer)

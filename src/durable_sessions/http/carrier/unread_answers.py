@@ -1,4 +1,4 @@
-"""Answers that peers do not take, within one bound for all connections."""
+"""Answers that peers do not read, within one limit for all connections."""
 
 from collections.abc import Hashable
 from typing import Generic, NamedTuple, TypeVar
@@ -12,25 +12,25 @@ class _Waiting(NamedTuple):
     piece: bytes
 
 
-class UntakenAnswers(Generic[P]):
-    """Knows which peers leave their answers unread, and who has to go when that is too much.
+class UnreadAnswers(Generic[P]):
+    """Tracks which peers leave their answers unread, and selects those to cut when the limit is exceeded.
 
-    A peer that reads is not listed here for long, so that those who do not read are cut. They are cut of the
-    holder that keeps most bytes, so that one key's slow readers never cost another key its own. A piece that
-    many are being sent is counted once.
+    A peer that keeps reading is listed only briefly, so it is the slow readers that are cut: first the oldest
+    of the holder with the most unread bytes. So the slow readers of one key never cost another key its
+    connections. A piece that many peers are being sent is counted once.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._waiting: dict[P, _Waiting] = {}
-        self._of: dict[Hashable, dict[P, None]] = {}  # the peers of a holder, the longest wait first
+        self._of: dict[Hashable, dict[P, None]] = {}  # the peers of a holder, oldest first
         self._pieces: dict[tuple[Hashable, int], int] = {}  # how many peers of a holder wait for a piece
         self._bytes_of: dict[Hashable, int] = {}
         self._holders: dict[int, int] = {}  # how many peers wait for a piece, by its identity
         self.bytes_held = 0
 
     def add(self, peer: P, holder: Hashable, piece: bytes) -> list[P]:
-        """Note that a peer does not take a piece; return those that have to be cut, which are forgotten."""
+        """Note that a peer is not reading a piece; return the peers to cut, which are no longer tracked."""
         self.remove(peer)
         self._waiting[peer] = _Waiting(holder, piece)
         self._of.setdefault(holder, {})[peer] = None
@@ -46,14 +46,14 @@ class UntakenAnswers(Generic[P]):
         return cut
 
     def replace(self, peer: P, successor: P) -> None:
-        """Go on under another name, at the end of the line."""
+        """Track ``successor`` instead of ``peer``, as the newest."""
         waiting = self._waiting.get(peer)
         if waiting is not None:
             self.remove(peer)
             self.add(successor, *waiting)
 
     def remove(self, peer: P) -> None:
-        """Note that a peer has taken its answer, or never will."""
+        """Note that a peer has read its answer, or is gone."""
         waiting = self._waiting.pop(peer, None)
         if waiting is None:
             return
@@ -72,13 +72,13 @@ class UntakenAnswers(Generic[P]):
 
     @staticmethod
     def _count(counts: dict[_Key, int], key: _Key) -> bool:
-        """Count one more; say whether it is the first."""
+        """Increment a count; say whether it was zero."""
         counts[key] = counts.get(key, 0) + 1
         return counts[key] == 1
 
     @staticmethod
     def _discount(counts: dict[_Key, int], key: _Key) -> bool:
-        """Count one less; say whether it was the last."""
+        """Decrement a count; say whether it is zero now."""
         counts[key] -= 1
         if counts[key]:
             return False

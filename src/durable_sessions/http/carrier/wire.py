@@ -1,4 +1,4 @@
-"""What every answer looks like on the wire, whichever server carries it."""
+"""Encoding of answers as HTTP/1.1."""
 
 from collections.abc import Sequence
 from email.utils import formatdate
@@ -8,7 +8,8 @@ from durable_sessions.http.carrier.message import Header, Response
 
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 
-# Both usual spellings of common request headers: a known name costs one look-up and no new hash.
+# Common request headers in both usual spellings, mapped to lower case: one look-up instead of a new string,
+# whose hash would have to be computed again.
 HEADER_NAMES = {
     spelling: name.lower()
     for name in (
@@ -22,7 +23,7 @@ HEADER_NAMES = {
 
 BODILESS_STATUSES = frozenset({204, 304})
 
-# What an answer must know of its request, as bits so that the usual case is one test of zero.
+# What an answer needs to know about its request; as bits, so that the usual case is a comparison with zero.
 HEAD_REQUEST = 1
 LAST_REQUEST = 2
 HTTP_1_0 = 4
@@ -32,7 +33,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def header_lines(headers: Sequence[Header]) -> bytes:
-    """Return the header lines; no value can smuggle in another line."""
+    """Return the header lines; raise if a value contains a line break (header injection)."""
     lines = b"".join([b"%b: %b\r\n" % header for header in headers])
     count = len(headers)
     if lines.count(b"\n") != count or lines.count(b"\r") != count:
@@ -66,14 +67,14 @@ class Heads(dict[int, bytes]):
 
 def encode_response(heads: Heads, response: Response, flags: int, request_id: bytes) -> bytes:
     """Return the whole answer (without the body for ``HEAD``, 204 and 304)."""
-    # Joined: to format a large body takes thirty times as long as to copy it.
+    # Joined, not formatted: formatting a large body takes thirty times as long as copying it.
     return b"".join(encode_parts(heads, response, flags, request_id))
 
 
 def encode_parts(
     heads: Heads, response: Response, flags: int, request_id: bytes
 ) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return the answer in parts, the last of which is the body, so that a large one need not be copied."""
+    """Return the answer in parts, the body last, so that a large body need not be copied."""
     status = response.status
     headers = response.headers
     lines = header_lines(headers) if headers else b""
@@ -91,7 +92,7 @@ def encode_parts(
 def encode_stream_head(
     heads: Heads, status: int, headers: Sequence[Header], flags: int, request_id: bytes
 ) -> bytes:
-    """Return the head of a streamed answer: of known length, chunked, or for 1.0 up to the end."""
+    """Return the head of a streamed answer: with a length, chunked, or (HTTP/1.0) ended by closing."""
     lines = header_lines(headers) + _connection_line(flags)
     if status not in BODILESS_STATUSES and not flags & HEAD_REQUEST and is_chunked(headers, flags):
         lines += b"Transfer-Encoding: chunked\r\n"
@@ -99,12 +100,12 @@ def encode_stream_head(
 
 
 def is_chunked(headers: Sequence[Header], flags: int) -> bool:
-    """Tell whether a streamed answer goes out in chunks: its length is unknown, the peer knows them."""
+    """Say whether a streamed answer is chunked: its length is unknown and the peer speaks HTTP/1.1."""
     return not flags & HTTP_1_0 and not has_length(headers)
 
 
 def has_length(headers: Sequence[Header]) -> bool:
-    """Tell whether the application gave the length itself, as it may for ``HEAD`` and streamed answers."""
+    """Say whether the application gave the length itself, as it may for ``HEAD`` and streamed answers."""
     return any(name.lower() == b"content-length" for name, _ in headers)
 
 
