@@ -3,43 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any
 
-from durable_sessions.access.audit import Audit
-from durable_sessions.access.keys import Keys
 from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.manifest import Manifests
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock
 from durable_sessions.errors import PartitionStoppedError
-from durable_sessions.http.api.administration import Administration
-from durable_sessions.http.api.admission import KeyAdmission
-from durable_sessions.http.api.app import Application
-from durable_sessions.http.api.artifacts import ArtifactsFace
-from durable_sessions.http.api.auth import Authenticator
-from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
-from durable_sessions.http.api.first_key import FirstKey
-from durable_sessions.http.api.followers import Followers
-from durable_sessions.http.api.frame_budget import FrameBudget
 from durable_sessions.http.api.health import Health
-from durable_sessions.http.api.ingest import IngestFace
-from durable_sessions.http.api.live_readers import LiveReaders
-from durable_sessions.http.api.metrics import Metrics
-from durable_sessions.http.api.operations import Operations
-from durable_sessions.http.api.origin import OriginRules
-from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.read_throttle import ReadThrottle
-from durable_sessions.http.api.reads import Reads
-from durable_sessions.http.api.sessions.events import Events
-from durable_sessions.http.api.sessions.registries import Registries
-from durable_sessions.http.api.sessions.routes import SessionsFace
-from durable_sessions.http.api.sessions.searches import Searches
-from durable_sessions.http.api.sessions.session_streams import SessionStreams
 from durable_sessions.http.api.signing import SigningKeys
-from durable_sessions.http.api.streams import StreamsFace
-from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.api.webhooks import WebhookSender
 from durable_sessions.ids import Ids
@@ -47,13 +20,10 @@ from durable_sessions.limits import Limits
 from durable_sessions.log.disk import Disk
 from durable_sessions.log.file import FileLog
 from durable_sessions.log.probe import probe as probe_disk
-from durable_sessions.managed_agents.agents import AGENTS
-from durable_sessions.managed_agents.environments import ENVIRONMENTS
-from durable_sessions.managed_agents.object_kind import Kind
-from durable_sessions.managed_agents.registry import Registry
+from durable_sessions.node.access import Access
+from durable_sessions.node.api import Api, Foundation
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.search.feed import Feed
-from durable_sessions.search.service import Search
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.sessions.times_backfill import TimesBackfill
@@ -120,7 +90,6 @@ class Engine:
         )
         opened.push_async_callback(self.log.close)
         await asyncio.to_thread(file_permissions.tighten, settings.data)
-        signing_keys = SigningKeys.open(settings.data / "signing-keys.json")
         await self._open_bucket()
         opened.push_async_callback(self.archive.close)
         quotas = Quotas(settings.workspace_streams, settings.workspace_bytes)
@@ -128,151 +97,58 @@ class Engine:
             self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
         )
         opened.push_async_callback(self.partition.close)
-        artifacts = Artifacts(self.archive.bucket, self.partition.tip, quotas, self._clock)
+        self.access = await Access.open(self.partition, settings, limits, self._clock, self._ids)
+        quotas.refused = self.access.audit.quota_refused
+        self.access.offer_first_key(None if self._health.server is None else self._health.server.port)
+        await self._open_parts(quotas)
+
+    async def _open_parts(self, quotas: Quotas) -> None:
+        """Put together what stands on the partition; only ``_start`` lets it work."""
+        settings, limits, clock = self._settings, self._limits, self._clock
+        artifacts = Artifacts(self.archive.bucket, self.partition.tip, quotas, clock)
         if quotas.bytes_bounded:
             await artifacts.count()
-        auth, audit = await self._open_access(quotas)
-        self.flusher = Flusher(self.partition, self._clock, limits, settings.flush_seconds)
-        self.maintenance = Maintenance(self.archive, self._clock, limits)
-        bucket = BucketTier(self.archive, self.flusher, self.maintenance)
-        cursors = Cursors(self._clock, self._ids)
-        throttle = ReadThrottle(limits.turn_bytes_max)
-        frame_budget = FrameBudget(limits.sse_shared_bytes_max)
-        self._stream_followers = Followers(self.partition, limits, throttle, frame_budget)
+        self.flusher = Flusher(self.partition, clock, limits, settings.flush_seconds)
+        self.maintenance = Maintenance(self.archive, clock, limits)
+        lineage = f"{settings.bucket} {self.log.lineage}"
+        self.feed = Feed(self.partition, clock, self._directory / "search", lineage, limits)
+        sessions = Sessions(self.partition, clock, self._ids, limits)
+        self._times = TimesBackfill(sessions, self._directory / ORIGINAL_TIMES_MARK)
+        signing_keys = SigningKeys.open(settings.data / "signing-keys.json")
         self._webhooks = await asyncio.to_thread(
-            WebhookSender, signing_keys, self._clock, limits, self._webhook_reach
+            WebhookSender, signing_keys, clock, limits, self._webhook_reach
         )
         self._subscriptions = SubscriptionManager(
-            self.partition, self._clock, self._ids, limits, self._webhooks.deliver
+            self.partition, clock, self._ids, limits, self._webhooks.deliver
         )
-        search = self._open_search()
-        self.metrics = Metrics(
-            self.partition,
-            self.log,
-            bucket,
-            self._stream_followers,
-            self._webhooks,
-            auth,
-            search,
-            self._supervisor,
-            self._health,
-        )
-        readers = LiveReaders(limits)
-        parser = BodyParser(limits)
-        reads = Reads(
-            self.partition,
-            self._stream_followers,
-            cursors,
-            limits,
-            throttle,
-            readers,
-            settings.long_poll_seconds,
-        )
-        sessions = Sessions(self.partition, self._clock, self._ids, limits)
-        self._times = TimesBackfill(sessions, self._directory / ORIGINAL_TIMES_MARK)
-        searches = Searches(sessions, search, limits)
-        self._session_followers = Followers(self.partition, limits, throttle, frame_budget)
-        subscriptions = SubscriptionRoutes(
-            self._subscriptions, auth, signing_keys, self._clock, limits, self._webhook_reach, audit, parser
+        foundation = Foundation(
+            settings=settings,
+            limits=limits,
+            clock=clock,
+            ids=self._ids,
+            supervisor=self._supervisor,
+            health=self._health,
+            log=self.log,
+            partition=self.partition,
+            bucket=BucketTier(self.archive, self.flusher, self.maintenance),
+            artifacts=artifacts,
+            access=self.access,
+            sessions=sessions,
+            feed=self.feed,
+            subscriptions=self._subscriptions,
+            webhooks=self._webhooks,
+            webhook_reach=self._webhook_reach,
+            signing_keys=signing_keys,
         )
         documentation = await asyncio.to_thread(Documentation, limits, settings.public_url)
-        rules = OriginRules(
-            hosts=(*settings.allowed_hosts, settings.host),
-            origins=settings.allowed_origins,
-            public_url=settings.public_url,
-            is_page=documentation.serves,
-            is_proven=self._first_key.is_proven,
-        )
-        self.app = Application(
-            auth,
-            Operations(
-                self.partition,
-                bucket,
-                self.metrics,
-                auth,
-                self.keys,
-                audit,
-                self.feed,
-                self._supervisor,
-                self._health,
-            ),
-            Administration(self.keys, audit, self._first_key, self._clock, limits),
-            StreamsFace(
-                self.partition,
-                SessionStreams(sessions, limits, parser),
-                reads,
-                auth,
-                limits,
-                settings.public_url,
-                audit,
-                parser,
-            ),
-            subscriptions,
-            SessionsFace(
-                sessions,
-                Events(
-                    sessions,
-                    searches,
-                    reads,
-                    self._session_followers,
-                    self._clock,
-                    readers,
-                    auth,
-                    limits,
-                    parser,
-                ),
-                searches,
-                self._registries(sessions, audit),
-                auth,
-                self._ids,
-                limits,
-                audit,
-                parser,
-            ),
-            ArtifactsFace(artifacts, limits, audit),
-            IngestFace(sessions, artifacts, limits, parser),
-            documentation,
-            KeyAdmission(auth, rules, subscriptions, limits),
-            rules,
-            settings.public_url,
-        )
-
-    async def _open_access(self, quotas: Quotas) -> tuple[Authenticator, Audit]:
-        settings, limits = self._settings, self._limits
-        audit = Audit(self.partition, self._clock, limits)
-        quotas.refused = audit.quota_refused
-        self.keys = Keys(self.partition, audit, self._clock, self._ids, limits, settings.workspace)
-        await self.keys.load()
-        if settings.api_key:
-            self.keys.bootstrap(settings.api_key)
-        self._first_key = FirstKey(settings.data, self._ids)
-        self.offer_first_key(None if self._health.server is None else self._health.server.port)
-        return Authenticator(self.keys, self._clock, audit), audit
+        self._api = Api(foundation, documentation)
+        self.app = self._api.app
 
     def _webhook_reach(self) -> Reach:
         """Return how far inwards webhooks may go now; without keys, whoever asks is on this machine."""
         if self._settings.webhook_private_addresses:
             return Reach.PRIVATE
-        return Reach.PUBLIC if self.keys.required else Reach.LOOPBACK
-
-    def offer_first_key(self, port: int | None) -> None:
-        """Let whoever can read the data directory make the first key, if there is none yet."""
-        if self.keys.required:
-            self._first_key.withdraw()
-        else:
-            self._first_key.offer(port)
-
-    def _open_search(self) -> Search:
-        lineage = f"{self._settings.bucket} {self.log.lineage}"
-        self.feed = Feed(self.partition, self._clock, self._directory / "search", lineage, self._limits)
-        return Search(self.partition, self.feed, self._clock, self._limits)
-
-    def _registries(self, sessions: Sessions, audit: Audit) -> Registries:
-        def registry(kind: Kind[Any]) -> Registry:
-            turns = sessions.scans.turns
-            return Registry(self.partition, self._clock, self._ids, self._limits, turns, kind)
-
-        return Registries(registry(AGENTS), registry(ENVIRONMENTS), sessions.scans, audit)
+        return Reach.PUBLIC if self.access.keys.required else Reach.LOOPBACK
 
     async def _open_bucket(self) -> None:
         settings = self._settings
@@ -320,12 +196,12 @@ class Engine:
 
     def drain(self) -> None:
         """Let waiting readers end; they come again with the offset that they have."""
-        self._stream_followers.draining = self._session_followers.draining = True
+        self._api.drain()
         self.partition.wake_readers()
 
     async def close(self) -> None:
         """Finish what was accepted, flush what the bucket takes, and let go of everything."""
-        self._first_key.withdraw()
+        self.access.first_key.withdraw()
         if not self._is_closed:
             self._is_closed = True
             await self._stop_background()

@@ -129,7 +129,7 @@ class Service:
     @property
     def keys(self) -> Keys:
         """Who is let in."""
-        return self.engine.keys
+        return self.engine.access.keys
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request by the engine that there is now."""
@@ -143,13 +143,13 @@ class Service:
     async def listen(self) -> None:
         """Accept connections on the configured address."""
         host, port = self._settings.host, self._settings.port
-        require_guarded(host, keys=self.engine.keys.required, bootstrap=self._settings.api_key)
+        require_guarded(host, keys=self.engine.access.keys.required, bootstrap=self._settings.api_key)
         try:
             await self.server.start(host, port)
         except OSError as error:
             raise SettingsError(problem=cannot_listen(host, port, error)) from error
-        self.engine.offer_first_key(self.server.port)
-        if self._settings.public_url and not self.engine.keys.required:
+        self.engine.access.offer_first_key(self.server.port)
+        if self._settings.public_url and not self.engine.access.keys.required:
             logger.warning(
                 "keys_required", public_url=self._settings.public_url, problem=str(KeysRequiredError())
             )

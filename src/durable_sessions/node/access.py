@@ -1,0 +1,42 @@
+"""Who is let into an engine: its keys, its audit, and how the first key is made."""
+
+from dataclasses import dataclass
+
+from durable_sessions.access.audit import Audit
+from durable_sessions.access.keys import Keys
+from durable_sessions.clock import Clock
+from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.settings import Settings
+from durable_sessions.storage.door import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The keys of one partition, and everything that goes by them."""
+
+    keys: Keys
+    audit: Audit
+    authenticator: Authenticator
+    first_key: FirstKey
+
+    @classmethod
+    async def open(
+        cls, partition: Streams, settings: Settings, limits: Limits, clock: Clock, ids: Ids
+    ) -> "Access":
+        """Load all keys."""
+        audit = Audit(partition, clock, limits)
+        keys = Keys(partition, audit, clock, ids, limits, settings.workspace)
+        await keys.load()
+        if settings.api_key:
+            keys.bootstrap(settings.api_key)
+        return cls(keys, audit, Authenticator(keys, clock, audit), FirstKey(settings.data, ids))
+
+    def offer_first_key(self, port: int | None) -> None:
+        """Let whoever can read the data directory make the first key, if there is none yet."""
+        if self.keys.required:
+            self.first_key.withdraw()
+        else:
+            self.first_key.offer(port)

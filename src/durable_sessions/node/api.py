@@ -1,0 +1,218 @@
+"""The API of one engine, put together: every face, and what the faces share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from durable_sessions.clock import Clock
+from durable_sessions.http.api.administration import Administration
+from durable_sessions.http.api.admission import KeyAdmission
+from durable_sessions.http.api.app import Application
+from durable_sessions.http.api.artifacts import ArtifactsFace
+from durable_sessions.http.api.cursor import Cursors
+from durable_sessions.http.api.documentation import Documentation
+from durable_sessions.http.api.followers import Followers
+from durable_sessions.http.api.frame_budget import FrameBudget
+from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.ingest import IngestFace
+from durable_sessions.http.api.live_readers import LiveReaders
+from durable_sessions.http.api.metrics import Metrics
+from durable_sessions.http.api.operations import Operations
+from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.parse_threads import BodyParser
+from durable_sessions.http.api.read_throttle import ReadThrottle
+from durable_sessions.http.api.reads import Reads
+from durable_sessions.http.api.sessions.events import Events
+from durable_sessions.http.api.sessions.registries import Registries
+from durable_sessions.http.api.sessions.routes import SessionsFace
+from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.api.sessions.session_streams import SessionStreams
+from durable_sessions.http.api.signing import SigningKeys
+from durable_sessions.http.api.streams import StreamsFace
+from durable_sessions.http.api.subscriptions import SubscriptionRoutes
+from durable_sessions.http.api.webhook_urls import Reach
+from durable_sessions.http.api.webhooks import WebhookSender
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.log.file import FileLog
+from durable_sessions.managed_agents.agents import AGENTS
+from durable_sessions.managed_agents.environments import ENVIRONMENTS
+from durable_sessions.managed_agents.object_kind import Kind
+from durable_sessions.managed_agents.registry import Registry
+from durable_sessions.node.access import Access
+from durable_sessions.search.feed import Feed
+from durable_sessions.search.service import Search
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.settings import Settings
+from durable_sessions.storage.artifacts import Artifacts
+from durable_sessions.storage.door import BucketControl, Streams
+from durable_sessions.storage.subscriptions import SubscriptionManager
+from durable_sessions.tasks import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """Everything of an engine that its API stands on."""
+
+    settings: Settings
+    limits: Limits
+    clock: Clock
+    ids: Ids
+    supervisor: Supervisor
+    health: Health
+    log: FileLog
+    partition: Streams
+    bucket: BucketControl
+    artifacts: Artifacts
+    access: Access
+    sessions: Sessions
+    feed: Feed
+    subscriptions: SubscriptionManager
+    webhooks: WebhookSender
+    webhook_reach: Callable[[], Reach]
+    signing_keys: SigningKeys
+
+
+class Api:
+    """The application of one engine; ``app`` answers its requests.
+
+    What all live readers share is made once: how many bytes are read in a turn, how many rendered frames are
+    kept, how many readers there may be.
+    """
+
+    def __init__(self, base: Foundation, documentation: Documentation) -> None:
+        self._base = base
+        limits = base.limits
+        self._throttle = ReadThrottle(limits.turn_bytes_max)
+        self._readers = LiveReaders(limits)
+        self._parser = BodyParser(limits)
+        frames = FrameBudget(limits.sse_shared_bytes_max)
+        self._stream_followers = Followers(base.partition, limits, self._throttle, frames)
+        self._session_followers = Followers(base.partition, limits, self._throttle, frames)
+        self._reads = Reads(
+            base.partition,
+            self._stream_followers,
+            Cursors(base.clock, base.ids),
+            limits,
+            self._throttle,
+            self._readers,
+            base.settings.long_poll_seconds,
+        )
+        self._search = Search(base.partition, base.feed, base.clock, limits)
+        self.metrics = Metrics(
+            base.partition,
+            base.log,
+            base.bucket,
+            self._stream_followers,
+            base.webhooks,
+            base.access.authenticator,
+            self._search,
+            base.supervisor,
+            base.health,
+        )
+        self.app = self._application(documentation)
+
+    def drain(self) -> None:
+        """Let live readers end as soon as they are woken."""
+        self._stream_followers.draining = self._session_followers.draining = True
+
+    def _application(self, documentation: Documentation) -> Application:
+        base, access = self._base, self._base.access
+        subscriptions = self._subscription_routes()
+        rules = OriginRules(
+            hosts=(*base.settings.allowed_hosts, base.settings.host),
+            origins=base.settings.allowed_origins,
+            public_url=base.settings.public_url,
+            is_page=documentation.serves,
+            is_proven=access.first_key.is_proven,
+        )
+        return Application(
+            access.authenticator,
+            self._operations(),
+            Administration(access.keys, access.audit, access.first_key, base.clock, base.limits),
+            self._streams_face(),
+            subscriptions,
+            self._sessions_face(),
+            ArtifactsFace(base.artifacts, base.limits, access.audit),
+            IngestFace(base.sessions, base.artifacts, base.limits, self._parser),
+            documentation,
+            KeyAdmission(access.authenticator, rules, subscriptions, base.limits),
+            rules,
+            base.settings.public_url,
+        )
+
+    def _operations(self) -> Operations:
+        base, access = self._base, self._base.access
+        return Operations(
+            base.partition,
+            base.bucket,
+            self.metrics,
+            access.authenticator,
+            access.keys,
+            access.audit,
+            base.feed,
+            base.supervisor,
+            base.health,
+        )
+
+    def _streams_face(self) -> StreamsFace:
+        base = self._base
+        return StreamsFace(
+            base.partition,
+            SessionStreams(base.sessions, base.limits, self._parser),
+            self._reads,
+            base.access.authenticator,
+            base.limits,
+            base.settings.public_url,
+            base.access.audit,
+            self._parser,
+        )
+
+    def _subscription_routes(self) -> SubscriptionRoutes:
+        base = self._base
+        return SubscriptionRoutes(
+            base.subscriptions,
+            base.access.authenticator,
+            base.signing_keys,
+            base.clock,
+            base.limits,
+            base.webhook_reach,
+            base.access.audit,
+            self._parser,
+        )
+
+    def _sessions_face(self) -> SessionsFace:
+        base, auth = self._base, self._base.access.authenticator
+        searches = Searches(base.sessions, self._search, base.limits)
+        events = Events(
+            base.sessions,
+            searches,
+            self._reads,
+            self._session_followers,
+            base.clock,
+            self._readers,
+            auth,
+            base.limits,
+            self._parser,
+        )
+        return SessionsFace(
+            base.sessions,
+            events,
+            searches,
+            self._registries(),
+            auth,
+            base.ids,
+            base.limits,
+            base.access.audit,
+            self._parser,
+        )
+
+    def _registries(self) -> Registries:
+        base = self._base
+
+        def registry(kind: Kind[Any]) -> Registry:
+            return Registry(
+                base.partition, base.clock, base.ids, base.limits, base.sessions.scans.turns, kind
+            )
+
+        return Registries(registry(AGENTS), registry(ENVIRONMENTS), base.sessions.scans, base.access.audit)
