@@ -95,8 +95,8 @@ class Beside:
 class Audit:
     """Records acts durably and gives them back, in the order in which they happened."""
 
-    def __init__(self, partition: Streams, clock: Clock, limits: Limits) -> None:
-        self._partition = partition
+    def __init__(self, streams: Streams, clock: Clock, limits: Limits) -> None:
+        self._streams = streams
         self._clock = clock
         self._limits = limits
         self._refusals: dict[tuple[str, ...], TokenBucket] = {}
@@ -105,7 +105,7 @@ class Audit:
     async def record(self, act: Act) -> None:
         """Record an act durably; for a caller without a key, who is anonymous, there is only the log line."""
         if act.actor.key_id is not None:
-            await self._partition.commit(
+            await self._streams.commit(
                 lambda state, now_ms: (self.effects(state, state.next_id, now_ms, act), None)
             )
         self.log(act)
@@ -199,7 +199,7 @@ class Audit:
     def _commit_refusal(self, act: Act) -> None:
         self.log(act)
         try:
-            recorded = self._partition.commit(
+            recorded = self._streams.commit(
                 lambda state, at_ms: (self.effects(state, state.next_id, at_ms, act), None)
             )
         except DurableSessionsError:
@@ -213,8 +213,8 @@ class Audit:
 
         ``start`` is None for the first page. No more is read than fits into a page.
         """
-        await self._partition.settled()
-        durable = self._partition.peek(_key(workspace))
+        await self._streams.settled()
+        durable = self._streams.peek(_key(workspace))
         if durable is None:
             return AuditPage([], None)
         tail = durable.tail
@@ -238,7 +238,7 @@ class Audit:
     async def _read(self, durable: StreamView, first: int, end: int) -> list[msgspec.Raw]:
         acts: list[msgspec.Raw] = []
         while first + len(acts) < end:
-            found = await self._partition.read(durable, first + len(acts), self._limits.read_chunk_bytes_max)
+            found = await self._streams.read(durable, first + len(acts), self._limits.read_chunk_bytes_max)
             acts += msgspec.json.decode(b"[%b]" % found.data[:-1], type=list[msgspec.Raw])
         return acts[: end - first]
 

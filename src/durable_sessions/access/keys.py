@@ -79,9 +79,9 @@ class Keys:
     """
 
     def __init__(
-        self, partition: Streams, audit: Audit, clock: Clock, ids: Ids, limits: Limits, home: str
+        self, streams: Streams, audit: Audit, clock: Clock, ids: Ids, limits: Limits, home: str
     ) -> None:
-        self._partition = partition
+        self._streams = streams
         self._audit = audit
         self._clock = clock
         self._ids = ids
@@ -196,7 +196,7 @@ class Keys:
             return effects + self._audit.effects(state, number + 1, now_ms, act), None
 
         key = LiveKey(document, self._clock.now_ms())
-        created = self._partition.commit(decide)
+        created = self._streams.commit(decide)
         if forgotten is not None:
             self._forget(forgotten)
         self._held[wanted.workspace] += 1
@@ -218,8 +218,8 @@ class Keys:
             raise KeyNotFoundError(id=key_id)
         self._require_manager(caller, key.document.workspace)
         if key.document.revoked_at_ms is not None:
-            self._partition.require_running()  # else it may never have become durable
-            await self._partition.settled()
+            self._streams.require_running()  # else it may never have become durable
+            await self._streams.settled()
             return key
         document = key.document = msgspec.structs.replace(
             key.document, revoked_at_ms=self._clock.now_ms(), revoked_by=caller.principal
@@ -234,7 +234,7 @@ class Keys:
             described = StreamDescribed(stream.id, now_ms, {_ATTRIBUTE: msgspec.json.encode(document)})
             return [described, *self._audit.effects(state, state.next_id, now_ms, act)], None
 
-        revoked = self._partition.commit(decide)
+        revoked = self._streams.commit(decide)
         revoked.add_done_callback(lambda done: done.exception() or self._audit.log(act))
         await asyncio.shield(revoked)
         return key
@@ -335,7 +335,7 @@ class Keys:
         """Load the keys into memory, before anybody is let in."""
         after: int | None = None
         while True:
-            page = self._partition.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
+            page = self._streams.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
             for durable in page.streams:
                 found = durable.attributes.get(_ATTRIBUTE)
                 if found is not None:

@@ -3,6 +3,10 @@
 Every frame begins with the low half of the salt. The high half is known through the checksums: a
 CRC32 is linear, so that the 32 bits which give a stated checksum can be computed. A salt counts
 only if something else confirms it: the header's own checksum, or a second frame.
+
+Storing the salt a second time, behind the header or in a file beside it, would not be simpler: segments
+of version 1 have it once, and must stay repairable, so that the computation would remain and a second version
+of the format join it. As it is, every frame is a copy of one half and a proof of the other.
 """
 
 import struct

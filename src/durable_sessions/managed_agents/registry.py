@@ -66,14 +66,14 @@ class Registry:
 
     def __init__(
         self,
-        partition: Streams,
+        streams: Streams,
         clock: Clock,
         ids: Ids,
         limits: Limits,
         turns: Turns,
         kind: Kind[Any],
     ) -> None:
-        self._partition = partition
+        self._streams = streams
         self._clock = clock
         self._ids = ids
         self._limits = limits
@@ -91,7 +91,7 @@ class Registry:
     def create(self, workspace: str, document: Document) -> "asyncio.Future[bytes]":
         """Register an object durably; it gets an id, version 1 and its times."""
         key = self._key(workspace, self._ids.token(self.kind.prefix))
-        self._partition.admit_document(self._limits.registered_document_bytes_max)
+        self._streams.admit_document(self._limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             created = StreamCreated(state.next_id, *key, _JSON, now_ms)
@@ -101,7 +101,7 @@ class Registry:
             effects, encoded = self._version(as_created(created), whole, now_ms)
             return [created, *effects], encoded
 
-        return self._partition.commit(decide)
+        return self._streams.commit(decide)
 
     def get(self, workspace: str, name: str) -> bytes:
         """Return the newest version of an object."""
@@ -124,14 +124,14 @@ class Registry:
         durable = self._find(workspace, name)
         if not 1 <= version <= durable.tail:
             raise RegisteredObjectNotFoundError(kind=self._kind, name=f"{name}, version {version}")
-        found = await self._partition.read(durable, version - 1, 1, version)
+        found = await self._streams.read(durable, version - 1, 1, version)
         return found.data[:-1]
 
     def update(
         self, workspace: str, name: str, revise: Revise, *, expected: int | None = None
     ) -> "asyncio.Future[bytes]":
         """Make a new version of an object durably; ``expected`` is the version that is to be replaced."""
-        self._partition.admit_document(self._limits.registered_document_bytes_max)
+        self._streams.admit_document(self._limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             stream = self._tip(state, workspace, name, now_ms)
@@ -149,7 +149,7 @@ class Registry:
             whole = {**new, "version": stream.tail + 1, "updated_at": rfc3339(now_ms)}
             return self._version(stream, whole, now_ms)
 
-        return self._partition.commit(decide)
+        return self._streams.commit(decide)
 
     def archive(self, workspace: str, name: str) -> "asyncio.Future[bytes]":
         """Archive an object durably: it stays readable, and is no longer changed."""
@@ -163,7 +163,7 @@ class Registry:
             whole = msgspec.json.encode({**members(stored), "archived_at": at, "updated_at": at})
             return [StreamDescribed(stream.id, now_ms, {_DOCUMENT: whole})], whole
 
-        return self._partition.commit(decide)
+        return self._streams.commit(decide)
 
     def delete(self, workspace: str, name: str, companion: Companion | None = None) -> "asyncio.Future[None]":
         """Remove an object durably."""
@@ -173,7 +173,7 @@ class Registry:
             self._tip(state, workspace, name, now_ms)
             return accompanied(lifetime.delete(state, key, now_ms), companion, state, now_ms), None
 
-        return self._partition.commit(decide)
+        return self._streams.commit(decide)
 
     async def list(
         self,
@@ -192,7 +192,7 @@ class Registry:
         while True:
             if turn.over:
                 await turn.rest()
-            page = self._partition.page(workspace, self._folder, after, _STEP, newest_first=True)
+            page = self._streams.page(workspace, self._folder, after, _STEP, newest_first=True)
             for durable in page.streams:
                 if turn.over:
                     await turn.rest()
@@ -247,7 +247,7 @@ class Registry:
         return Key(workspace, f"{self._folder}/{name}")
 
     def _find(self, workspace: str, name: str) -> StreamView:
-        durable = self._partition.peek(self._key(workspace, name))
+        durable = self._streams.peek(self._key(workspace, name))
         if durable is None or durable.removed:
             raise RegisteredObjectNotFoundError(kind=self._kind, name=name)
         return durable

@@ -75,11 +75,9 @@ class _Waiter(NamedTuple):
 class Feed:
     """Sends what is durable in sessions to a worker, and keeps a worker running."""
 
-    def __init__(
-        self, partition: Streams, clock: Clock, directory: Path, lineage: str, limits: Limits
-    ) -> None:
+    def __init__(self, streams: Streams, clock: Clock, directory: Path, lineage: str, limits: Limits) -> None:
         self._limits = limits
-        self._partition = partition
+        self._streams = streams
         self._clock = clock
         self._directory = directory
         self._lineage = lineage
@@ -105,8 +103,8 @@ class Feed:
 
     def start(self, supervisor: Supervisor) -> None:
         """Begin to follow the partition; what it already holds is compared soon."""
-        self._partition.listen(self)
-        if self._directory.exists() or self._partition.stream_count:
+        self._streams.listen(self)
+        if self._directory.exists() or self._streams.stream_count:
             self._work.set()
         self._task = supervisor.start("search feed", self._guarded_run)
 
@@ -265,7 +263,7 @@ class Feed:
 
     def _goal(self, stream: int) -> int:
         """Return up to where a stream is durable now; nothing is added to one that is not in memory."""
-        durable = self._partition.in_memory(stream)
+        durable = self._streams.in_memory(stream)
         return _NO_END if durable is None else self.forks.visible_end(stream, durable.tail)
 
     def _tell(self) -> None:
@@ -408,13 +406,13 @@ class Feed:
     async def _send_some(self, stream: int) -> bool:
         """Send a chunk of what is to be sent of a stream; say whether that was all."""
         unsent = self._unsent.get(stream)
-        durable = None if unsent is None else self._partition.peek_id(stream)
+        durable = None if unsent is None else self._streams.peek_id(stream)
         if unsent is None or durable is None:
             self._unsent.drop(stream)
             return True
         end = self.forks.visible_end(stream, durable.tail)
         if unsent.start < end:
-            found = await self._partition.read(durable, unsent.start, CHUNK_BYTES, end)
+            found = await self._streams.read(durable, unsent.start, CHUNK_BYTES, end)
             await self._connected().send(Add(unsent.workspace, stream, unsent.start, found.data))
             self.events_sent += found.next - unsent.start
             unsent = unsent._replace(start=found.next)
@@ -432,7 +430,7 @@ class Feed:
         """Find the events that the worker is missing, and those that it should no longer have."""
         self.events_sent = self.events_lacking = 0
         comparison = _Comparison(tails, [])
-        for page in self._partition.stream_pages(_PREFIX, _PAGE_STREAMS):
+        for page in self._streams.stream_pages(_PREFIX, _PAGE_STREAMS):
             for stream, tail in page:
                 self._compare_one(stream, tail, comparison)
             await asyncio.sleep(0)

@@ -58,8 +58,8 @@ class FoundSessions(NamedTuple):
 class Search:
     """Asks the worker, once it was sent what is durable."""
 
-    def __init__(self, partition: Streams, feed: Feed, clock: Clock, limits: Limits) -> None:
-        self._partition = partition
+    def __init__(self, streams: Streams, feed: Feed, clock: Clock, limits: Limits) -> None:
+        self._streams = streams
         self._clock = clock
         self._limits = limits
         self.feed = feed
@@ -85,7 +85,7 @@ class Search:
 
         With ``named`` sessions, to which the wish must be narrowed down, they are shown as hits of these.
         """
-        await self._partition.expire_now()  # so that nothing is counted that will be gone
+        await self._streams.expire_now()  # so that nothing is counted that will be gone
         began_ms = self._clock.now_ms()
         ask = Ask(
             0,
@@ -130,7 +130,7 @@ class Search:
         chain = []
         position = start
         while position < stop:
-            owner, end = self._partition.owner(durable, position)
+            owner, end = self._streams.owner(durable, position)
             end = POSITION_MAX if owner is durable and stop >= durable.tail else min(end, stop)
             chain.append((owner.stream.id, position, end))
             position = end
@@ -155,7 +155,7 @@ class Search:
 
     def _heir(self, hit: IndexHit) -> StreamView | None:
         number = self.feed.forks.heir(hit.stream, hit.position)
-        return None if number is None else self._partition.peek_id(number)
+        return None if number is None else self._streams.peek_id(number)
 
     def _named(self, hit: IndexHit, named: Sequence[StreamView]) -> StreamView | None:
         """Return which of some sessions an event is of: the one that it was appended to, else a fork."""
@@ -170,6 +170,6 @@ class Search:
 
     def _owner(self, durable: StreamView, position: int) -> int | None:
         try:
-            return self._partition.owner(durable, position)[0].stream.id
+            return self._streams.owner(durable, position)[0].stream.id
         except StreamNotFoundError:
             return None  # it was removed meanwhile

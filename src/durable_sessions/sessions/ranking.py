@@ -49,7 +49,7 @@ async def ranked(
     turn, now_ms = sessions.scans.turns.begin(), sessions.now_ms()
     number, looked, is_more = None, 0, True
     while is_more:
-        page = sessions.partition.page(workspace, record.FOLDER, number, _STEP_SESSIONS, newest_first=True)
+        page = sessions.streams.page(workspace, record.FOLDER, number, _STEP_SESSIONS, newest_first=True)
         looked, is_more = looked + len(page.streams), page.more
         if looked > limits.sorted_sessions_max:
             raise TooManyToSortError(sessions_max=limits.sorted_sessions_max)

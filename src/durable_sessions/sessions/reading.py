@@ -58,15 +58,15 @@ class _Found:
 class EventReader:
     """Reads events of sessions; what it does for one page is bounded, whatever the filters are."""
 
-    def __init__(self, partition: Streams, limits: Limits, turns: Turns) -> None:
-        self._partition = partition
+    def __init__(self, streams: Streams, limits: Limits, turns: Turns) -> None:
+        self._streams = streams
         self.turns = turns
         self._limits = limits
 
     def hot_page(self, durable: StreamView, start: int, stop: int, limit: int) -> EventPage | None:
         """Return the events from ``start`` before ``stop`` if all of them are in memory, else None."""
         end = min(stop, start + limit)
-        found = self._partition.read_hot(durable, start, self._limits.page_bytes_max, end)
+        found = self._streams.read_hot(durable, start, self._limits.page_bytes_max, end)
         if found is None:
             return None
         pieces, following = found
@@ -90,7 +90,7 @@ class EventReader:
         if backwards:
             return await self._backwards(durable, start, stop, limit, selection)
         if selection.everything and not apart:
-            found = await self._partition.read(
+            found = await self._streams.read(
                 durable, start, self._limits.page_bytes_max, min(stop, start + limit)
             )
             data = memoryview(found.data)[:-1]
@@ -99,7 +99,7 @@ class EventReader:
 
     async def one(self, durable: StreamView, position: int) -> bytes:
         """Return the event at a position, which must exist."""
-        found = await self._partition.read(durable, position, 1, position + 1)
+        found = await self._streams.read(durable, position, 1, position + 1)
         return found.data[:-1]
 
     async def by_id(self, durable: StreamView, event: str) -> tuple[int, bytes]:
@@ -108,7 +108,7 @@ class EventReader:
         stated = event_ids.position_of(event)
         if stated is not None:
             positions.append(stated)
-        named = self._partition.named(durable, event_ids.id_name(event))
+        named = self._streams.named(durable, event_ids.id_name(event))
         if named is not None:
             positions.append(named.first)
         for position in positions:
@@ -150,7 +150,7 @@ class EventReader:
         position = start
         turn = self.turns.begin()
         while position < stop:
-            chunk = await self._partition.read(durable, position, _STEP_BYTES, stop)
+            chunk = await self._streams.read(durable, position, _STEP_BYTES, stop)
             if chunk.next == position:
                 return
             for event in messages.cut(chunk.data):

@@ -56,10 +56,10 @@ def session_key(workspace: str, session: str) -> Key:
 class Sessions:
     """All sessions of a partition."""
 
-    def __init__(self, partition: Streams, clock: Clock, ids: Ids, limits: Limits) -> None:
-        self.partition = partition
+    def __init__(self, streams: Streams, clock: Clock, ids: Ids, limits: Limits) -> None:
+        self.streams = streams
         self.scans = Scans(limits)
-        self.events = EventReader(partition, limits, self.scans.turns)
+        self.events = EventReader(streams, limits, self.scans.turns)
         self._clock = clock
         self._ids = ids
         self.limits = self._limits = limits
@@ -78,7 +78,7 @@ class Sessions:
         With an ``incarnation`` only that life of it.
         """
         try:
-            durable = self.partition.find(key)
+            durable = self.streams.find(key)
         except StreamNotFoundError:
             raise SessionNotFoundError(session=session_of(key)) from None
         except StreamGoneError:
@@ -93,7 +93,7 @@ class Sessions:
 
     def life(self, key: Key) -> str | None:
         """Return which life of a session there is now, None if there is none."""
-        durable = self.partition.peek(key)
+        durable = self.streams.peek(key)
         return None if durable is None or durable.removed else event_ids.tag(durable.stream)
 
     async def append_named(self, key: Key, batch: append.Batch, body_bytes: int) -> append.Stored:
@@ -118,36 +118,36 @@ class Sessions:
 
     def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
         """Append events durably, all or nothing; those with ids by :meth:`append_named`."""
-        self.partition.admit(body_bytes)
-        return self.partition.commit(
+        self.streams.admit(body_bytes)
+        return self.streams.commit(
             lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids), (key,)
         )
 
     def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[create.Made]":
         """Create a session durably; the answer says whether it is new."""
-        self.partition.admit_document(body_bytes)
+        self.streams.admit_document(body_bytes)
         source = request.fork
         keys = (key,) if source is None else (key, Key(key.workspace, source.source))
-        return self.partition.commit(
+        return self.streams.commit(
             lambda state, now: create.decide(state, key, request, now, self._limits, self._ids), keys
         )
 
     def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[str]":
         """Change durably what is said of a session; all changes return the incarnation that was changed."""
-        self.partition.admit_document(self._limits.session_document_bytes_max)
-        return self.partition.commit(
+        self.streams.admit_document(self._limits.session_document_bytes_max)
+        return self.streams.commit(
             lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids), (key,)
         )
 
     def archive(self, key: Key, by: By) -> "asyncio.Future[str]":
         """Archive a session durably."""
-        return self.partition.commit(
+        return self.streams.commit(
             lambda state, now: change.archive(state, key, by, now, self._limits, self._ids), (key,)
         )
 
     def archive_thread(self, key: Key, thread: str, by: By) -> "asyncio.Future[threads.Thread | None]":
         """Archive a thread durably."""
-        return self.partition.commit(
+        return self.streams.commit(
             lambda state, now: change.archive_thread(state, key, thread, by, now), (key,)
         )
 
@@ -158,7 +158,7 @@ class Sessions:
             effects, life = change.delete(state, key, by, now_ms)
             return accompanied(effects, companion, state, now_ms), life
 
-        return self.partition.commit(decide, (key,))
+        return self.streams.commit(decide, (key,))
 
     async def list(
         self,
@@ -180,7 +180,7 @@ class Sessions:
         now_ms = self._clock.now_ms()
         while looked < self._limits.listed_sessions_max:
             step = min(self._limits.listed_sessions_max - looked, _STEP_SESSIONS)
-            page = self.partition.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
+            page = self.streams.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
             for durable in page.streams:
                 if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
                     if len(found) == limit:
@@ -205,7 +205,7 @@ class Sessions:
         turn = self.scans.turns.begin()
         now_ms = self._clock.now_ms()
         while True:
-            page = self.partition.page(workspace, record.FOLDER, after, _STEP_SESSIONS, newest_first=True)
+            page = self.streams.page(workspace, record.FOLDER, after, _STEP_SESSIONS, newest_first=True)
             for durable in page.streams:
                 if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
                     found.append(durable.stream.id)

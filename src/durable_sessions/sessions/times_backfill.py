@@ -51,7 +51,7 @@ class TimesBackfill:
 
     def __init__(self, sessions: Sessions, mark: Path) -> None:
         self._sessions = sessions
-        self._partition = sessions.partition
+        self._streams = sessions.streams
         self._mark = mark
 
     async def run(self) -> None:
@@ -67,7 +67,7 @@ class TimesBackfill:
 
     async def _named(self) -> AsyncIterator[Key]:
         turn = self._sessions.scans.turns.begin()
-        for page in self._partition.stream_pages(_PREFIX, _STREAMS_AT_A_TIME):
+        for page in self._streams.stream_pages(_PREFIX, _STREAMS_AT_A_TIME):
             for stream, _ in page:
                 if stream.named or stream.parent is not None:
                     yield stream.key
@@ -83,7 +83,7 @@ class TimesBackfill:
                 break
             position = page.next
         if found.first_ms is not None:
-            await self._partition.commit(lambda state, now: _decide(state, key, found, now), (key,))
+            await self._streams.commit(lambda state, now: _decide(state, key, found, now), (key,))
 
 
 def _widened(times: Times, events: bytes) -> Times:

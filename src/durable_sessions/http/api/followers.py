@@ -94,9 +94,9 @@ class Followers:
     """Follows streams for subscribers: catches up, then sends what becomes durable."""
 
     def __init__(
-        self, partition: Streams, limits: Limits, throttle: ReadThrottle, frame_budget: FrameBudget
+        self, streams: Streams, limits: Limits, throttle: ReadThrottle, frame_budget: FrameBudget
     ) -> None:
-        self._partition = partition
+        self._streams = streams
         self._limits = limits
         self._throttle = throttle
         self._frame_budget = frame_budget
@@ -142,13 +142,13 @@ class Followers:
                 if self.draining or heartbeat.over or _ended(durable, position):
                     return
                 try:
-                    waiter = self._partition.wait(durable)
+                    waiter = self._streams.wait(durable)
                 except OverloadedError:
                     return  # the subscriber comes again, and is told so
                 await heartbeat.wait(waiter)
                 frame = await self._next(shared, durable, position, framing)
                 if frame is None and (heartbeat.due() or _ended(durable, position)):
-                    self._partition.touch(durable)
+                    self._streams.touch(durable)
                     if idle := framing.idle(durable, position):
                         yield idle
                     heartbeat.sent()
@@ -167,7 +167,7 @@ class Followers:
         chunk = shared.get(position) if framing.is_shared else None
         if chunk is None:
             await self._throttle.room()
-            found = await self._partition.read(durable, position, framing.chunk_bytes_max)
+            found = await self._streams.read(durable, position, framing.chunk_bytes_max)
             chunk = framing.encode(durable, found)
             if chunk is None:
                 return None

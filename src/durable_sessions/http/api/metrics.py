@@ -25,7 +25,7 @@ class Metrics(Collector):
 
     def __init__(
         self,
-        partition: Streams,
+        streams: Streams,
         log: FileLog,
         bucket: BucketControl,
         followers: Followers,
@@ -37,7 +37,7 @@ class Metrics(Collector):
     ) -> None:
         self._supervisor = supervisor
         self._health = health
-        self._partition = partition
+        self._streams = streams
         self._log = log
         self._bucket = bucket
         self._followers = followers
@@ -53,7 +53,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric with its present value."""
-        counts = self._partition.counts()
+        counts = self._streams.counts()
         yield _counter("appends", "Appends made durable.", counts.appends)
         yield _counter(
             "records", "Records made durable: JSON messages, or appends of other types.", counts.records

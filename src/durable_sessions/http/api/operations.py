@@ -30,7 +30,7 @@ class Operations:
 
     def __init__(
         self,
-        partition: Streams,
+        streams: Streams,
         bucket: BucketControl,
         metrics: Metrics,
         auth: Authenticator,
@@ -46,14 +46,14 @@ class Operations:
         self._keys = keys
         self._audit = audit
         self._feed = feed
-        self._partition = partition
+        self._streams = streams
         self._bucket = bucket
         self._metrics = metrics
         self.draining = False
 
     def require_writer(self) -> None:
         """Refuse whatever rests on data while another server has the bucket."""
-        self._partition.require_writer()
+        self._streams.require_writer()
 
     def handle(self, request: Request, found: Match | None) -> Answer | Awaitable[Answer]:
         """Answer a request for health, metrics or a flush, and for what nobody else serves."""
@@ -97,7 +97,7 @@ class Operations:
         if tasks:
             said["status"] = "degraded"
             said["tasks"] = [one._asdict() if detailed else {"task": one.task} for one in tasks]
-        listeners = self._partition.failing_listeners
+        listeners = self._streams.failing_listeners
         if listeners:
             said["status"] = "degraded"
             said["listeners"] = [
@@ -113,7 +113,7 @@ class Operations:
         failure = self._bucket.failure
         if failure is not None and detailed:
             said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
-        reason = "shutting down" if self.draining else self._partition.refusal
+        reason = "shutting down" if self.draining else self._streams.refusal
         if reason is None:
             return Response(200, _JSON, msgspec.json.encode(said))
         said["status"] = "not ready"

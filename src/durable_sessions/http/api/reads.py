@@ -32,7 +32,7 @@ class Reads:
 
     def __init__(
         self,
-        partition: Streams,
+        streams: Streams,
         followers: Followers,
         cursors: Cursors,
         limits: Limits,
@@ -40,7 +40,7 @@ class Reads:
         readers: LiveReaders,
         long_poll_seconds: float,
     ) -> None:
-        self._partition = partition
+        self._streams = streams
         self._followers = followers
         self._cursors = cursors
         self._limits = limits
@@ -62,8 +62,8 @@ class Reads:
                 raise InvalidRequestError(
                     problem="A live read needs an offset; send offset=-1, now or a saved one."
                 )
-        durable = self._partition.find(key)
-        self._partition.touch(durable)
+        durable = self._streams.find(key)
+        self._streams.touch(durable)
         position = durable.tail if offset == "now" else start or 0
         if position > durable.tail:
             raise OffsetBeyondTailError(offset=offset, tail=offsets.encode(durable.tail))
@@ -85,14 +85,14 @@ class Reads:
         self, durable: StreamView, position: int, known: bytes | None
     ) -> Answer | Awaitable[Answer]:
         if not self._throttle.full:
-            found = self._partition.read_hot(durable, position, self._limits.read_chunk_bytes_max)
+            found = self._streams.read_hot(durable, position, self._limits.read_chunk_bytes_max)
             if found is not None:
                 return self._records(durable, position, *found, known)
         return self._catch_up_later(durable, position, known)
 
     async def _catch_up_later(self, durable: StreamView, position: int, known: bytes | None) -> Response:
         await self._throttle.room()
-        found = await self._partition.read(durable, position, self._limits.read_chunk_bytes_max)
+        found = await self._streams.read(durable, position, self._limits.read_chunk_bytes_max)
         return self._records(durable, position, [memoryview(found.data)], found.next, known)
 
     def _records(
@@ -163,16 +163,16 @@ class Reads:
         deadline = loop.time() + self._long_poll_seconds
         while position >= durable.tail and not durable.closed and not self._followers.draining:
             if durable.removed:
-                self._partition.find(key)  # says if its records are kept for forks
+                self._streams.find(key)  # says if its records are kept for forks
                 raise StreamNotFoundError(path=key.path)  # a new stream of that name is another one
-            waiter = self._partition.wait(durable)
+            waiter = self._streams.wait(durable)
             timer = loop.call_at(deadline, _end, waiter)
             try:
                 await waiter
             finally:
                 timer.cancel()
                 waiter.cancel()
-            self._partition.require_writer()
+            self._streams.require_writer()
             if loop.time() >= deadline:
                 return
 

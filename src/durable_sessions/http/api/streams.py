@@ -40,7 +40,7 @@ class StreamsFace:
 
     def __init__(
         self,
-        partition: Streams,
+        streams: Streams,
         sessions: SessionStreams,
         reads: Reads,
         auth: Authenticator,
@@ -52,7 +52,7 @@ class StreamsFace:
         self._parser = parser
         self._audit = audit
         self._sessions = sessions
-        self._partition = partition
+        self._streams = streams
         self._auth = auth
         self._reads = reads
         self._limits = limits
@@ -83,12 +83,12 @@ class StreamsFace:
         terms = headers.parse_append(request, self._limits)
         if is_large(request.body):
             return self._append_large(key, terms)
-        return Later(self._partition.append(key, terms), _appended if request.body else _closed)
+        return Later(self._streams.append(key, terms), _appended if request.body else _closed)
 
     async def _append_large(self, key: Key, terms: Append) -> Answer:
         try:
             terms.parsed = await self._parsed(terms.body, terms.content_type)
-            return _acknowledgement(await self._partition.append(key, terms), with_data=True)
+            return _acknowledgement(await self._streams.append(key, terms), with_data=True)
         except DurableSessionsError as error:
             return error_response(error)
 
@@ -122,7 +122,7 @@ class StreamsFace:
 
     def _head(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         try:
-            durable = self._partition.find(stream_key(caller.workspace, request.path))
+            durable = self._streams.find(stream_key(caller.workspace, request.path))
         except (StreamNotFoundError, StreamGoneError) as error:
             return self._refuse(error)
         stream = durable.stream
@@ -170,8 +170,8 @@ class StreamsFace:
             found = await self._parsed(wanted.body, wanted.content_type)
             wanted = replace(wanted, parsed=found)
         fork = wanted.fork
-        anchor_end = await self._partition.anchor_end(key, fork) if fork and fork.beyond else None
-        return await self._partition.create(key, wanted, anchor_end)
+        anchor_end = await self._streams.anchor_end(key, fork) if fork and fork.beyond else None
+        return await self._streams.create(key, wanted, anchor_end)
 
     async def _delete(self, request: Request, caller: Caller) -> Answer:
         try:
@@ -180,7 +180,7 @@ class StreamsFace:
             if self._sessions.holds(key):
                 await self._sessions.delete(request, caller, key, act)
             else:
-                await self._partition.delete(key, act)
+                await self._streams.delete(key, act)
         except DurableSessionsError as error:
             return error_response(error)
         act.log()
@@ -189,7 +189,7 @@ class StreamsFace:
     async def _refuse(self, error: DurableSessionsError) -> Answer:
         """Answer a refused read when that which it rests on is durable."""
         try:
-            await self._partition.settled()
+            await self._streams.settled()
         except DurableSessionsError as failure:
             return error_response(failure)
         return error_response(error)

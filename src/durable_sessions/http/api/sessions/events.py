@@ -156,7 +156,7 @@ class Events:
         """Answer a read at once if it neither waits nor needs the disk."""
         parameters = Parameters(request)
         durable = self._sessions.find(key, incarnations.asked(request))
-        self._sessions.partition.touch(durable)
+        self._sessions.streams.touch(durable)
         if "window" in parameters and "around" not in parameters and not is_strict(request):
             raise InvalidRequestError(problem="window goes with around; send around=<position> as well.")
         live = parameters.choice("live", "", ("long-poll", "sse"))

@@ -121,7 +121,7 @@ class SessionsFace:
     async def _refuse(self, error: DurableSessionsError, request: Request, caller: Caller | None) -> Answer:
         """Answer a refusal when that which it rests on is durable."""
         try:
-            await self._sessions.partition.settled()
+            await self._sessions.streams.settled()
             key = None if caller is None else _session_of(caller.workspace, request.path)
             life = None if key is None else self._sessions.life(key)
         except DurableSessionsError as failure:
