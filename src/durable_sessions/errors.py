@@ -428,6 +428,12 @@ class PartitionFencedError(DurableSessionsError):
     code = "partition_fenced"
 
 
+class PartitionMovedError(DurableSessionsError):
+    """Another process has claimed the log, so this one answers nothing more. This request changed nothing; send it again, and the new owner answers."""  # noqa: E501
+
+    code = "partition_moved"
+
+
 class ManifestLostError(DurableSessionsError):
     """Another server has become the writer of the bucket: it wrote manifest {manifest}, and was started {how}. This server has stepped down and takes nothing more. What it acknowledged after position {after} of its log is in {log} and not in the bucket; durable-sessions dump log --from {after} shows it. Let only one server use a bucket."""  # noqa: E501
 
@@ -633,6 +639,36 @@ class LogLockedError(LogError):
     """{path} is in use by another process (pid {pid})."""
 
     code = "log_locked"
+
+
+class LogFencedError(LogError):
+    """Another process has claimed the log in {log}: {problem}. What was to be appended is certainly not there."""  # noqa: E501
+
+    code = "log_fenced"
+
+
+class LogFullError(LogError):
+    """The log in {log} is full: {problem}. What was to be appended is certainly not there."""
+
+    code = "log_full"
+
+
+class LogMisconfiguredError(LogError):
+    """The log in {log} is kept in a way that can lose data: {problem}. Nothing was changed."""
+
+    code = "log_misconfigured"
+
+
+class LogRegressedError(LogError):
+    """The log in {log} ends at position {ends}, but {heard} had been acknowledged: what lies between is gone. Nothing is served. Bring the lost replicas back, or go on from the bucket."""  # noqa: E501
+
+    code = "log_regressed"
+
+
+class FrameDamagedError(LogDamagedError):
+    """The log in {log} is damaged at position {position}: {problem}. Nothing is skipped, so it is not opened."""  # noqa: E501
+
+    code = "log_frame_damaged"
 
 
 class LogVersionError(LogError):

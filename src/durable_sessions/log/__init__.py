@@ -1,6 +1,7 @@
 """Durable batches in order: the one thing that everything else is derived from."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 NEW_LOG_GAP = 2**40
@@ -13,6 +14,14 @@ class Extent(NamedTuple):
     position: int
     offset: int
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims a log: a name that is random for each process, and one for people."""
+
+    node: str
+    name: str = ""
 
 
 class LogIdentity(Protocol):
@@ -53,8 +62,24 @@ class Log(LogIdentity, Protocol):
 
     Positions are positive and grow; they are not consecutive. One batch is appended at a
     time. After any error from :meth:`append` the log accepts nothing more until it has been
-    opened and replayed again, because what is durable is no longer known.
+    opened, claimed and replayed again: what is durable is no longer known, or it is another's.
     """
+
+    @property
+    def proven_until(self) -> float:
+        """Until when nobody else can have acknowledged anything, in seconds of CLOCK_BOOTTIME."""
+        ...
+
+    async def claim(self, by: Claimant) -> int:
+        """Become the only one that appends, and return the partition epoch: the position of the claim.
+
+        LogFencedError if another came first; whoever still wants the log then claims it again.
+        """
+        ...
+
+    async def prove(self) -> None:
+        """Make sure that the log is still ours now; several callers share one frame."""
+        ...
 
     def begin_at(self, address: int) -> None:
         """Make a log that has never had a batch give out only positions greater than this address."""
@@ -69,7 +94,11 @@ class Log(LogIdentity, Protocol):
         ...
 
     async def append(self, batch: bytes) -> int:
-        """Make ``batch`` durable and return its position; on return it survives power loss."""
+        """Make ``batch`` durable and return its position; on return it survives power loss.
+
+        After LogFencedError or LogFullError it is certainly not there and never will be; after any
+        other LogError nobody knows until the log has been replayed.
+        """
         ...
 
     def replay(self, after: int = 0) -> AsyncIterator[tuple[int, bytes]]:

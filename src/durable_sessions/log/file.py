@@ -1,6 +1,7 @@
 """The log in a directory of one machine."""
 
 import asyncio
+import math
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,7 +13,7 @@ import structlog
 
 from durable_sessions.errors import LogDamagedError, LogError
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.log import Extent, lineage
+from durable_sessions.log import Claimant, Extent, lineage
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.log.extents import read_extents
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, Batch
@@ -151,6 +152,24 @@ class FileLog:
         """Make a log that has never had a batch give out only positions greater than this address."""
         assert not self._segments, "the log has its own positions already"
         self._floor = address
+
+    @property
+    def proven_until(self) -> float:
+        """For ever: no successor can open the log while this process lives, stopped or not."""
+        return math.inf
+
+    async def claim(self, by: Claimant) -> int:
+        """Return the address at which this process goes on; the lock that opening took is the claim.
+
+        No frame is written: the lock already keeps everybody else out, and a log that nobody appends to
+        keeps its bytes.
+        """
+        self._refuse_if_stopped()
+        return self._floor if self.ends_at is None else self.ends_at
+
+    async def prove(self) -> None:
+        """Do nothing: the lock is the proof."""
+        self._refuse_if_stopped()
 
     @property
     def segment_count(self) -> int:

@@ -10,12 +10,15 @@ from durable_sessions.access.keys import Keys
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.errors import (
     BucketError,
+    DurableSessionsError,
     KeysRequiredError,
     LogDamagedError,
     LogError,
+    LogFencedError,
     LogLockedError,
+    LogMisconfiguredError,
+    LogRegressedError,
     LogVersionError,
-    ManifestLostError,
     SettingsError,
 )
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
@@ -40,7 +43,14 @@ logger = structlog.get_logger(__name__)
 
 _HEALING = (LogError, BucketError, OSError, sqlite3.Error)
 """What opening again can fail of and yet work later."""
-_FINAL = (LogDamagedError, LogVersionError, LogLockedError)
+_FINAL = (
+    LogDamagedError,
+    LogFencedError,
+    LogLockedError,
+    LogMisconfiguredError,
+    LogRegressedError,
+    LogVersionError,
+)
 """Of these, what no waiting mends."""
 _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
@@ -189,10 +199,10 @@ class Service:
             self.health.reopening_failure = None
             logger.info("log_opened_again", reopenings=self.health.reopenings)
 
-    async def _until_it_can_work(self) -> ManifestLostError | None:
+    async def _until_it_can_work(self) -> DurableSessionsError | None:
         """Wait until disk and bucket work, as far as one can tell; what is durable is read meanwhile.
 
-        Returns how it is known that another server has the bucket, if one has: that never heals.
+        Returns how it is known that another has the log or the bucket, if one has: that never heals.
         """
         while self.engine.partition.lost is None:
             await self._pause()
@@ -203,7 +213,7 @@ class Service:
                 self._note(error)
         return self.engine.partition.lost
 
-    async def _step_down(self, lost: ManifestLostError) -> None:
+    async def _step_down(self, lost: DurableSessionsError) -> None:
         """Let clients and health checks learn for some time that this server answers nothing more."""
         self.engine.drain()
         await asyncio.sleep(self._limits.step_down_seconds)

@@ -10,6 +10,8 @@ import structlog
 from durable_sessions.errors import (
     DurableSessionsError,
     LogError,
+    LogFencedError,
+    LogFullError,
     OutcomeUnknownError,
     PartitionStoppedError,
     ShuttingDownError,
@@ -79,9 +81,12 @@ class Committer:
     has been replayed. ``failed`` is set after a failure, and after :meth:`stop`.
     """
 
-    def __init__(self, log: Log, publish: Publish, limits: Limits) -> None:
+    def __init__(
+        self, log: Log, publish: Publish, limits: Limits, on_fenced: Callable[[LogFencedError], None]
+    ) -> None:
         self._log = log
         self._publish = publish
+        self._on_fenced = on_fenced
         self._batch_bytes_max = limits.batch_bytes_max
         self._loop = asyncio.get_running_loop()
         self._queue: list[Entry[object]] = []
@@ -134,7 +139,7 @@ class Committer:
         """Acknowledge nothing more, not even the batch that is being written."""
         if self._stopped is None:
             self._stopped = error
-            self._refuse(str(error))
+            self._refuse(OutcomeUnknownError(reason=str(error)))
             self.failed.set()
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
@@ -167,6 +172,11 @@ class Committer:
             started = self._loop.time()
             try:
                 position = await self._log.append(payload)
+            except LogFencedError as error:
+                self._queue = self._flying + self._queue  # certainly not there
+                self._flying = []
+                self._on_fenced(error)
+                return
             except LogError as error:
                 self._fail(error)
                 return
@@ -197,13 +207,13 @@ class Committer:
         logger.critical("partition_stopped", reason=reason)
         self.failed.set()
         self._stopped = PartitionStoppedError(reason=reason)
-        self._refuse(reason)
+        certain = isinstance(error, LogFullError)
+        self._refuse(self._stopped if certain else OutcomeUnknownError(reason=reason))
 
-    def _refuse(self, reason: str) -> None:
-        """Fail all futures: the batch being written may still become durable, the rest certainly will not."""
+    def _refuse(self, flying: DurableSessionsError) -> None:
+        """Fail all futures: what is being written as given, the rest because it certainly never happens."""
         assert self._stopped is not None
-        unknown = OutcomeUnknownError(reason=reason)
-        for entries, failure in ((self._flying, unknown), (self._queue, self._stopped)):
+        for entries, failure in ((self._flying, flying), (self._queue, self._stopped)):
             for entry in entries:
                 entry.failed(failure)
         self._queue = []

@@ -16,14 +16,16 @@ import structlog
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
+    LogFencedError,
     ManifestLostError,
     OverloadedError,
     PartitionFencedError,
+    PartitionMovedError,
     StreamGoneError,
     StreamNotFoundError,
 )
 from durable_sessions.limits import Limits
-from durable_sessions.log import Extent, Log
+from durable_sessions.log import Claimant, Extent, Log
 from durable_sessions.storage import batch
 from durable_sessions.storage.archive import Archive, Flushed, NothingArchived
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry
@@ -49,12 +51,21 @@ from durable_sessions.streams.usage import Usages
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+Lost = ManifestLostError | LogFencedError
+"""How a partition is known to have another writer."""
+
+EMBEDDED = Claimant("embedded")
+"""Who claims a log that only one process can open."""
 
 _STEP_STREAMS = 100
 """How many streams are expired or evicted at a time; a count, not a duration, to be deterministic."""
 
 
 _DOCUMENTS_MAX = 8  # unflushed documents may take this many times the budget
+
+
+def _refusal(lost: Lost) -> DurableSessionsError:
+    return PartitionMovedError() if isinstance(lost, LogFencedError) else PartitionFencedError()
 
 
 class Unflushed(NamedTuple):
@@ -85,10 +96,11 @@ class Partition:
         self._reader = Reader(self._published, log, archive.records)
         self._folders = Folders(self._state, self._published, archive)
         self._scan = StreamScan(self._state, self._published, archive)
-        self._committer = Committer(log, self._publish, limits)
+        self._committer = Committer(log, self._publish, limits, self.step_down)
         self._quotas: Quotas | None = None
-        self._stepped_down: asyncio.Future[ManifestLostError] = self._loop.create_future()
-        self.lost: ManifestLostError | None = None
+        self._stepped_down: asyncio.Future[Lost] = self._loop.create_future()
+        self.lost: Lost | None = None
+        self.epoch = 0
         self.streams_expired = 0
 
     @classmethod
@@ -100,8 +112,9 @@ class Partition:
         archive: Archive | None = None,
         retention: Retention = NO_RETENTION,
         quotas: Quotas | None = None,
+        claimant: Claimant = EMBEDDED,
     ) -> "Partition":
-        """Return a partition that has replayed its log and knows all that was acknowledged."""
+        """Return a partition that has claimed and replayed its log and knows all that was acknowledged."""
         archive = archive or NothingArchived()
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
@@ -111,6 +124,7 @@ class Partition:
             partition._quotas = quotas
             partition._state.usages = Usages(archive.usage())
         try:
+            partition.epoch = await log.claim(claimant)
             await partition._replay()
         except (Exception, asyncio.CancelledError):
             await partition._committer.close()
@@ -136,26 +150,26 @@ class Partition:
                 await asyncio.sleep(0)
             lifetime.grant_lag(stream, self._limits)
 
-    def step_down(self, lost: ManifestLostError) -> None:
-        """Acknowledge and answer nothing any more: this partition is fenced, another writer has the bucket.
+    def step_down(self, lost: Lost) -> None:
+        """Acknowledge and answer nothing any more: another writer has the log or the bucket.
 
         This is final. Log and memory may contain what is no longer true, so nothing can be recovered here.
         """
         logger.critical("stepped_down", reason=str(lost))
         self.lost = lost
-        self._committer.stop(PartitionFencedError())
+        self._committer.stop(_refusal(lost))
         self._published.wake_all()
         if not self._stepped_down.done():
             self._stepped_down.set_result(lost)
 
-    async def until_lost(self) -> ManifestLostError:
-        """Wait until another writer has the bucket, and return the error that shows it."""
+    async def until_lost(self) -> Lost:
+        """Wait until another writer has the log or the bucket, and return the error that shows it."""
         return await asyncio.shield(self._stepped_down)
 
     def require_writer(self) -> None:
         """Refuse if this process has been fenced: its state may be out of date."""
         if self.lost is not None:
-            raise PartitionFencedError
+            raise _refusal(self.lost)
 
     async def close(self) -> None:
         """Finish every accepted write; later ones are refused."""

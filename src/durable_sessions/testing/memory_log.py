@@ -1,11 +1,12 @@
 """A log in memory, for tests that want to decide when a batch becomes durable, or fails."""
 
 import asyncio
+import math
 import zlib
 from collections.abc import AsyncIterator, Sequence
 
 from durable_sessions.errors import LogError
-from durable_sessions.log import Extent
+from durable_sessions.log import Claimant, Extent
 
 
 class MemoryLog:
@@ -15,7 +16,7 @@ class MemoryLog:
         self.batches: list[bytes] = list(batches or [])
         self._gate = asyncio.Event()
         self._gate.set()
-        self._failure: str | None = None
+        self._failure: LogError | None = None
         self.lineage: str | None = None
         self.intended: str | None = None
 
@@ -60,13 +61,29 @@ class MemoryLog:
 
     def fail(self, reason: str) -> None:
         """Make the next append, and all after it, fail."""
-        self._failure = reason
+        self.refuse(LogError(reason=reason))
+
+    def refuse(self, error: LogError) -> None:
+        """Make the next append, and all after it, fail with this error."""
+        self._failure = error
+
+    @property
+    def proven_until(self) -> float:
+        """For ever: nobody else has this object."""
+        return math.inf
+
+    async def claim(self, by: Claimant) -> int:
+        """Return where the log ends."""
+        return len(self.batches)
+
+    async def prove(self) -> None:
+        """Do nothing."""
 
     async def append(self, batch: bytes) -> int:
         """Keep a batch; its position is its number, from 1."""
         await self._gate.wait()
         if self._failure is not None:
-            raise LogError(reason=self._failure)
+            raise self._failure
         self.batches.append(batch)
         return len(self.batches)
 

@@ -17,7 +17,7 @@ WRITING = ("partition_stopped", "outcome_unknown", "quota_exceeded")
 """What a durable change can meet."""
 
 _ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")
-_ALWAYS = ("method_not_allowed", "overloaded", "shutting_down", "partition_fenced")
+_ALWAYS = ("method_not_allowed", "overloaded", "shutting_down", "partition_fenced", "partition_moved")
 CARRIER = (
     "malformed_request",
     "request_timeout",
