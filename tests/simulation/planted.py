@@ -37,7 +37,8 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.testing.simulation.plan import RunPlan, rival_plan
 from durable_sessions.tier import bucket_archive, ownership, stream_codec, sweeper
 from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.manifest_chain import ManifestChain, Next
+from durable_sessions.tier.manifest_chain import ManifestChain
+from durable_sessions.tier.next_manifest import Replacement
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -231,28 +232,24 @@ def lose_the_close_flag(patch: pytest.MonkeyPatch) -> None:
 
 
 def catalog_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
-    finish = ManifestChain._finish
+    replace = BucketArchive.replace
 
-    async def early(self: ManifestChain, following: Next, *, look_first: bool = False) -> Next:
+    async def early(self: BucketArchive, following: Replacement) -> None:
         await self._carry_out(following)
-        return await finish(self, following, look_first=look_first)
+        await replace(self, following)
 
-    patch.setattr(ManifestChain, "_finish", early)
+    patch.setattr(BucketArchive, "replace", early)
 
 
 def take_a_rivals_manifest_for_ours(patch: pytest.MonkeyPatch) -> None:
-    async def finish(self: ManifestChain, following: Next, *, look_first: bool = False) -> Next:
+    async def commit(self: ManifestChain, manifest: Manifest) -> None:
         try:
-            await self._manifests.create_next(following.manifest)
+            await self._manifests.create_next(manifest)
         except ObjectExistsError:
             pass
-        await self._carry_out(following)
-        self.manifest = following.manifest
-        self._written = following.manifest.number
-        self._unsettled = None
-        return following
+        self.newest, self.written, self._unsettled = manifest, True, None
 
-    patch.setattr(ManifestChain, "_finish", finish)
+    patch.setattr(ManifestChain, "commit", commit)
 
 
 def sweep_what_is_about_to_be_named(patch: pytest.MonkeyPatch) -> None:

@@ -220,7 +220,7 @@ class Engine:
             return
         await self._stop_background()
         # A manifest that is on its way must not arrive when the next engine has read the one before it.
-        async with self.archive.chain.quiet():
+        async with self.archive.quiet():
             await self.maintenance.close()
             await self.flusher.stop()
         self.app.closed = PartitionStoppedError(reason="it is being opened again")

@@ -14,7 +14,7 @@ from durable_sessions.tier import segment_contents, stream_codec
 from durable_sessions.tier.catalog import Catalog, Change
 from durable_sessions.tier.catalog_view import About
 from durable_sessions.tier.disposal import let_go
-from durable_sessions.tier.manifest_chain import about
+from durable_sessions.tier.next_manifest import about
 
 _UNFINISHED = About(-1, -1)
 

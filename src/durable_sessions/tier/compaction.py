@@ -23,8 +23,8 @@ from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.catalog import Change
 from durable_sessions.tier.checkpoints import full_parts
 from durable_sessions.tier.disposal import let_go
-from durable_sessions.tier.manifest_chain import Next, about, successor
 from durable_sessions.tier.merge_policy import Candidate, choose, day_of, rewrite_at_ms
+from durable_sessions.tier.next_manifest import Replacement, about, successor
 from durable_sessions.tier.segment_unpacker import Runs, WholeSegment
 
 logger = structlog.get_logger(__name__)
@@ -58,9 +58,14 @@ class Compactor:
         looked = self._looked
         if looked.manifest == self._archive.manifest.number and self._clock.now_ms() < looked.until_ms:
             return False
-        return await self._archive.chain.change(self._prepare)
+        async with self._archive.changing() as manifest:
+            following = None if manifest is None else await self._prepare(manifest)
+            if following is None:
+                return False
+            await self._archive.replace(following)
+            return True
 
-    async def _prepare(self, manifest: Manifest) -> Next | None:
+    async def _prepare(self, manifest: Manifest) -> Replacement | None:
         now_ms = self._clock.now_ms()
         if len(manifest.garbage) >= self._limits.garbage_max:
             return None  # nothing is being removed, so that merging would only add to it
@@ -79,7 +84,7 @@ class Compactor:
 
     # Segments ---------------------------------------------------------------------------
 
-    async def _merge(self, manifest: Manifest, dirty: dict[str, int], now_ms: int) -> Next | None:
+    async def _merge(self, manifest: Manifest, dirty: dict[str, int], now_ms: int) -> Replacement | None:
         sizes = await self._archive.catalog.run(self._archive.catalog.writer.record_bytes)
         self._damaged = {path: until for path, until in self._damaged.items() if now_ms < until}
         while True:
@@ -109,7 +114,7 @@ class Compactor:
             await catalog.run(_add_appends, runs, segment, live)
         return runs
 
-    async def _replace(self, manifest: Manifest, chosen: list[SegmentInfo], runs: Runs) -> Next:
+    async def _replace(self, manifest: Manifest, chosen: list[SegmentInfo], runs: Runs) -> Replacement:
         catalog, replaced = self._archive.catalog, [info.path for info in chosen]
         segments = [info for info in manifest.segments if info.path not in replaced]
         held: list[segment_contents.Contents] = []
@@ -128,7 +133,7 @@ class Compactor:
             placed=[place for one in held for place in one.places],
         )
         self.merges += 1
-        return Next(following, change)
+        return Replacement(following, change)
 
     def _encode(self, replaced: list[str], runs: Runs) -> EncodedSegment | None:
         """Return the segment that holds what the replaced ones do of the streams that still exist."""
@@ -153,7 +158,7 @@ class Compactor:
         since = [dirty[info.path] for info in manifest.checkpoints if info.path in dirty]
         return bool(since) and now_ms >= rewrite_at_ms(min(since), self._limits)
 
-    async def _full_checkpoint(self, manifest: Manifest) -> Next:
+    async def _full_checkpoint(self, manifest: Manifest) -> Replacement:
         catalog, number = self._archive.catalog, manifest.number + 1
         parts = full_parts(catalog.writer, self._limits.checkpoint_rows_max)
         infos: list[CheckpointInfo] = []
@@ -168,7 +173,7 @@ class Compactor:
             extra={**manifest.extra, FULL_PARTS: msgspec.Raw(b"%d" % len(infos))},
         )
         self.full_checkpoints += 1
-        return Next(following, Change(about(following), replaced=replaced))
+        return Replacement(following, Change(about(following), replaced=replaced))
 
 
 def _add_appends(runs: Runs, segment: WholeSegment, live: Collection[int]) -> None:

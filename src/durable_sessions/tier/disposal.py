@@ -5,10 +5,11 @@ from durable_sessions.threads import CPU
 
 async def let_go(*containers: object) -> None:
     """Empty dictionaries and lists that nobody needs any more, one thing after the other."""
-    await CPU.run(_empty, containers)
+    await CPU.run(empty, *containers)
 
 
-def _empty(containers: tuple[object, ...]) -> None:
+def empty(*containers: object) -> None:
+    """Do the same in this thread, which is not the event loop's."""
     for container in containers:
         if isinstance(container, dict):
             while container:

@@ -27,7 +27,7 @@ from durable_sessions.errors import (
 from durable_sessions.ids import Ids
 from durable_sessions.log import NEW_LOG_GAP, Log, LogIdentity
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
-from durable_sessions.tier.manifest_chain import successor
+from durable_sessions.tier.next_manifest import successor
 
 CLAIMS_MAX = 10
 """How often a start tries to become the writer while others come before it."""

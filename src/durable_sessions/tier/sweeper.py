@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from durable_sessions.bucket.layout import FlushedNames
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectInfo
@@ -13,8 +11,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.threads import CPU
 from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.catalog import Change
-from durable_sessions.tier.manifest_chain import Next, about, referred, successor
+from durable_sessions.tier.next_manifest import referred, without_garbage
 
 GARBAGE = "it was replaced"
 ORPHAN = "nothing refers to it"
@@ -94,7 +91,7 @@ class Sweeper:
         return await self._remove(removals)
 
     async def _remove(self, removals: Sequence[Removal]) -> int:
-        manifest = await self._archive.chain.confirmed() if removals else None
+        manifest = await self._archive.confirmed() if removals else None
         if manifest is None:
             return 0
         kept = referred(manifest)
@@ -104,11 +101,11 @@ class Sweeper:
             await self._archive.bucket.delete(paths[begin : begin + _DELETED_AT_ONCE])
         gone = {one.path for one in removals if one.reason == GARBAGE}
         if gone:
-            await self._archive.chain.change(lambda manifest: self._forget(manifest, gone))
+            await self._forget(gone)
         self.removed += len(paths)
         return len(paths)
 
-    async def _forget(self, manifest: Manifest, gone: set[str]) -> Next:
-        garbage = tuple(one for one in manifest.garbage if one.path not in gone)
-        following = msgspec.structs.replace(successor(manifest, self._clock.now_ms()), garbage=garbage)
-        return Next(following, Change(about(following)))
+    async def _forget(self, gone: set[str]) -> None:
+        async with self._archive.changing() as manifest:
+            if manifest is not None:
+                await self._archive.replace(without_garbage(manifest, gone, self._clock.now_ms()))

@@ -24,7 +24,7 @@ from durable_sessions.streams.stream import Key, Producer
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.maintenance import Maintenance
-from durable_sessions.tier.manifest_chain import referred
+from durable_sessions.tier.next_manifest import referred
 from tests.unit.storage.model import Answer, Model
 from tests.unit.storage.store import MemoryStore
 

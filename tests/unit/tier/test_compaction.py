@@ -423,7 +423,7 @@ async def test_who_was_overtaken_by_another_writer_changes_nothing(world: World,
     rival = await BucketArchive.open(
         world.store, tmp_path / "rival.sqlite", world.clock, RandomIds(), LIMITS, log=None
     )
-    await rival.chain.confirmed()
+    await rival.confirmed()
     with pytest.raises(ManifestLostError):
         await world.maintenance.step()
     newest = await Manifests(world.store).newest()

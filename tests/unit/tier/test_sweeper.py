@@ -17,7 +17,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.streams.effects import SubscriptionCreated
 from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.manifest_chain import referred
+from durable_sessions.tier.next_manifest import referred
 from durable_sessions.tier.subscription_objects import CHANGES, SUBSCRIPTIONS
 from durable_sessions.tier.sweeper import GARBAGE, OLD_MANIFEST, ORPHAN, Removal, plan
 from tests.unit.storage.world import LIMITS, World
@@ -263,7 +263,7 @@ async def test_who_was_overtaken_removes_nothing(world: World, tmp_path: Path) -
         world.store, tmp_path / "r.sqlite", world.clock, RandomIds(), LIMITS, log=None
     )
     world.clock.advance(GRACE)
-    await rival.chain.confirmed()
+    await rival.confirmed()
     before = dict(world.store.objects)
     for _ in range(2):
         with pytest.raises(ManifestLostError):

@@ -12,7 +12,7 @@ from durable_sessions.testing.simulation import clients
 from durable_sessions.testing.simulation.clients import Calls
 from durable_sessions.testing.simulation.process import Process
 from durable_sessions.testing.simulation.world import World
-from durable_sessions.tier.manifest_chain import referred
+from durable_sessions.tier.next_manifest import referred
 from durable_sessions.tools.verify import LOG_NAME, verify
 
 READ_BYTES = 2_000

@@ -20,7 +20,7 @@ from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.log.lineage import Lineage, lineage_files, tie
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
-from durable_sessions.tier.manifest_chain import successor
+from durable_sessions.tier.next_manifest import successor
 from durable_sessions.tier.ownership import Tie, first_manifest, last_shared, match
 from durable_sessions.tools.conflicts import decode_leniently
 from durable_sessions.tools.repair.backups import Backups

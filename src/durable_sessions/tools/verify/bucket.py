@@ -19,7 +19,7 @@ from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import stream_codec, subscription_objects
-from durable_sessions.tier.manifest_chain import referred
+from durable_sessions.tier.next_manifest import referred
 from durable_sessions.tools.verify.findings import Findings
 from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 from durable_sessions.tools.verify.segments import CheckedSegment, check_segment

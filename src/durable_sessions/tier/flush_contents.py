@@ -1,0 +1,48 @@
+"""What one flush writes and changes, as plain data: nothing is in the bucket yet."""
+
+from collections.abc import Iterable
+from datetime import date
+from typing import NamedTuple
+
+from durable_sessions.bucket.checkpoint import EncodedCheckpoint
+from durable_sessions.bucket.records import split_by_date
+from durable_sessions.bucket.segment import EncodedSegment, encode_segment
+from durable_sessions.streams.effects import Effect, Name
+from durable_sessions.streams.state import ColdStreams
+from durable_sessions.streams.stream import Stream
+from durable_sessions.tier.checkpoints import encode_changes
+from durable_sessions.tier.disposal import empty
+from durable_sessions.tier.fold import fold
+
+
+class FlushContents(NamedTuple):
+    """Segments by day and a checkpoint, as bytes, and the streams, removals and names behind them.
+
+    ``subscriptions`` are the effects on these, in order. ``next_stream`` is a number that no stream has had.
+    """
+
+    segments: dict[date, EncodedSegment]
+    checkpoint: EncodedCheckpoint
+    subscriptions: list[Effect]
+    streams: list[Stream]
+    removed: list[int]
+    names: list[tuple[int, Name]]
+    next_stream: int
+
+
+def flush_contents(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> FlushContents:
+    """Fold batches of the log over the streams as of the flush before them; takes a while."""
+    folded = fold(batches, cold, next_stream)
+    state = folded.state
+    days = split_by_date(folded.records())
+    contents = FlushContents(
+        segments={day: encode_segment(records) for day, records in days.items()},
+        checkpoint=encode_changes(state),
+        subscriptions=folded.subscriptions,
+        streams=list(state.by_id.values()),
+        removed=list(state.removed),
+        names=folded.names(),
+        next_stream=state.next_stream,
+    )
+    empty(days, folded.runs, state.streams, state.by_id, folded.named)
+    return contents

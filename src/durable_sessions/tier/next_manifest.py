@@ -1,0 +1,106 @@
+"""The next manifest as a plain value, made from the one before it and from what was written for it."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from durable_sessions.bucket.manifest import CheckpointInfo, GarbageInfo, Manifest, SegmentInfo
+from durable_sessions.storage.archive import Flushed
+from durable_sessions.tier import subscription_objects
+from durable_sessions.tier.catalog import Change
+from durable_sessions.tier.catalog_view import About
+from durable_sessions.tier.flush_contents import FlushContents
+from durable_sessions.tier.flush_objects import FlushObjects
+
+
+class Replacement(NamedTuple):
+    """A manifest to commit, and what changes in the catalog once it holds; ``flushed`` is a flush's."""
+
+    manifest: Manifest
+    change: Change
+    flushed: Flushed | None = None
+
+
+class FlushPoint(NamedTuple):
+    """Up to where a flush takes the log over, and the checksum of the frame there."""
+
+    through: int
+    frame: int | None
+
+
+def about(manifest: Manifest) -> About:
+    """Return what the catalog says of itself when it is of this manifest."""
+    return About(manifest.number, manifest.flushed_through)
+
+
+def successor(
+    manifest: Manifest,
+    now_ms: int,
+    *,
+    segments: Iterable[SegmentInfo] | None = None,
+    checkpoints: Iterable[CheckpointInfo] | None = None,
+    replaced: Iterable[str] = (),
+) -> Manifest:
+    """Return the manifest after this one; replaced objects become garbage now."""
+    garbage = [GarbageInfo(path=path, since_ms=now_ms) for path in replaced]
+    return msgspec.structs.replace(
+        manifest,
+        number=manifest.number + 1,
+        created_at_ms=now_ms,
+        segments=manifest.segments if segments is None else tuple(segments),
+        checkpoints=manifest.checkpoints if checkpoints is None else tuple(checkpoints),
+        garbage=(*manifest.garbage, *garbage),
+    )
+
+
+def unchanged(manifest: Manifest, now_ms: int) -> Replacement:
+    """Return the replacement that says the same as the manifest before it, under the next number."""
+    following = successor(manifest, now_ms)
+    return Replacement(following, Change(about(following)))
+
+
+def after_flush(
+    manifest: Manifest, contents: FlushContents, written: FlushObjects, point: FlushPoint, now_ms: int
+) -> Replacement:
+    """Return the replacement by a flush; takes a while if that is of many streams."""
+    following = msgspec.structs.replace(
+        successor(
+            manifest,
+            now_ms,
+            segments=(*manifest.segments, *written.segments),
+            checkpoints=(*manifest.checkpoints, written.checkpoint),
+            replaced=written.subscriptions.replaced,
+        ),
+        flushed_through=point.through,
+        frame=point.frame,
+        next_stream=contents.next_stream,
+        extra=written.subscriptions.extra,
+    )
+    change = Change(
+        about(following),
+        at_ms=now_ms,
+        streams=contents.streams,
+        removed=contents.removed,
+        segments=[one.size for one in written.held],
+        placed=[place for one in written.held for place in one.places],
+        dirty=[written.checkpoint.path] if contents.removed else [],
+        names=contents.names,
+    )
+    tails = {stream.id: stream.tail for stream in contents.streams}
+    return Replacement(following, change, Flushed(tails, list(contents.removed), point.through))
+
+
+def referred(manifest: Manifest) -> set[str]:
+    """Return the paths of the objects that a manifest refers to, garbage left out."""
+    paths = {info.path for info in manifest.segments}
+    paths.update(info.path for info in manifest.checkpoints)
+    paths.update(info.path for info in subscription_objects.objects(manifest))
+    return paths
+
+
+def without_garbage(manifest: Manifest, gone: Collection[str], now_ms: int) -> Replacement:
+    """Return the replacement that no longer lists garbage which has been removed."""
+    garbage = tuple(one for one in manifest.garbage if one.path not in gone)
+    following = msgspec.structs.replace(successor(manifest, now_ms), garbage=garbage)
+    return Replacement(following, Change(about(following)))
