@@ -18,12 +18,12 @@ _NO_SEGMENTS = frozenset(("", ".", ".."))
 
 @lru_cache(maxsize=4096)
 def stream_key(workspace: str, path: bytes) -> Key:
-    """Return the stream of a workspace that a URL path below the stream root names, or refuse it."""
+    """Return the key of the stream that a URL path names in a workspace, or refuse it."""
     return Key(workspace, stream_path(path[len(STREAM_ROOT) :]))
 
 
 def stream_path(encoded: bytes) -> str:
-    """Return the decoded path of a stream, or say what is wrong with it."""
+    """Return the decoded path of a stream, or refuse it."""
     raw = unquote_to_bytes(encoded)
     try:
         path = raw.decode()
@@ -33,7 +33,7 @@ def stream_path(encoded: bytes) -> str:
 
 
 def checked_path(path: str) -> str:
-    """Return a path that a stream can have, or say what is wrong with it."""
+    """Return the path if a stream can have it, or refuse it."""
     if not path:
         raise _invalid("it is empty")
     size = len(path) if path.isascii() else len(path.encode())
@@ -54,15 +54,15 @@ def _invalid(problem: str) -> InvalidPathError:
 
 
 def is_of_protocol(path: bytes) -> bool:
-    """Say whether a path lies on the strict protocol face, or is no part of the API at all."""
+    """Say whether a path belongs to the strict protocol, or to no part of the API at all."""
     return path.startswith(STREAM_ROOT) or not path.startswith(API_ROOT)
 
 
 def is_of_control(path: bytes) -> bool:
-    """Say whether a path is the control root or lies below it."""
+    """Say whether a path is the control root or is below it."""
     return path.startswith(_CONTROL_ROOT) and path[len(_CONTROL_ROOT) :][:1] in (b"", b"/")
 
 
 def is_of_sessions(path: bytes) -> bool:
-    """Say whether a path lies on the sessions face."""
+    """Say whether a path belongs to the sessions API."""
     return path.startswith(_SESSION_ROOTS) and path.split(b"/", 3)[2] in _SESSION_NOUNS

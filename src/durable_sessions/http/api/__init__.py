@@ -1,1 +1,1 @@
-"""What requests mean: the faces of the server."""
+"""The HTTP API: dispatches requests and answers them."""

@@ -1,4 +1,4 @@
-"""What admins ask for: the keys of a workspace, and its audit record."""
+"""Administration over HTTP: the keys of a workspace, and its audit record."""
 
 import re
 from typing import ClassVar
@@ -35,9 +35,9 @@ _PAGE = re.compile(r"([ad])(\d{1,15})")
 
 
 class Administration:
-    """Answers requests about keys and the audit record; what is refused is recorded there, too.
+    """Answers requests about keys and the audit record; refusals are recorded as well.
 
-    There is no answer to a preflight: no web page of another origin can manage keys.
+    Preflights are not answered, so no web page of another origin can manage keys.
     """
 
     def __init__(self, keys: Keys, audit: Audit, first_key: FirstKey, clock: Clock, limits: Limits) -> None:
@@ -79,7 +79,7 @@ class Administration:
             self._rate(body.requests_per_second),
             self._expiry(body.expires_at),
         )
-        # Not whether keys are required by now: this caller was let in without one.
+        # Do not ask whether keys are required by now: this caller was admitted without one.
         if caller.key_id is None:
             key, secret = await self._create_first(caller, wanted, request)
         else:
@@ -97,7 +97,7 @@ class Administration:
         return made
 
     def _expiry(self, text: str | None) -> int | None:
-        """Return when a key is to expire: a time to come."""
+        """Return when a key expires; a time in the past is refused."""
         if text is None:
             return None
         at_ms = parse_rfc3339(text)

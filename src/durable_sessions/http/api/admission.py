@@ -1,4 +1,4 @@
-"""Admission: who is sending a request, told by its head, before anything of its body is kept."""
+"""Admission by the head of a request, before any of its body is kept in memory."""
 
 from durable_sessions.access.caller import Role
 from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
@@ -15,7 +15,7 @@ _KEYED = b"/v1/"
 
 
 class KeyAdmission:
-    """Refuses by the head what would be refused later: a foreign origin, an unknown key, a role too low."""
+    """Refuses early what would be refused later: a foreign origin, an unknown key, an insufficient role."""
 
     def __init__(
         self, auth: Authenticator, rules: OriginRules, subscriptions: SubscriptionRoutes, limits: Limits
@@ -31,11 +31,11 @@ class KeyAdmission:
         return self._auth.keys_required
 
     def holder(self, request: Request) -> str | None:
-        """Return whose shares a request draws on; nothing is counted or refused."""
+        """Return the holder that a request is counted for; this counts and refuses nothing."""
         return (self._auth.key_id(request) or KEYLESS) if self._auth.keys_required else None
 
     def admit(self, request: Request) -> Admitted:
-        """Return who sends a request and how large its body may be, or raise the refusal."""
+        """Return the holder of a request and how large its body may be, or raise the refusal."""
         self._rules.admit(request, keyed=self._auth.keys_required)
         limits = self._limits
         body_bytes_max = limits.append_body_bytes_max
@@ -56,5 +56,5 @@ class KeyAdmission:
 
 
 def _is_data(path: bytes) -> bool:
-    """Say whether whatever changes something below a path needs a writer, and no refusal is recorded."""
+    """Say whether every change below a path needs a writer's key, and refusals there are not audited."""
     return path.startswith((STREAM_ROOT, ARTIFACT_ROOT, INGEST_ROOT)) or is_of_sessions(path)

@@ -1,4 +1,4 @@
-"""How answers of this API look where the carrier makes or completes them: errors, and constant headers."""
+"""The parts of answers that the carrier makes itself: errors, and constant headers."""
 
 from durable_sessions.http.api.cors import EXPOSED_HEADERS
 from durable_sessions.http.api.error_responses import refusal_at
@@ -8,8 +8,8 @@ _OWN: list[Header] = [
     (b"X-Content-Type-Options", b"nosniff"),
     (b"Cross-Origin-Resource-Policy", b"same-origin"),
 ]
-# Whatever was stored must not run as a page of this server. What a browser has cached for one page, or for
-# one key, must not be given to another.
+# Stored content must not run as a page of this server, and what a browser has cached for one page or key must
+# not be served to another.
 _DATA: list[Header] = [
     (b"Content-Security-Policy", b"default-src 'none'; sandbox"),
     (b"Vary", b"Origin, Authorization, X-Api-Key"),
@@ -23,4 +23,4 @@ _CORS: list[Header] = [
 _COMMON_HEADERS = ([*_OWN, *_DATA], [*_OWN, *_DATA, *_CORS], _OWN)
 
 ANSWER_FORMAT = AnswerFormat(refuse=refusal_at, common_headers=_COMMON_HEADERS)
-"""What a carrier of this application has to be given."""
+"""The answer format to configure a carrier with."""

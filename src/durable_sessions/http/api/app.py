@@ -1,4 +1,4 @@
-"""The application: every request is answered here, whichever server carries it."""
+"""The application: authenticates every request and dispatches it to the part that answers it."""
 
 from collections.abc import Awaitable
 
@@ -32,7 +32,7 @@ ROUTES.complete({**Operations.handlers, **Documentation.handlers}, "Operations")
 
 
 class Application:
-    """Sends a request, once it is known who sent it, to the part that answers it; it is a ``Handler``."""
+    """A ``Handler`` that dispatches authenticated requests by path."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Application:
         self.closed: DurableSessionsError | None = None
 
     def body_limit(self, request: Request) -> int:
-        """Return how large the body of a request may be of which only the head is known, or refuse it."""
+        """Return how large the body of a request may be, given its head, or refuse it."""
         return self.admission.admit(request).body_bytes_max
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request, at once where that is possible; while ``closed``, only about health."""
+        """Answer a request, synchronously where possible; while ``closed``, only health requests."""
         try:
             preflight = self._rules.admit(request, keyed=self._auth.keys_required)
         except DurableSessionsError as error:
@@ -88,7 +88,7 @@ class Application:
                 return self._streams.handle(request, self._auth.caller(request))
             return self._other(request)
         except DurableSessionsError as error:
-            # Anthropic's SDKs ask for more than we serve, and should understand that.
+            # Anthropic's SDKs know more routes than we serve; they get an error in a shape they understand.
             return (
                 refusal(error, request) if is_strict(request) else refusal_at(request.path, error, request.id)
             )
@@ -128,7 +128,7 @@ class Application:
 
 
 async def _answered(answer: Awaitable[Answer], request: Request) -> Answer:
-    """Return an answer, or what a refusal looks like."""
+    """Await an answer; a refusal that is raised becomes one."""
     try:
         return await answer
     except DurableSessionsError as error:

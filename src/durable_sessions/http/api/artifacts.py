@@ -35,7 +35,7 @@ _PIECE_BYTES = 256 * 1024
 
 
 class ArtifactsFace:
-    """Answers requests for artifacts; refusals are raised. What is held of them in memory is bounded."""
+    """Answers requests for artifacts, within a memory budget; refusals are raised."""
 
     def __init__(self, artifacts: Artifacts, limits: Limits, audit: Audit) -> None:
         self._audit = audit
@@ -83,9 +83,9 @@ class ArtifactsFace:
         return Response(201 if new else 200, fields, msgspec.json.encode(said))
 
     async def _delete(self, request: Request, caller: Caller, digest: str) -> Response:
-        """Delete an artifact; one that is not there is as good as deleted.
+        """Delete an artifact; it is no error if there is none.
 
-        It is recorded before it is done: better twice, should it fail, than never.
+        The audit record is written first: it may list a failed attempt, but it never misses a deletion.
         """
         try:
             info = await self._artifacts.find(caller.workspace, digest)
@@ -121,7 +121,7 @@ class ArtifactsFace:
         return StreamingResponse(200 if whole else 206, fields, pieces)
 
     def _hold(self, caller: Caller, size: int) -> None:
-        """Count an artifact in memory for its caller, or refuse; the local caller may have all there is."""
+        """Count an artifact in memory for its caller, or shed; the local caller may use the whole budget."""
         held, holder = self._held, caller.key_id
         held.take(holder, size)
         if held.full() or (holder is not None and held.excess(holder)):
@@ -140,7 +140,7 @@ class ArtifactsFace:
 
 
 class _Pieces:
-    """An artifact on its way out, piece by piece; it is let go of at the end, also if it never began."""
+    """Sends an artifact in pieces; its memory is released at the end, even if sending never began."""
 
     def __init__(self, release: Callable[[int], None], data: bytes, first: int, end: int) -> None:
         self._release = release
@@ -160,7 +160,7 @@ class _Pieces:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Let go of the bytes."""
+        """Release the memory."""
         self._pieces = iter(())
         size, self._size = self._size, 0
         self._release(size)
@@ -176,7 +176,7 @@ def _fields(digest: str, info: ArtifactInfo) -> list[Header]:
 
 
 def _range(request: Request, digest: str, size: int) -> tuple[int, int]:
-    """Return the first byte that is wanted and the one after the last; of several ranges, everything."""
+    """Return the start and the end of the requested range; a request for several ranges gets everything."""
     given = request.headers.get(b"range", b"").decode("latin-1")
     condition = request.headers.get(b"if-range")
     found = _RANGE.fullmatch(given)
@@ -187,7 +187,7 @@ def _range(request: Request, digest: str, size: int) -> tuple[int, int]:
     else:
         first, end = int(found[1]), min(int(found[2]) + 1, size) if found[2] else size
     if found[2] is not None and found[1] is not None and int(found[2]) < int(found[1]):
-        return 0, size  # not a range at all
+        return 0, size  # not a valid range: ignored, as RFC 9110 says
     if first >= end:
         raise RangeNotSatisfiableError(range=given[:80], size=size)
     return first, end

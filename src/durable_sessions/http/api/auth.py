@@ -1,4 +1,4 @@
-"""Letting requests in: from the key of a request to its caller, once for each request."""
+"""Authentication: from the key in a request to its caller."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,9 +20,9 @@ __all__ = ["Authenticator", "Caller", "Role"]
 
 
 class Authenticator:
-    """Tells who sent a request. Without any key that is the local caller, who may do everything.
+    """Determines the caller of a request. While there are no keys, that is the local caller, an admin.
 
-    Counts whom it turned away.
+    Counts the refusals.
     """
 
     def __init__(self, keys: Keys, clock: Clock, audit: Audit) -> None:
@@ -39,7 +39,7 @@ class Authenticator:
         return self._keys.required
 
     def caller(self, request: Request) -> Caller:
-        """Return who sent a request, or refuse it: no key, none that is known, or too many requests."""
+        """Return the caller of a request, or refuse: no key, an unknown key, or too many requests."""
         if not self._keys.required:
             CURRENT_HOLDER.set(LOCAL)
             return self._local
@@ -58,7 +58,7 @@ class Authenticator:
         return key.caller
 
     def recognised(self, request: Request) -> Caller:
-        """Return who is sending a request of which only the head has arrived; it is not counted yet."""
+        """Return the caller of a request of which only the head has arrived; its rate is not counted yet."""
         if not self._keys.required:
             return self._local
         key = self._keys.find(secret_of(request.headers))
@@ -67,7 +67,7 @@ class Authenticator:
         return key.caller
 
     def key_id(self, request: Request) -> str | None:
-        """Return the id of the key that a request shows, None if none is known; nothing is counted."""
+        """Return the id of the key in a request, None if it is unknown; nothing is counted."""
         key = self._keys.find(secret_of(request.headers))
         return None if key is None else key.document.id
 
@@ -83,12 +83,12 @@ class Authenticator:
         )
 
     def require_valid(self, caller: Caller) -> None:
-        """Refuse a caller whose key was revoked after the request was let in."""
+        """Refuse a caller whose key was revoked after the request was admitted."""
         if not self._keys.valid(caller):
             raise UnauthenticatedError(problem="The key was revoked or has expired.")
 
     async def waiting(self, caller: Caller, answer: Awaitable[T]) -> T:
-        """Wait for something on behalf of a caller, until it is there or the caller's key is revoked."""
+        """Await an answer for a caller; refuse as soon as the caller's key is revoked."""
         task = asyncio.current_task()
         assert task is not None
         forget = self._keys.watch(caller, task.cancel)
@@ -101,21 +101,21 @@ class Authenticator:
             raise UnauthenticatedError(problem="The key was revoked or has expired.") from None
         finally:
             forget()
-            del task  # a cancelled task refers to the frames that it was in
+            del task  # a cancelled task keeps its frames alive: break the cycle
 
     def while_valid(
         self, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool = False
     ) -> AsyncIterator[bytes]:
-        """Return the chunks of a streamed answer up to the moment when the caller's key is revoked.
+        """Return the chunks of a streamed answer until the caller's key is revoked.
 
-        For a caller without a key that is when the first one is made. An answer that is good for nothing
-        unless it is ``whole`` is cut off then, so that nobody takes a part for all of it.
+        A caller without a key is cut off when the first key is created. An answer that is useless unless it
+        is ``whole`` is then aborted, not ended, so that a part is not taken for all of it.
         """
         return _WhileValid(self._keys, caller, chunks, whole=whole)
 
 
 class _WhileValid:
-    """A streamed answer that ends with its caller's key, whatever it waits for at that moment."""
+    """A streamed answer that ends when its caller's key is revoked, even while it waits for data."""
 
     def __init__(self, keys: Keys, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool) -> None:
         self._end = asyncio.CancelledError if whole else StopAsyncIteration
@@ -146,14 +146,14 @@ class _WhileValid:
     async def aclose(self) -> None:
         """End the answer."""
         forget, self._forget = self._forget, None
-        self._task = None  # a cancelled task refers to the frames that it was in, and they to us
+        self._task = None  # a cancelled task keeps its frames alive, which refer to self
         if forget is not None:
             forget()
         await close_iterator(self._chunks)
 
 
 def secret_of(headers: dict[bytes, bytes]) -> bytes:
-    """Return the key that a request shows, nothing if none; ``x-api-key`` leaves Authorization to others."""
+    """Return the key in a request, empty if none; ``x-api-key`` takes precedence over Authorization."""
     given = headers.get(b"x-api-key")
     if given is not None:
         return given

@@ -1,4 +1,4 @@
-"""What pages of other origins may use: on which paths, and which headers they may send and see."""
+"""CORS: which paths pages of other origins may use, and which headers they may send and read."""
 
 from durable_sessions.http.carrier.message import Request, Response
 
@@ -13,7 +13,7 @@ _ROOTS = (
     b"/v1/logs",
 )
 
-# The headers of our own pages are never here: a page of another origin must not be able to send them.
+# Headers that only our own pages send must not be listed: other origins must not be able to send them.
 ALLOWED_HEADERS = (
     b"authorization",
     b"content-type",
@@ -39,7 +39,7 @@ ALLOWED_HEADERS = (
     b"session-principal",
     b"session-import",
     b"session-incarnation",
-    # What Anthropic's, Vercel's and OpenTelemetry's libraries add by themselves.
+    # Added by the libraries of Anthropic, Vercel and OpenTelemetry.
     b"anthropic-beta",
     b"anthropic-dangerous-direct-browser-access",
     b"anthropic-version",
@@ -94,7 +94,7 @@ EXPOSED_HEADERS = (
 
 
 def preflight(methods: str = _METHODS) -> Response:
-    """Answer a preflight, or any OPTIONS, for a path with these methods; browsers send it without a key."""
+    """Answer a preflight, or any OPTIONS, for a path with these methods; browsers send no key with it."""
     allowed = methods.encode()
     return Response(
         204,
@@ -108,10 +108,10 @@ def preflight(methods: str = _METHODS) -> Response:
 
 
 def is_preflight(request: Request) -> bool:
-    """Say whether a browser asks what a page of another origin may do."""
+    """Say whether a request is a CORS preflight."""
     return request.method == b"OPTIONS" and b"access-control-request-method" in request.headers
 
 
 def is_shared(path: bytes) -> bool:
-    """Say whether pages of other origins may ever use a path."""
+    """Say whether a path can be used by pages of other origins at all."""
     return path.startswith(_ROOTS) and b"/".join(path.split(b"/", 3)[:3]) in _ROOTS

@@ -1,4 +1,4 @@
-"""Cursors for caches: time in steps of 20 seconds, never going back for a client."""
+"""Cache cursors: time in steps of 20 seconds, which never go back for a client."""
 
 from durable_sessions.clock import Clock
 from durable_sessions.ids import Ids
@@ -9,7 +9,7 @@ _JITTER_STEPS = 180
 
 
 class Cursors:
-    """Makes the cursors of live answers."""
+    """Generates the cursors of live answers."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self._clock = clock

@@ -41,7 +41,7 @@ _PAGE: list[Header] = [
 
 
 class Documentation:
-    """Answers with what was made at the start; nobody needs a key for it."""
+    """Serves pages that were rendered at the start; no key is needed."""
 
     def __init__(self, limits: Limits, public_url: str) -> None:
         json: Header = (b"Content-Type", b"application/json")
@@ -83,7 +83,7 @@ class Documentation:
     }
 
     def _page(self, path: bytes) -> Callable[[], bytes] | None:
-        """Return what makes a page of the manual, None if there is no such page."""
+        """Return the function that renders a page of the manual, None if there is no such page."""
         root = rendering.ROOT.encode()
         if path == root:
             return lambda: rendering.index(self._manual)

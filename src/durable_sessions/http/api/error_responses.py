@@ -1,4 +1,4 @@
-"""The shape of a refusal follows from the path: Anthropic's below ``/v1``, the protocol's for streams."""
+"""Chooses the shape of an error by path: Anthropic's below ``/v1``, the protocol's for streams."""
 
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.errors import error_response
@@ -18,7 +18,7 @@ _OF_FACES = frozenset(
         "share_exceeded",
     }
 )
-"""What a face says too, and then in the spelling of its path; all else is said by the carrier alone."""
+"""Errors that the API raises as well, spelled as on that path; the carrier alone makes all others."""
 
 
 def refusal_at(path: bytes, error: DurableSessionsError, request_id: bytes) -> Response:

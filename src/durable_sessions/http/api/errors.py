@@ -51,7 +51,7 @@ _BASE_HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-
 
 
 def error_response(error: DurableSessionsError, *, control: bool = False) -> Response:
-    """Return the answer for ``error``; every failure that a client sees is made here.
+    """Return the answer for ``error``; every error that a client sees is made here.
 
     Below ``__ds`` (``control``) the protocol spells codes in upper case, and one of them differently.
     """

@@ -1,8 +1,8 @@
-"""The first key: only who can read the data directory may make it.
+"""The first key: only someone who can read the data directory may create it.
 
-The proof is a token in a file there, and not a socket: the request goes the same way as any other, in
-containers too, and there is no second interface to guard. The file also says on which port its server
-listens, so that the token is not shown to whatever else has taken an address.
+The proof is a token in a file there. Unlike with a socket, the request goes the same way as any other, in
+containers too, and there is no second interface to protect. The file also names the port of its server, so
+that the CLI does not send the token to another program that listens on the default address.
 """
 
 import hmac
@@ -24,14 +24,14 @@ logger = structlog.get_logger(__name__)
 
 
 class Ticket(msgspec.Struct):
-    """What lies in the data directory; ``port`` is None as long as the server does not know its own."""
+    """The contents of the file; ``port`` is None until the server knows it."""
 
     token: str
     port: int | None = None
 
 
 class FirstKey:
-    """A token that is good for one key, for as long as there is none."""
+    """A token that can be used to create one key, while there is none."""
 
     def __init__(self, data: Path, ids: Ids) -> None:
         self._path = data / FILE
@@ -39,7 +39,7 @@ class FirstKey:
         self._taken = False
 
     def offer(self, port: int | None = None) -> None:
-        """Lay the token where only who runs the server can read it; if that fails, the server goes on."""
+        """Write the token to a file that only the server's user can read; a failure stops nothing."""
         self.withdraw()
         content = msgspec.json.encode(Ticket(self._token, port))
         try:
@@ -50,19 +50,19 @@ class FirstKey:
             logger.warning("first_key_file_failed", file=str(self._path), problem=str(error))
 
     def withdraw(self) -> None:
-        """Remove the token, or what an earlier process has left."""
+        """Remove the token's file, even if an earlier process left it."""
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("first_key_file_stays", file=str(self._path), problem=str(error))
 
     def is_proven(self, request: Request) -> bool:
-        """Say whether a request brings the token."""
+        """Say whether a request has the token."""
         given = request.headers.get(_HEADER)
         return given is not None and hmac.compare_digest(given, self._token.encode())
 
     def take(self, request: Request) -> None:
-        """Use up the token for a request that brings it; of two at once the second needs a key."""
+        """Consume the token of a request; of two concurrent requests, the second one needs a key."""
         if not self.is_proven(request):
             raise FirstKeyRefusedError
         if self._taken:
@@ -70,5 +70,5 @@ class FirstKey:
         self._taken = True
 
     def give_back(self) -> None:
-        """Let the token serve again: no key was made."""
+        """Make the token valid again: no key was created."""
         self._taken = False

@@ -1,4 +1,4 @@
-"""Follows streams for many subscribers: what they are sent is encoded once and shared by all of a stream."""
+"""Follows streams for many subscribers: records are encoded once and shared by all of a stream."""
 
 from collections.abc import AsyncIterator, Hashable
 from typing import Protocol
@@ -10,13 +10,13 @@ from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Slice, Streams, StreamView
 
-_WHOLE = -1  # where the last whole piece stands among the chunks; no stream has this position
+_WHOLE = -1  # the key of the last whole piece among the chunks; not a valid position
 Chunk = tuple[int, bytes]
 """The position after some records, and these records encoded."""
 
 
 class SharedChunks:
-    """The encoded records of one stream that its subscribers are being sent; kept while it has any."""
+    """Encoded records of one stream, shared by its subscribers; exists while there are any."""
 
     def __init__(self, frame_budget: FrameBudget, chunks_max: int) -> None:
         self._frame_budget = frame_budget
@@ -37,11 +37,11 @@ class SharedChunks:
             self.forget(next(iter(self._chunks)))
 
     def whole(self, key: Hashable) -> bytes | None:
-        """Return the last piece that was kept whole, if it is the one that is asked for."""
+        """Return the last whole piece if it has this key."""
         return self._whole[1] if self._whole is not None and self._whole[0] == key else None
 
     def keep_whole(self, key: Hashable, piece: bytes) -> None:
-        """Keep a chunk with all that belongs to it; subscribers who are as far get the same bytes."""
+        """Keep a complete piece, so that subscribers at the same position are sent the same bytes object."""
         self._whole = key, piece
         self._frame_budget.put(self, _WHOLE, len(piece))
 
@@ -60,25 +60,25 @@ class SharedChunks:
 
 
 class Framing(Protocol):
-    """How records become frames for one subscriber, and what it is told besides."""
+    """How records become SSE frames for one subscriber, and which other frames it is sent."""
 
     chunk_bytes_max: int
     """How much is read and encoded at a time."""
     seconds_max: float
-    """After how long the connection ends; the subscriber comes again."""
+    """After how long the connection ends; the subscriber reconnects."""
     is_shared: bool
     """Whether every subscriber of the stream is sent the same chunks."""
 
     def opening(self) -> bytes:
-        """Return what is sent before anything is read; nothing if what comes first can wait."""
+        """Return what is sent before anything is read, which may be nothing."""
         ...
 
     def encode(self, durable: StreamView, found: Slice) -> Chunk | None:
-        """Return records encoded; None if they hold nothing that can be sent yet."""
+        """Return records encoded; None if nothing of them can be sent yet."""
         ...
 
     def complete(self, shared: SharedChunks, start: int, chunk: Chunk, durable: StreamView) -> bytes:
-        """Return a chunk with what belongs to it now."""
+        """Return a chunk with the control data of this moment."""
         ...
 
     def idle(self, durable: StreamView, position: int) -> bytes:
@@ -86,12 +86,12 @@ class Framing(Protocol):
         ...
 
     def removed(self, durable: StreamView) -> bytes:
-        """Return the last thing that is sent of a stream that is gone."""
+        """Return what is sent last when the stream was deleted."""
         ...
 
 
 class Followers:
-    """Follows streams for subscribers: catches up, then sends what becomes durable."""
+    """Follows streams for subscribers: catches up, then sends records as they become durable."""
 
     def __init__(
         self, streams: Streams, limits: Limits, throttle: ReadThrottle, frame_budget: FrameBudget
@@ -111,8 +111,8 @@ class Followers:
     async def follow(self, durable: StreamView, position: int, framing: Framing) -> AsyncIterator[bytes]:
         """Yield frames from ``position`` on, until the stream ends or the connection's time is up.
 
-        Nothing is queued per subscriber: one that has fallen behind takes its next frame from
-        where it stands, so it costs no memory and slows nobody.
+        Nothing is queued per subscriber: a slow one continues to read from its own position, so it costs no
+        memory and slows down no one else.
         """
         shared = self._shared.setdefault(
             durable, SharedChunks(self._frame_budget, self._limits.sse_shared_frames_max)
@@ -133,7 +133,7 @@ class Followers:
                         yield encoded
                         heartbeat.sent()
                     if self.draining:
-                        return  # also who is behind comes again, to whoever serves it then
+                        return  # even if it is behind: it reconnects and continues
                     frame = await self._next(shared, durable, position, framing)
                 if durable.removed:
                     if last := framing.removed(durable):
@@ -144,7 +144,7 @@ class Followers:
                 try:
                     waiter = self._streams.wait(durable)
                 except OverloadedError:
-                    return  # the subscriber comes again, and is told so
+                    return  # the subscriber reconnects, and is told why
                 await heartbeat.wait(waiter)
                 frame = await self._next(shared, durable, position, framing)
                 if frame is None and (heartbeat.due() or _ended(durable, position)):

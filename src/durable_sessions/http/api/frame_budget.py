@@ -1,4 +1,4 @@
-"""A bound on what is kept encoded for the followers of all streams together."""
+"""The memory budget for encoded frames of all streams together."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class FrameKeeper(Protocol):
 
 
 class FrameBudget:
-    """Bounds what the encoded frames of all streams take; what was put there first leaves first."""
+    """Limits the memory of encoded frames; the oldest are evicted first."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -20,7 +20,7 @@ class FrameBudget:
         self._bytes = 0
 
     def put(self, keeper: FrameKeeper, start: int, size: int) -> None:
-        """Count what a keeper has under ``start``; older things are dropped if it is too much."""
+        """Count a frame that a keeper stores under ``start``; evict older ones if the budget is exceeded."""
         self.drop(keeper, start)
         self._sizes[keeper, start] = size
         self._bytes += size
@@ -29,5 +29,5 @@ class FrameBudget:
             oldest.forget(start)
 
     def drop(self, keeper: FrameKeeper, start: int) -> None:
-        """Count something no longer."""
+        """Stop counting a frame."""
         self._bytes -= self._sizes.pop((keeper, start), 0)

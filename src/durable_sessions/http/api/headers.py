@@ -1,4 +1,4 @@
-"""Request headers of the protocol, turned into requests of the stream layer."""
+"""Parses the protocol's request headers into requests of the stream layer."""
 
 import re
 from typing import NamedTuple
@@ -119,7 +119,7 @@ def _stream_seq(headers: dict[bytes, bytes], limits: Limits) -> str:
 
 
 class IfMatch(NamedTuple):
-    """What an If-Match header wants: one of these ends, that there is something, one life of a session."""
+    """The condition of an If-Match header: one of these offsets, any existing stream, or an incarnation."""
 
     tails: frozenset[int] | None = None
     exists: bool = False
@@ -130,7 +130,7 @@ _ANY = IfMatch()
 
 
 def if_match(value: str) -> IfMatch:
-    """Return what an If-Match header wants."""
+    """Return the condition of an If-Match header."""
     value = value.strip()
     if value == "*":
         return IfMatch(exists=True)
@@ -182,7 +182,7 @@ def _fork(request: Request) -> Fork | None:
 
 
 def fork_source(request: Request) -> bytes | None:
-    """Return what a fork is of, None if it is not one; a place in nothing is refused."""
+    """Return the source of a fork, None if there is none; a fork offset without a source is refused."""
     headers = request.headers
     source = headers.get(b"stream-forked-from")
     if source is None and (b"stream-fork-offset" in headers or b"stream-fork-sub-offset" in headers):
@@ -193,7 +193,7 @@ def fork_source(request: Request) -> bytes | None:
 
 
 def parse_fork(request: Request, source: str) -> Fork:
-    """Return where in its source, whose path is known, a fork begins."""
+    """Return a fork of ``source``, with the offset at which it begins."""
     anchor = request.headers.get(b"stream-fork-offset")
     beyond = request.headers.get(b"stream-fork-sub-offset")
     return Fork(

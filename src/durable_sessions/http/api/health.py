@@ -1,4 +1,4 @@
-"""What a process knows of itself as a whole, whichever engine it has."""
+"""The health of the process, which outlives its engines."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from durable_sessions.http.carrier.server import HttpServer
 
 @dataclass(slots=True)
 class Health:
-    """Facts for ``/readyz`` and ``/metrics``.
+    """State for ``/readyz`` and ``/metrics``.
 
-    ``reopening_failure`` says why a log that has failed could not be opened again yet, ``low_space``
-    how little space is left on the disk, if it is little.
+    ``reopening_failure`` says why a failed log could not be opened again yet, and ``low_space`` that the disk
+    is almost full.
     """
 
     server: HttpServer | None = None

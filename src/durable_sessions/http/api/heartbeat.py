@@ -1,10 +1,10 @@
-"""When a subscriber that has been sent nothing for a while is sent a sign of life."""
+"""Heartbeats for subscribers that have been sent nothing for a while."""
 
 import asyncio
 
 
 class Heartbeat:
-    """One timer per subscriber: says when it is time for a heartbeat, and when its time is up."""
+    """One timer per subscriber, for its next heartbeat and for the end of its connection."""
 
     def __init__(self, every_seconds: float, ends_after_seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -37,7 +37,7 @@ class Heartbeat:
             self._waiter = None
 
     def stop(self) -> None:
-        """Give the timer back."""
+        """Cancel the timer."""
         self._timer.cancel()
 
     def _arm(self) -> asyncio.TimerHandle:

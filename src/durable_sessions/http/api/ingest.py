@@ -1,4 +1,4 @@
-"""Live capture over HTTP: ``/v1/ingest/claude-code`` takes what Claude Code sends its hooks."""
+"""Live capture over HTTP: ``/v1/ingest/claude-code`` accepts the payloads of Claude Code hooks."""
 
 import re
 from hashlib import blake2b, sha256
@@ -46,7 +46,7 @@ _LAST = msgspec.json.Decoder(_Last)
 
 
 class IngestFace:
-    """Stores a delivery durably before it answers, and answers ``{}``: the hook lets everything go on."""
+    """Stores a delivery durably, then answers ``{}``, which tells Claude Code to continue."""
 
     def __init__(self, sessions: Sessions, artifacts: Artifacts, limits: Limits, parser: BodyParser) -> None:
         self._parser = parser
@@ -72,7 +72,7 @@ class IngestFace:
         return Response(200, _HEADERS, b"{}")
 
     async def _found(self, key: Key, hook: Hook, caller: Caller) -> StreamView:
-        """Return the session, created if it is missing with what the payload says of it."""
+        """Return the session; if it does not exist, create it from the payload."""
         try:
             return self._sessions.find(key)
         except SessionNotFoundError:
@@ -85,11 +85,11 @@ class IngestFace:
         try:
             await self._sessions.create(key, NewSession(Record(metadata=metadata), caller.principal), 0)
         except SessionExistsError:
-            pass  # another delivery was first
+            pass  # a concurrent delivery created it
         return self._sessions.find(key)
 
     async def _is_repeated(self, durable: StreamView, hook: Hook) -> bool:
-        """Say whether the last thing that happened is this very delivery."""
+        """Say whether the last event of the session comes from this very delivery."""
         if durable.tail == 0:
             return False
         stored = await self._sessions.events.one(durable, durable.tail - 1)
@@ -107,7 +107,7 @@ class IngestFace:
         await self._sessions.append_named(key, batch, size)
 
     async def _fitting(self, event: Event, caller: Caller) -> bytes:
-        """Return an event as JSON; one that is too large goes into an artifact, and refers to it."""
+        """Return an event as JSON; one that is too large is stored as an artifact and refers to it."""
         data = msgspec.json.encode(event)
         if len(data) <= self._limits.event_bytes_max:
             return data
@@ -124,7 +124,7 @@ def _payload(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except msgspec.ValidationError:
-        return lenient.loads(body)  # a number out of range, which goes on as it came
+        return lenient.loads(body)  # a number out of range, which is kept as it came
 
 
 def _hook(body: bytes) -> Hook:

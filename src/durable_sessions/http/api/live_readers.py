@@ -1,4 +1,4 @@
-"""Live readers: how many may follow or wait at the same time, all together and of one key."""
+"""Limits on concurrent live readers, in total and per key."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from durable_sessions.shares import Shares
 
 
 class LiveReaders:
-    """Counts long-polls and event streams. A local caller, who has no key, may have all of them."""
+    """Counts long-polls and event streams. The local caller, who has no key, may use the whole limit."""
 
     def __init__(self, limits: Limits) -> None:
         self._shares = Shares(limits.waiters_max)
@@ -42,7 +42,7 @@ class LiveReaders:
 
 
 class _Followed:
-    """An event stream that is counted; it is discounted at its end, also if it never began."""
+    """An event stream that is counted until its end, even if it never began."""
 
     def __init__(self, shares: Shares, holder: str | None, chunks: AsyncIterator[bytes]) -> None:
         self._shares: Shares | None = shares

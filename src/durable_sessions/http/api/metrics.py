@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, collected from plain counters when they are asked for."""
+"""Metrics for Prometheus, collected from plain counters on request."""
 
 from collections.abc import Iterable, Mapping
 
@@ -52,7 +52,7 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield every metric with its present value."""
+        """Yield every metric with its current value."""
         counts = self._streams.counts()
         yield _counter("appends", "Appends made durable.", counts.appends)
         yield _counter(

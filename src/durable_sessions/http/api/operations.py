@@ -1,4 +1,4 @@
-"""What operators ask for: health, metrics, a flush now."""
+"""Operations over HTTP: health, metrics, flush, reindex."""
 
 from collections.abc import Awaitable
 from typing import ClassVar
@@ -26,7 +26,7 @@ _JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")
 
 
 class Operations:
-    """Answers what concerns the server as a whole; only health needs no key."""
+    """Answers requests about the server as a whole; only health requests need no key."""
 
     def __init__(
         self,
@@ -52,19 +52,19 @@ class Operations:
         self.draining = False
 
     def require_writer(self) -> None:
-        """Refuse whatever rests on data while another server has the bucket."""
+        """Refuse requests about data once this server is fenced: another one has the bucket."""
         self._streams.require_writer()
 
     def handle(self, request: Request, found: Match | None) -> Answer | Awaitable[Answer]:
-        """Answer a request for health, metrics or a flush, and for what nobody else serves."""
+        """Answer a request for health, metrics or a flush, and refuse paths that nothing serves."""
         caller = self._auth.caller(request) if request.path.startswith(b"/v1/") else None
         if found is None or not self._serves(found.resource):
-            # Below /v1, who has no key does not learn what there is.
+            # Below /v1, a caller without a key must not learn which paths exist.
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
         return self.handlers[found.resource.route(request).id](self, request, caller)
 
     def _serves(self, resource: Resource) -> bool:
-        """Say whether a resource is answered here; pages of the manual that are missing are not."""
+        """Say whether a resource is answered here; missing pages of the manual are not."""
         return any(route.id in self.handlers for route in resource.methods.values())
 
     def _live(self, request: Request, _: Caller | None) -> Response:
@@ -78,7 +78,7 @@ class Operations:
         return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
 
     def _is_known(self, request: Request) -> bool:
-        """Say whether a request may be told what is wrong; that names files and buckets."""
+        """Say whether a caller may see the details of problems, which name files and buckets."""
         try:
             self._require_home(self._auth.caller(request))
         except DurableSessionsError:
@@ -124,7 +124,7 @@ class Operations:
         return Response(503, _JSON, msgspec.json.encode(said))
 
     def _searchable(self, *, detailed: bool) -> dict[str, object]:
-        """Return how far search is; it is never a reason not to be ready."""
+        """Return the progress of search, which never makes the server unready."""
         feed = self._feed
         if feed.failure is not None:
             return {"state": "failing", **({"reason": feed.failure} if detailed else {})}
@@ -135,7 +135,7 @@ class Operations:
         return {"state": "building", "events": feed.events_lacking, "events_left": feed.events_left}
 
     async def _admit(self, request: Request, caller: Caller, act: str) -> None:
-        """Let an admin of the whole server act, and record it either way."""
+        """Admit an admin of the whole server; the attempt is audited in any case."""
         request_id = request.id.decode()
         try:
             caller.require(Role.ADMIN)

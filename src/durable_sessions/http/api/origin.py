@@ -1,7 +1,7 @@
-"""Which requests are let in, by what they say of the way they came: Host, proxies, Origin, Sec-Fetch-Site.
+"""Admission of requests by Host, proxy headers, Origin and Sec-Fetch-Site.
 
-A server without keys trusts whoever reaches it, and every page in a browser on its machine reaches it. So
-these rules are all that keeps such a page out. Programs that are no browsers send none of these headers.
+A server without keys trusts everyone who can reach it, and so can every web page in a browser on the same
+machine. Only these rules keep such pages out. Programs other than browsers do not send these headers.
 """
 
 import ipaddress
@@ -18,16 +18,16 @@ from durable_sessions.http.paths import STREAM_ROOT
 _HOST = re.compile(r"(\[[0-9a-f]*:[0-9a-f:.]*\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
 _LOOPBACK = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})
 _OURS = (None, b"same-origin", b"none")
-_ALIVE = b"/livez"  # says nothing, and whoever watches the process needs it before there are keys
+_ALIVE = b"/livez"  # reveals nothing, and process monitors need it before there are keys
 _SHOWN_CHARACTERS = 100
 _HOSTS_KEPT_MAX = 64
 
 
 class OriginRules:
-    """Lets a request in or refuses it, and says who may use the answer.
+    """Admits a request or refuses it, and sets the audience of its answer.
 
-    ``is_page`` tells pages of ours, to which other sites may link. ``is_proven`` tells who may make the first
-    key, which has to be possible before the proxy is let in.
+    ``is_page`` recognises our own pages, to which other sites may link. ``is_proven`` recognises a request
+    that may create the first key, which must be possible before requests through a proxy are admitted.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class OriginRules:
         self._public_origin = origin_of(public_url).encode()
         self._is_page = is_page
         self._is_proven = is_proven
-        self._hosts_kept: set[bytes] = set()  # as they were sent, so that most requests cost one look-up
+        self._hosts_kept: set[bytes] = (
+            set()
+        )  # accepted values as sent, so that most requests cost one look-up
 
     def admit(self, request: Request, *, keyed: bool) -> Response | None:
         """Refuse a request, or set the audience of its answer; return that answer if it is a preflight."""
@@ -64,12 +66,12 @@ class OriginRules:
         shared = cors.is_shared(path)
         allowed = origin in self._origins
         if origin is not None and cors.is_preflight(request):
-            # It comes without a key. Where keys are needed the request itself will have to bring one.
+            # A preflight has no key. Where keys are required, the request that follows must have one.
             if shared and (keyed or allowed or self._is_ours(origin, headers, keyed=keyed)):
                 request.audience = SHARED
             elif not path.startswith(STREAM_ROOT):
                 raise _refused(origin, keyed=keyed)
-            # On streams the protocol wants an answer; to a browser one without Allow-Origin is a refusal.
+            # On streams the protocol requires an answer; without Allow-Origin, browsers take it as a refusal.
             return cors.preflight()
         foreign = origin is not None and not self._is_ours(origin, headers, keyed=keyed)
         if not foreign and headers.get(b"sec-fetch-site") not in _OURS:
@@ -87,7 +89,7 @@ class OriginRules:
         if origin and origin == self._public_origin:
             return True
         scheme, _, host = origin.partition(b"://")
-        # TLS ends at the proxy, which only a server with keys has.
+        # TLS ends at the proxy, and only a server with keys may be behind one.
         known = scheme == b"http" or (keyed and scheme == b"https")
         return known and host == headers.get(b"host", b"").lower()
 
@@ -95,7 +97,7 @@ class OriginRules:
         return not path.startswith(b"/v1/") and self._is_page(path)
 
     def _require_host(self, host: bytes | None) -> None:
-        """Refuse a name that was made to mean this machine. No browser leaves the header out."""
+        """Refuse a foreign host name (DNS rebinding); no browser leaves the header out."""
         if host is None or host in self._hosts_kept:
             return
         if not self._is_local(host.decode("latin-1").lower()):
@@ -116,9 +118,9 @@ class OriginRules:
             return False
 
     def _require_no_proxy(self, request: Request) -> None:
-        """Refuse what came through a proxy: whoever reaches the proxy is not on this machine."""
+        """Refuse requests through a proxy: their clients need not be on this machine."""
         headers = request.headers
-        # One search of all names is enough for nearly all requests; only then each is looked at.
+        # Nearly all requests are decided by one search in the joined names; only a hit is examined further.
         forwarded = b"forwarded" in b"\n".join(headers) and (
             b"forwarded" in headers or any(name.startswith(b"x-forwarded-") for name in headers)
         )
@@ -127,7 +129,7 @@ class OriginRules:
 
 
 def origin_of(url: str) -> str:
-    """Return the origin of a URL as browsers write it, nothing if there is none."""
+    """Return the origin of a URL as browsers write it, empty if there is none."""
     parts = urlsplit(url.lower())
     if not parts.netloc:
         return ""
@@ -137,7 +139,7 @@ def origin_of(url: str) -> str:
 
 
 def _is_navigation(request: Request) -> bool:
-    """Say whether a person follows a link; a frame inside of a foreign page is no such thing."""
+    """Say whether this is a top-level navigation: a person follows a link; frames do not count."""
     headers = request.headers
     return (
         request.method in (b"GET", b"HEAD")

@@ -1,4 +1,4 @@
-"""Threads that take large bodies apart, so that the event loop goes on meanwhile."""
+"""Threads that parse large bodies, so that the event loop is not blocked."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,19 +14,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 AT_ONCE_BYTES = 64 * 1024
-"""Bodies up to this size are taken apart where they are: a thread would cost more than it spares."""
+"""Bodies up to this size are parsed in the event loop: a thread would cost more than it saves."""
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="parser")
 
 
 def is_large(body: bytes) -> bool:
-    """Say whether a body is to be taken apart in a thread."""
+    """Say whether a body is large enough to be parsed in a thread."""
     return len(body) > AT_ONCE_BYTES
 
 
 class BodyParser:
-    """Takes bodies apart; what waits for a thread, or is in one, is bounded, all together and for each key.
+    """Parses bodies; the bytes that wait for a thread or are in one are limited, in total and per key.
 
-    One body can always be had: by whoever has none there while it fits, and by whoever is alone.
+    A key that has none there is admitted one body if that fits, and while there are none at all, any body is.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -38,7 +38,7 @@ class BodyParser:
         return self._bodies.held
 
     async def parsed(self, body: bytes, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what ``parse`` makes of a body, in a thread if it is large, or refuse it."""
+        """Return the parsed body, using a thread if it is large, or shed the request."""
         if not is_large(body):
             return parse(*args, **kwargs)
         holder, size = CURRENT_HOLDER.get(), len(body)
@@ -48,10 +48,10 @@ class BodyParser:
         def done(future: "asyncio.Future[T]") -> None:
             self._bodies.give(holder, size)
             if not future.cancelled():
-                future.exception()  # whoever asked may have gone away
+                future.exception()  # retrieved: the client may have disconnected
 
         running.add_done_callback(done)
-        # What waits for a thread stays in memory even if it is cancelled, so that it counts until then.
+        # Shielded and counted to the end: a body stays in memory while a thread has it, even if cancelled.
         return await asyncio.shield(running)
 
     def _take(self, holder: str, size: int) -> None:

@@ -1,14 +1,14 @@
-"""How much is read for answers before those that were made can leave memory."""
+"""Limits how much is read for answers per iteration of the event loop."""
 
 import asyncio
 
 
 class ReadThrottle:
-    """Bounds the bytes that are read for answers in one turn of the event loop.
+    """Limits the bytes that are read for answers in one iteration of the event loop.
 
-    An answer leaves memory when its peer has taken it or was cut, and neither happens before
-    the next turn. So when one large record wakes a thousand readers, they are served in
-    several turns.
+    The memory of an answer is freed when its peer has read it or was cut, and neither happens before
+    the next iteration. So when one large record wakes a thousand readers, they are served in
+    several iterations.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -17,16 +17,16 @@ class ReadThrottle:
 
     @property
     def full(self) -> bool:
-        """Whether enough was read in this turn."""
+        """Whether the limit of this iteration is reached."""
         return self._bytes >= self._bytes_max
 
     async def room(self) -> None:
-        """Wait for a turn in which more may be read."""
-        while self.full:  # noqa: ASYNC110  # nothing but a turn of the loop is waited for
+        """Wait for an iteration in which more may be read."""
+        while self.full:  # noqa: ASYNC110  # waits for the next loop iteration only
             await asyncio.sleep(0)
 
     def count(self, size: int) -> None:
-        """Note that so much was read."""
+        """Count bytes that were read."""
         if size and not self._bytes:
             asyncio.get_running_loop().call_soon(self._begin_turn)
         self._bytes += size

@@ -1,4 +1,4 @@
-"""Reading over HTTP: catch-up and long-poll."""
+"""Reads over HTTP: catch-up and long-poll."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -49,7 +49,7 @@ class Reads:
         self._long_poll_seconds = long_poll_seconds
 
     def answer(self, key: Key, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
-        """Answer a read at once if it neither waits nor needs the disk."""
+        """Answer a read, synchronously if it neither waits nor needs the disk."""
         parameters = query.parse(request.query) if request.query else {}
         offset, live = parameters.get(b"offset"), parameters.get(b"live")
         start = None if offset is None or offset in ("-1", "now") else offsets.decode(offset)
@@ -103,7 +103,7 @@ class Reads:
         following: int,
         known: bytes | None,
     ) -> Response:
-        """Answer with records from ``first`` on, unless the client has them already."""
+        """Answer with records from ``first`` on, or 304 if the client has them already."""
         self._throttle.count(sum(map(len, pieces)))
         up_to_date = following == durable.tail
         closed = up_to_date and durable.closed
@@ -143,7 +143,7 @@ class Reads:
         known: bytes | None,
         caller: Caller,
     ) -> Answer:
-        """Answer when there is something; the request, whose headers may be large, is not kept meanwhile."""
+        """Answer when there are records; the request and its headers are not kept in memory while waiting."""
         await self.wait(key, durable, position, caller)
         stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
         if position < durable.tail:
@@ -154,7 +154,7 @@ class Reads:
         return Response(204, fields)
 
     async def wait(self, key: Key, durable: StreamView, position: int, caller: Caller) -> None:
-        """Wait until there is something to read, nothing more can come, or a long poll has lasted enough."""
+        """Wait until there are records, the stream has ended, or the long-poll times out."""
         with self._readers.waiting(caller):
             await self._wait(key, durable, position)
 
@@ -163,8 +163,8 @@ class Reads:
         deadline = loop.time() + self._long_poll_seconds
         while position >= durable.tail and not durable.closed and not self._followers.draining:
             if durable.removed:
-                self._streams.find(key)  # says if its records are kept for forks
-                raise StreamNotFoundError(path=key.path)  # a new stream of that name is another one
+                self._streams.find(key)  # raises "gone" if its records are kept for forks
+                raise StreamNotFoundError(path=key.path)  # a new stream at the same path is another stream
             waiter = self._streams.wait(durable)
             timer = loop.call_at(deadline, _end, waiter)
             try:

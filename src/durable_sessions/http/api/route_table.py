@@ -1,4 +1,4 @@
-"""The route table: which operation a method and a path name, compiled from the operations that are described.
+"""The route table: finds the operation of a method and path; compiled from the described operations.
 
 An operation is declared once, in ``http/openapi``: its method, path, parameters, body, answers and role. The
 table is what dispatches to it and knows its query parameters; the OpenAPI document is what describes it.
@@ -19,7 +19,7 @@ from durable_sessions.http.openapi.parts import Noun, Operation
 from durable_sessions.limits import DEFAULT_LIMITS
 
 Handler = Callable[..., Answer | Awaitable[Answer]]
-"""A method of a face, not bound to it: it is given the face, the request and what the path names."""
+"""An unbound method: it is given its object, the request, and the values of the path."""
 
 _METHODS = (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE")
 _SESSION = "/v1/sessions/{session_id}"
@@ -30,17 +30,17 @@ _ALIASES = {
     "/v1/artifacts/{path}": "/v1/artifacts/{sha256}",
     "/v1/keys/{path}": "/v1/keys/{key_id}",
 }
-"""Other paths at which a resource is looked for; a digest or an id with slashes is none, and is told so."""
+"""Aliases: with them a digest or id that contains slashes is refused as invalid, not as an unknown path."""
 
 _UNDESCRIBED = {
     _SESSION + "/{path}": "Sessions",
     _RESOURCES + "/{path}": "Resources",
     "/v1/ingest/{path}": "Ingest",
 }
-"""Paths where nothing is served, and the noun that says so."""
+"""Paths where nothing is served, and the noun that refuses them."""
 
 _OPTIONS = frozenset({"Artifacts", "Ingest", "Subscriptions"})
-"""Nouns whose refusals of a method name OPTIONS among those to use."""
+"""Nouns whose ``Allow`` header lists OPTIONS."""
 
 _REFUSALS: dict[str, str | None] = {
     _RESOURCES: "GET, POST, DELETE",
@@ -56,13 +56,13 @@ _REFUSALS: dict[str, str | None] = {
     "/v1/agents/{agent_id}/versions": None,
     "/v1/environments/{environment_id}/archive": None,
 }
-"""What a method that a path lacks is told to use instead, where that is not what it has; None is 404."""
+"""``Allow`` headers that differ from the methods of the path; None means 404."""
 
 
 class Route(NamedTuple):
-    """One operation: its id, the role that it needs if a reader's is not enough, its query parameters.
+    """One operation: its id, the role it requires beyond reader, its query parameters.
 
-    With ``keyless`` it needs no key at all.
+    A ``keyless`` operation needs no key at all.
     """
 
     id: str
@@ -73,9 +73,9 @@ class Route(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Resource:
-    """Everything that is served at one path, of the noun of this name: routes by method.
+    """The routes of one path by method, and the noun that they belong to.
 
-    ``allow`` is what a method that is missing is answered with; None if that is 404.
+    ``allow`` is the ``Allow`` header for other methods; None if they get 404.
     """
 
     template: str
@@ -85,11 +85,11 @@ class Resource:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the variable segments of the path are called."""
+        """The names of the variable segments of the path."""
         return tuple(part[1:-1] for part in self.template.split("/") if part.startswith("{"))
 
     def is_as_deep_as(self, path: bytes) -> bool:
-        """Say whether a path has as many segments as this one is described with."""
+        """Say whether a path has as many segments as the template of this one."""
         return self.template.count("/") == path.count(b"/")
 
     def route(self, request: Request) -> Route:
@@ -111,7 +111,7 @@ class Match(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """One segment of paths: a fixed one is preferred to a variable one, that to any number of them."""
+    """One segment in the tree of paths: fixed before variable before any number of segments."""
 
     fixed: dict[str, "_Node"] = field(default_factory=dict)
     variable: "_Node | None" = None
@@ -119,7 +119,7 @@ class _Node:
     resource: Resource | None = None
 
     def add(self, segments: list[str], resource: Resource) -> None:
-        """Put a resource at a path."""
+        """Add a resource at a path."""
         if not segments:
             self.resource = resource
         elif segments == ["{path}"]:
@@ -131,7 +131,7 @@ class _Node:
             self.fixed.setdefault(segments[0], _Node()).add(segments[1:], resource)
 
     def find(self, segments: list[str], at: int, values: tuple[str, ...]) -> Match | None:
-        """Return what is at the segments from ``at`` on; as deep as a path is described, no deeper."""
+        """Return the resource for the segments from ``at`` on, or None."""
         if at == len(segments):
             return None if self.resource is None else Match(self.resource, values)
         segment, found = segments[at], None
@@ -145,7 +145,7 @@ class _Node:
 
 
 class RouteTable:
-    """Finds what is served at a path."""
+    """Finds the resource at a path."""
 
     def __init__(self, described: Iterable[Noun]) -> None:
         self._ids: dict[str, list[str]] = {}
@@ -163,19 +163,19 @@ class RouteTable:
         self._resources = resources
 
     def find(self, path: bytes, *, escaped: bool = False) -> Match | None:
-        """Return what is served at the path of a request, None if nothing is; if ``escaped``, as it came."""
+        """Return the resource at a path, None if there is none; if ``escaped``, segments stay encoded."""
         segments = path.decode("latin-1").split("/")
         if b"%" in path and not escaped:
-            # The first two segments choose a face by their bytes; what is below may be escaped.
+            # The first two segments are matched as raw bytes; those below may be percent-encoded.
             segments[3:] = map(unquote, segments[3:])
         return self._root.find(segments, 0, ())
 
     def at(self, template: str) -> Resource:
-        """Return the resource at a path, written as in the description."""
+        """Return the resource at a path template."""
         return self._resources[template]
 
     def complete(self, handlers: Mapping[str, Handler], *names: str) -> dict[str, Handler]:
-        """Return the handlers of some nouns by the id of the operation; each must have exactly one."""
+        """Return the handlers of some nouns by operation id; each operation must have exactly one."""
         wanted = {one for name in names for one in self._ids[name]}
         if wanted != handlers.keys():
             raise LookupError(f"handlers and operations differ: {sorted(wanted ^ handlers.keys())}")
@@ -184,7 +184,7 @@ class RouteTable:
     def check_parameters(self, request: Request) -> None:
         """Refuse a query parameter that the operation of this request does not have."""
         found = self.find(request.path)
-        # An empty segment and more of them than described name nothing; that is said elsewhere.
+        # A path with empty or surplus segments names nothing; it is refused elsewhere.
         if found is not None and "" not in found.values and found.resource.is_as_deep_as(request.path):
             method = b"GET" if request.method == b"HEAD" else request.method
             route = found.resource.methods.get(method)
@@ -193,9 +193,9 @@ class RouteTable:
 
 
 def delegate(attribute: str, handler: Handler) -> Handler:
-    """Return a handler that a part of a face carries out.
+    """Return a handler that calls ``handler`` on an attribute of its object.
 
-    Methods bound to the face, and kept by it, would be a cycle: it would outlive its engine.
+    A bound method that is stored in its own object would be a reference cycle and keep the engine alive.
     """
     part = attrgetter(attribute)
 

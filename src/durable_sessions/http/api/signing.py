@@ -1,7 +1,7 @@
 """The keys that the server signs with: webhooks (Ed25519) and callback tokens (HMAC-SHA256).
 
-These are not the API keys of callers. They live in one file that is made once, so that receivers can keep the
-public key, and a wake that was sent before a restart can be answered after it.
+These are not the API keys of callers. They are stored in one file that is created once, so that receivers can
+cache the public key, and a wake that was sent before a restart can be answered after it.
 """
 
 import base64
@@ -42,9 +42,9 @@ class SigningKeys:
 
     @classmethod
     def open(cls, path: Path) -> "SigningKeys":
-        """Return the keys in the file; make it, durably, if there is none.
+        """Return the keys in the file; create it, durably, if there is none.
 
-        A file beside it that still has the name of earlier versions, ``keys.json``, is taken over.
+        A file with the name that earlier versions used, ``keys.json``, is renamed.
         """
         try:
             _take_over(path.with_name(_FORMER_NAME), path)
@@ -69,7 +69,7 @@ class SigningKeys:
         return f"t={at_seconds},kid={self.kid},ed25519={_base64url(signature)}"
 
     def issue_token(self, key: SubscriptionKey, generation: int, expires_at_seconds: int) -> str:
-        """Return a bearer token for one generation of one subscription; it tells the workspace, too."""
+        """Return a bearer token for one generation of one subscription; it contains the workspace."""
         mac = self._mac(key, generation, expires_at_seconds)
         return f"{_base64url(key.workspace.encode())}.{generation}.{expires_at_seconds}.{mac}"
 
@@ -107,7 +107,7 @@ class SigningKeys:
 def _take_over(former: Path, path: Path) -> None:
     """Rename the file of an earlier version; durable on return."""
     if path.exists() or not former.exists():
-        return  # if both exist, the older program was started once more and has made keys of its own
+        return  # both exist: an older version was started again and has created its own keys
     former.rename(path)
     _sync_directory(path.parent)
 
@@ -124,7 +124,7 @@ def _create(path: Path) -> bytes:
     content = msgspec.json.encode(_KeyFile(_VERSION, os.urandom(_KEY_BYTES), os.urandom(_KEY_BYTES)))
     temporary = path.with_name(path.name + ".new")
     try:
-        temporary.unlink(missing_ok=True)  # left by a process that was killed while it made the file
+        temporary.unlink(missing_ok=True)  # left by a process that was killed while writing it
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.write(file, content)
@@ -132,7 +132,7 @@ def _create(path: Path) -> bytes:
         finally:
             os.close(file)
         temporary.rename(path)
-        # A key that was used but is lost in a crash would make every token and signature void.
+        # Synced before use: if a crash lost a key in use, every token and signature would become invalid.
         _sync_directory(path.parent)
     except OSError as error:
         raise SettingsError(problem=f"The signing key file {path} cannot be made: {error}.") from error

@@ -1,4 +1,4 @@
-"""Server-sent events, as the protocol of streams has them: data events, and control events beside them."""
+"""Server-sent events of the stream protocol: data events, each followed by a control event."""
 
 from base64 import b64encode
 
@@ -17,17 +17,17 @@ def is_base64(durable: StreamView) -> bool:
 
 
 def data_event(payload: bytes) -> bytes:
-    """Return text as one data event; its lines are joined by line feeds on the other side."""
+    """Return text as one data event; the reader joins its lines by line feeds."""
     lines = b"\n" + payload
     if b"\r" in lines:
         lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    # A reader drops one space after the colon, so a line that begins with one gets another.
+    # Readers drop one space after the colon, so a line that begins with a space gets another one.
     lines = lines.replace(b"\n", b"\ndata:").replace(b"\ndata: ", b"\ndata:  ")
     return b"".join((b"event: data", lines, b"\n\n"))
 
 
 def control_event(position: int, cursor: int, *, up_to_date: bool, closed: bool) -> bytes:
-    """Return the control event that follows data, or stands alone."""
+    """Return a control event, which follows data or is sent alone."""
     fields = f'"streamNextOffset":"{offsets.encode(position)}"'
     if not closed:
         fields += f',"streamCursor":"{cursor}"'
@@ -39,7 +39,7 @@ def control_event(position: int, cursor: int, *, up_to_date: bool, closed: bool)
 
 
 def complete_utf8(data: bytes) -> int:
-    """Return how much of ``data`` ends with a whole character; a cut one at the end waits for its rest."""
+    """Return the length of ``data`` up to its last complete character; a partial one waits for its rest."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte < 0x80:
@@ -53,7 +53,7 @@ def complete_utf8(data: bytes) -> int:
 FIELDS: list[Header] = [
     (b"Content-Type", b"text/event-stream"),
     (b"Cache-Control", b"no-cache"),
-    (b"X-Accel-Buffering", b"no"),  # nginx would hold events back otherwise
+    (b"X-Accel-Buffering", b"no"),  # otherwise nginx buffers events
 ]
 
 
@@ -74,7 +74,7 @@ class StreamFraming:
         return b""
 
     def encode(self, durable: StreamView, found: Slice) -> Chunk | None:
-        """Return records as a data event; None if they are but the beginning of a character."""
+        """Return records as a data event; None if they are only the beginning of a character."""
         data, following = found.data, found.next
         if durable.stream.is_json:
             event = data_event(json_array([memoryview(data)]))
@@ -109,5 +109,5 @@ class StreamFraming:
         return control_event(position, cursor, up_to_date=up_to_date, closed=durable.closed and up_to_date)
 
     def removed(self, durable: StreamView) -> bytes:
-        """Return nothing: the connection ends, and whoever comes again is told why."""
+        """Return nothing: the connection ends, and a client that reconnects is told why."""
         return b""

@@ -1,4 +1,4 @@
-"""The strict Durable Streams face: ``/v1/stream/{path}``."""
+"""The Durable Streams protocol: ``/v1/stream/{path}``."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -31,12 +31,12 @@ from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
 ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
-_WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
+_WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
 _CLOSED = (b"Stream-Closed", b"true")
 
 
 class StreamsFace:
-    """Answers the protocol's requests; the hot ones with as little as possible in between."""
+    """Answers the protocol's requests; hot paths are dispatched first."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class StreamsFace:
             return error_response(error)
 
     async def _parsed(self, body: bytes, content_type: str | None) -> Payload | DurableSessionsError | None:
-        """Take a large body apart before anything is decided; what is wrong with it is said in its turn."""
+        """Parse a large body before anything is decided; its errors are reported in the usual order."""
         if content_type is not None and not content.is_json(content_type):
             return None
         return await self._parser.parsed(body, messages.attempt, body, self._limits)
@@ -187,7 +187,7 @@ class StreamsFace:
         return Response(204, [])
 
     async def _refuse(self, error: DurableSessionsError) -> Answer:
-        """Answer a refused read when that which it rests on is durable."""
+        """Answer a refused read once the state that it rests on is durable."""
         try:
             await self._streams.settled()
         except DurableSessionsError as failure:
@@ -195,7 +195,7 @@ class StreamsFace:
         return error_response(error)
 
     async def _guard(self, answer: Awaitable[Answer], caller: Caller) -> Answer:
-        """Answer a read that has to wait; a key may be revoked meanwhile."""
+        """Answer a read that has to wait, during which the key may be revoked."""
         try:
             answered = await self._auth.waiting(caller, answer)
             self._auth.require_valid(caller)
@@ -215,7 +215,7 @@ def _closed(future: "asyncio.Future[AppendResult]") -> Response:
 
 
 def _acknowledged(future: "asyncio.Future[AppendResult]", *, with_data: bool) -> Response:
-    refused = future.exception()  # not raised: its traceback would refer to the future, which refers to it
+    refused = future.exception()  # not raised: its traceback would make a cycle with the future
     if isinstance(refused, DurableSessionsError):
         return error_response(refused)
     return _acknowledgement(future.result(), with_data=with_data)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def decode(body: bytes, shape: type[T], send: str) -> T:
-    """Return a body in its shape, or say what to send."""
+    """Return the decoded body, or refuse it and say what to send."""
     try:
         return msgspec.json.decode(body, type=shape)
     except UnicodeDecodeError:
@@ -68,7 +68,7 @@ def stream_paths(paths: Sequence[str], limits: Limits) -> tuple[str, ...]:
 
 
 def path_in_body(path: str) -> str:
-    """Return a stream path as it stands in a body: not percent-encoded, slashes around it are ignored."""
+    """Return a stream path from a body: not percent-encoded, without slashes around it."""
     checked = checked_path(path.strip("/"))
     if checked.partition("/")[0] == "__ds":
         raise InvalidRequestError(problem=f"{checked} is reserved for the protocol; no stream can be there.")

@@ -90,9 +90,9 @@ class SubscriptionRoutes:
         return Response(200, _JWKS, self._signing_keys.jwks)
 
     def _caller(self, request: Request, found: Match | None) -> tuple[Caller | None, str]:
-        """Return who asks, if that is known by a key, and for which workspace."""
+        """Return the caller, if the request has a key, and the workspace."""
         if request.method == b"OPTIONS" or (found is not None and not found.values):
-            return None, ""  # a preflight comes without a key, and our public keys are for everybody
+            return None, ""  # preflights have no key, and the public signing keys are public
         if found is not None and _is_held(found):
             return None, self._holder_workspace(request, found.values[0])
         caller = self._auth.caller(request)
@@ -100,16 +100,16 @@ class SubscriptionRoutes:
         return caller, caller.workspace
 
     def token_workspace(self, request: Request) -> str | None:
-        """Return the workspace of a wake's token, refuse a bad one; None where the request needs a key."""
+        """Return the workspace of a wake's token, or refuse an invalid one; None where a key is required."""
         found = _found(request)
         if found is not None and _is_held(found) and b"x-api-key" not in request.headers:
             return self._holder_workspace(request, found.values[0])
         return None
 
     def _holder_workspace(self, request: Request, name: str) -> str:
-        """Return the workspace of who works on a wake: the token that came with the wake is enough.
+        """Return the workspace of the holder of a wake, for which the token of the wake is enough.
 
-        Authorization holds that token, so that a key, which need not be sent, would be in ``x-api-key``.
+        Authorization contains that token, so a key, which is optional here, would be in ``x-api-key``.
         """
         if self._auth.keys_required and b"x-api-key" not in request.headers:
             return self._signing_keys.workspace(_bearer(request), self._id(name), self._now_seconds())
@@ -177,7 +177,7 @@ class SubscriptionRoutes:
         )
 
     async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, HoldBody]:
-        """Return what the client shows to work on a wake: first of all a token of ours."""
+        """Return the client's proof that it holds a wake; its token is checked first."""
         await self._manager.require_kind(key, kind)
         token_generation = self._signing_keys.check_token(_bearer(request), key, self._now_seconds())
         CURRENT_HOLDER.set(f"workspace {key.workspace}")
@@ -185,7 +185,7 @@ class SubscriptionRoutes:
         return Hold(body.wake_id, body.generation, token_generation), body
 
     async def _show(self, view: SubscriptionView, base_url: str, status: int = 200) -> Response:
-        """Answer with a subscription, made elsewhere if it is a long one."""
+        """Answer with a subscription; a long one is encoded in a thread."""
         if len(view.streams) <= _SHOWN_AT_ONCE:
             return _json(self._shown(view, base_url), status)
         return await CPU.run(lambda: _json(self._shown(view, base_url), status))
@@ -240,7 +240,7 @@ class SubscriptionRoutes:
 
 
 class _Call(NamedTuple):
-    """Who sent a request, if a key says so, what the server is called there, and the rest of the path."""
+    """The caller, if there is a key, the base URL of the server, and the rest of the path."""
 
     caller: Caller | None
     base_url: str
@@ -248,13 +248,13 @@ class _Call(NamedTuple):
 
 
 def _found(request: Request) -> Match | None:
-    """Return what a path below the control root names, as it came: ids and streams are decoded strictly."""
+    """Return the resource at a path below the control root, undecoded: ids and paths are decoded strictly."""
     found = ROUTES.find(request.path, escaped=True)
     return None if found is None or found.resource.noun != _NOUN else found
 
 
 def _is_held(found: Match) -> bool:
-    """Say whether the token of a wake is enough, and no key is needed."""
+    """Say whether the token of a wake is enough, so that no key is needed."""
     return bool(found.values) and all(route.keyless for route in found.resource.methods.values())
 
 

@@ -1,4 +1,4 @@
-"""Refusing query parameters that a route does not have, so that a typo is not taken for "no filter"."""
+"""Refuses query parameters that a route does not have: a typo must not mean "no filter"."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,13 +9,13 @@ from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.parts import Operation
 
 _EVERYWHERE = frozenset({"beta"})
-"""What Anthropic's SDKs add to every request."""
+"""Parameters that Anthropic's SDKs add to every request."""
 _SAME = {"type": "types", "types": "type"}
-"""Two names of one parameter."""
+"""Synonyms of parameters."""
 
 
 class QueryParameters:
-    """The parameters of one operation; those of a family, ``metadata[…]``, have any name in the brackets."""
+    """The parameters of one operation; a family such as ``metadata[…]`` takes any name in the brackets."""
 
     def __init__(self, operation: Operation) -> None:
         given = [one for one in operation.parameters if one.place == "query"]
@@ -43,7 +43,7 @@ class QueryParameters:
 
 
 def _spellings(names: Iterable[str]) -> Iterable[str]:
-    """Yield each name with and without the ``[]`` that some clients put behind what may be repeated."""
+    """Yield each name with and without the ``[]`` that some clients append to repeatable parameters."""
     for name in names:
         bare = name.removesuffix("[]")
         for one in (bare, _SAME.get(bare, bare)):

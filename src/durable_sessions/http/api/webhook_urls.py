@@ -1,8 +1,8 @@
-"""Which webhook URLs are accepted, and which addresses are really connected to.
+"""Which webhook URLs are accepted, and which addresses may be connected to.
 
-A webhook makes this server send requests on behalf of strangers, so it must not reach what
-only this server can reach. The URL is taken apart once, here, and the parts are what the
-sender uses: there is no second parser that could see another host.
+A webhook makes this server send requests on behalf of others, so it must not reach what only
+this server can reach (SSRF). The URL is parsed once, here, and the sender uses its parts: there
+is no second parser that could see another host.
 """
 
 import ipaddress
@@ -16,11 +16,11 @@ _URL = re.compile(r"(?i:(https?))://([^/?#]*)([^#]*)")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-# Names that mean this machine or its private network, whatever the resolver says.
+# Names that mean this machine or its private network, whatever they resolve to.
 _PRIVATE_NAMES = ("localhost", "local", "internal", "home.arpa")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-# Without those on which clouds tell a machine its secrets: link-local ones, and one of fc00::/7.
+# Excluding the metadata services of clouds, which hand out secrets: link-local ones, and one in fc00::/7.
 _PRIVATE_4 = [
     ipaddress.IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")
 ]
@@ -31,7 +31,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Reach(IntEnum):
-    """How far inwards webhooks may go: nowhere, to this machine (for development), to private networks."""
+    """Which internal addresses webhooks may reach: none, this machine (for development), private networks."""
 
     PUBLIC = 0
     LOOPBACK = 1
@@ -40,7 +40,7 @@ class Reach(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """Where a webhook goes: to public addresses by https, and inwards as far as ``reach`` says."""
+    """The target of a webhook: a public address by https, or an internal one as far as ``reach`` allows."""
 
     scheme: str
     host: str
@@ -93,7 +93,7 @@ _HTTP = {
 
 def _check_address(scheme: str, address: Address, reach: Reach) -> None:
     if scheme == "http":
-        # Development uses the usual spelling of this machine alone.
+        # For development only the usual spellings of this machine are needed.
         if not _is_within(address, reach) or (reach is Reach.LOOPBACK and address.version == 6):
             raise _rejected(_HTTP[reach])
     elif not _is_public(address) and not (reach is Reach.PRIVATE and _is_within(address, reach)):
@@ -103,8 +103,8 @@ def _check_address(scheme: str, address: Address, reach: Reach) -> None:
 def _literal(host: str) -> Address | None:
     """Return the address that a host spells, None for a name.
 
-    Resolvers also take 127.1, 0x7f000001 and 017700000001; whatever ends in a number is an
-    address, and only the usual spelling of one is accepted.
+    Resolvers also accept 127.1, 0x7f000001 and 017700000001. Whatever ends in a number is taken as an
+    address, and only the usual spelling is accepted.
     """
     try:
         if host.startswith("["):
@@ -127,7 +127,7 @@ def _check_name(host: str, reach: Reach) -> None:
 
 
 def _is_within(address: Address, reach: Reach) -> bool:
-    """Say whether an address lies inside, no further than ``reach``."""
+    """Say whether an address is internal and allowed by ``reach``."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     if reach is not Reach.PRIVATE:

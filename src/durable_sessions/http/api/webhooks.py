@@ -1,4 +1,4 @@
-"""Webhook delivery: signed, to checked addresses only, with a bound on everything."""
+"""Webhook delivery: signed, to checked addresses only, with limits on everything."""
 
 import asyncio
 import socket
@@ -28,7 +28,7 @@ class _Answer(msgspec.Struct):
 
 
 class _PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to addresses that were checked, whatever the name resolves to by now."""
+    """Connects to addresses that were checked, even if the name resolves differently now (DNS rebinding)."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
@@ -52,7 +52,7 @@ class _PinnedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class WebhookSender:
-    """Sends webhooks, no more than so many at a time, and never follows where an answer points."""
+    """Sends webhooks, a limited number at a time, and never follows redirects."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class WebhookSender:
         self._limits = limits
         self._reach = reach
         self._slots = FairQueue(limits.webhook_deliveries_max)
-        # Threads of its own: a resolver that hangs must not hold up the log's.
+        # Separate threads: a resolver that hangs must not block those of the log.
         self._resolver = ThreadPoolExecutor(limits.resolver_threads_max, "webhook-resolver")
         self._resolve = resolve or self._resolve_by_system
         self._ssl_context = ssl_context or httpcore2.default_ssl_context()
@@ -76,11 +76,11 @@ class WebhookSender:
         self.failed = 0
 
     async def close(self) -> None:
-        """Let go of the resolver's threads."""
+        """Stop the resolver's threads."""
         self._resolver.shutdown(wait=False, cancel_futures=True)
 
     async def deliver(self, delivery: Delivery) -> DeliveryResult:
-        """Send one webhook and say how it went; it never raises, an outcome is all there is to say."""
+        """Send one webhook and return the outcome; it never raises."""
         async with self._slots.part(delivery.key.workspace):
             result = await self._try_to_send(delivery)
         self.accepted += result.accepted
@@ -93,7 +93,7 @@ class WebhookSender:
                 return await self._send(delivery)
         except TimeoutError:
             return _failed(f"no complete answer within {self._limits.webhook_seconds_max:g} seconds")
-        except Exception as error:  # whatever went wrong, the receiver has not accepted it
+        except Exception as error:  # any failure means that the receiver has not accepted it
             return _failed(f"{type(error).__name__}: {error}")
 
     async def _send(self, delivery: Delivery) -> DeliveryResult:
@@ -117,7 +117,7 @@ class WebhookSender:
             return DeliveryResult(accepted=True, done=await self._is_done(response))
 
     async def _addresses(self, target: WebhookTarget) -> list[str]:
-        """Return the addresses to connect to: checked now, since a name can change its meaning."""
+        """Return the addresses to connect to; checked at every delivery, since DNS can change."""
         found = await self._resolve(target.host, target.port)
         allowed = [address for address in found if target.allows(address)]
         if not allowed:
@@ -150,7 +150,7 @@ class WebhookSender:
         )
 
     async def _is_done(self, response: httpcore2.Response) -> bool:
-        """Say whether an accepted webhook was also worked off; an answer that says nothing is fine."""
+        """Say whether the receiver has finished the work already; any other answer means that it has not."""
         body = b""
         async for chunk in response.aiter_stream():
             body += chunk

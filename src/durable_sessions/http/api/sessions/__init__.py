@@ -1,1 +1,1 @@
-"""The sessions face: ``/v1/sessions`` in its native and in Anthropic's dialect."""
+"""The sessions API: ``/v1/sessions`` in its native and in Anthropic's dialect."""

@@ -52,18 +52,18 @@ class UpdateBody(msgspec.Struct):
 
 
 class NativeSessionBody(SessionBody, forbid_unknown_fields=True):
-    """The same natively, where a member that is not known is a typo."""
+    """The native dialect, in which an unknown member is refused as a typo."""
 
 
 class NativeUpdateBody(UpdateBody, forbid_unknown_fields=True):
-    """The same natively, where a member that is not known is a typo."""
+    """The native dialect, in which an unknown member is refused as a typo."""
 
 
 _UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vault_ids")
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Return a body as what it should be, or say what is wrong; an empty one says nothing."""
+    """Return the decoded body, or refuse it; an empty body sets nothing."""
     try:
         body.isascii() or body.decode()
         return msgspec.json.decode(body or b"{}", type=kind)
@@ -79,7 +79,7 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 
 def _advice(unknown: str, known: Sequence[str]) -> str:
-    """Return what to send instead of a member that is not known."""
+    """Return what to send instead of an unknown member."""
     if unknown in SessionBody.__struct_fields__:
         return f"{unknown} is given when a session is created and cannot be changed; leave it out."
     near = get_close_matches(unknown, known, n=1, cutoff=0.5)
@@ -88,7 +88,7 @@ def _advice(unknown: str, known: Sequence[str]) -> str:
 
 
 class _Outline(msgspec.Struct):
-    """How much is said of a session, each part as it was sent."""
+    """The members of a body that are stored with a session, undecoded, to measure them."""
 
     agent: msgspec.Raw = NULL
     environment_id: msgspec.Raw = NULL
@@ -100,7 +100,7 @@ class _Outline(msgspec.Struct):
 
 
 def decode_limited(body: bytes, kind: type[T], limits: Limits) -> T:
-    """Return a body as what it should be; what could never be kept is refused before it is taken apart."""
+    """Return the decoded body; one that is too large to be stored is refused before it is decoded."""
     most = limits.session_document_bytes_max
     if len(body) > most:
         outline = decode(body, _Outline)
@@ -111,14 +111,14 @@ def decode_limited(body: bytes, kind: type[T], limits: Limits) -> T:
 
 
 def require_fitting(body: bytes, limits: Limits) -> None:
-    """Refuse what could never be kept with a session."""
+    """Refuse a body that is too large to be stored with a session."""
     most = limits.session_document_bytes_max
     if len(body) > most:
         raise SessionTooLargeError(size=len(body), session_document_bytes_max=most)
 
 
 def record(body: SessionBody, agent: msgspec.Raw, now_ms: int, ids: Ids, *, strict: bool) -> Record:
-    """Return what a body says of a session; its agent has been resolved."""
+    """Return the record of a session from a body; its agent has been resolved."""
     metadata = {} if body.metadata is None else body.metadata
     if strict:
         check_metadata(metadata)
@@ -149,7 +149,7 @@ def initial_events(body: SessionBody, limits: Limits, *, strict: bool) -> list[D
 
 
 def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Record, dict[str, object]]]:
-    """Return a function that makes the new record of the old one and tells what has changed."""
+    """Return a function that derives the new record from the old one and lists the changes."""
     if body.vault_ids is not msgspec.UNSET:
         raise InvalidSessionError(problem="vault_ids cannot be changed; leave it out.")
     if strict and isinstance(body.metadata, dict):
@@ -180,7 +180,7 @@ def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Reco
 
 
 def new_resource(given: dict[str, msgspec.Raw], now_ms: int, ids: Ids) -> msgspec.Raw:
-    """Return a resource as it is kept: with an id and its times, and never with a secret."""
+    """Return a resource as it is stored: with an id and times, and never with a secret."""
     kind = lenient.text(given.get("type"))
     if kind is None:
         raise InvalidSessionError(problem='A resource has a "type", such as file or github_repository.')

@@ -10,14 +10,14 @@ from durable_sessions.json_problems import problem
 from durable_sessions.sessions.record import NULL
 
 LIMITS = ("tokens", "usd", "seconds", "tool_calls", "consecutive_errors", "repeated_calls")
-"""What a budget of ours can limit."""
+"""What a native budget can limit."""
 _LIMIT_MAX = 2**53
 _AMOUNT = re.compile(r"[0-9]{1,15}", re.ASCII)
 _THEIRS = '{"type":"limit","max_list_cost":{"amount":"2500","currency":"USD"}}'
 
 
 def checked(budget: msgspec.Raw, *, strict: bool) -> msgspec.Raw:
-    """Return a budget that can be understood, or refuse it; ``strict`` knows that of Managed Agents only."""
+    """Return a valid budget, or refuse it; ``strict`` accepts only that of Managed Agents."""
     if budget == NULL:
         return budget
     try:

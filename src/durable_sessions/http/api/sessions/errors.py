@@ -1,4 +1,4 @@
-"""How a failure looks on the sessions face: Anthropic's shape and types."""
+"""Errors of the sessions API, in Anthropic's shape and types."""
 
 import re
 
@@ -42,14 +42,14 @@ _DETAILS = ("index", "exists", "tail")
 
 
 def _of_sessions(message: str) -> str:
-    """Return a message about a stream as one about the session that it is, as the caller named it."""
+    """Return a message about a stream as one about its session, as the caller named it."""
     return _STREAM.sub(lambda word: f"session{word['more'] or ''}", message).replace(" sessions/", " ")
 
 
 def refusal(error: DurableSessionsError, request: Request, life: str | None = None) -> Response:
-    """Return the answer for ``error``; a final one tells the SDKs not to try again.
+    """Return the answer for ``error``; if it is final, the SDKs are told not to retry.
 
-    ``life`` is that of the session that the request is for.
+    ``life`` is the incarnation of the session that the request is for.
     """
     return refusal_to(error, request.id, life, strict=is_strict(request))
 
@@ -57,7 +57,7 @@ def refusal(error: DurableSessionsError, request: Request, life: str | None = No
 def refusal_to(
     error: DurableSessionsError, request_id: bytes, life: str | None = None, *, strict: bool = False
 ) -> Response:
-    """Return the answer for ``error`` to a request of which no more than its id may be known."""
+    """Return the answer for ``error`` to a request of which perhaps only the id is known."""
     error = _of_session(error)
     status = STATUS_BY_CODE[error.code]
     if strict and isinstance(error, SessionGoneError):
@@ -86,7 +86,7 @@ def refusal_to(
 
 
 def _of_session(error: DurableSessionsError) -> DurableSessionsError:
-    """Return what a failure of a stream means for the session that it is."""
+    """Translate an error about a stream into one about its session."""
     path = str(error.fields.get("path", ""))
     if not path.startswith(_FOLDER):
         return error

@@ -1,4 +1,4 @@
-"""Headers that name some events of a request by their indexes."""
+"""Headers that list events of a request by their indexes."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _MORE = "..."
 
 
 def of(repeats: Repeats, limits: Limits) -> list[Header]:
-    """Return the headers that tell which events were there before, and which of these are others."""
+    """Return the headers that list the events whose ids existed already, and those of them that differ."""
     fields: list[Header] = []
     for name, indexes in ((b"Events-Repeated", repeats.repeated), (b"Events-Differ", repeats.differ)):
         if indexes:

@@ -15,7 +15,7 @@ from durable_sessions.times import rfc3339
 
 _HEARTBEAT = b": heartbeat\n\n"
 _CHUNK_BYTES = 256 * 1024
-"""What is read and made into frames at a time."""
+"""How many bytes are read and encoded at a time."""
 
 
 class _Named(msgspec.Struct):
@@ -27,7 +27,7 @@ _NAMED = msgspec.json.Decoder(_Named)
 
 
 def frame(event: bytes) -> bytes:
-    """Return a stored event as a frame; JSON of ours never has a line break outside of text."""
+    """Return a stored event as a frame; stored JSON has no line breaks outside of strings."""
     try:
         named = lenient.decode(_NAMED, event)
     except msgspec.MsgspecError:
@@ -39,7 +39,7 @@ def frame(event: bytes) -> bytes:
 
 
 class SessionFraming:
-    """Anthropic's event stream: every event that is selected, and heartbeats that say nothing."""
+    """Anthropic's event stream: the selected events, and empty heartbeats."""
 
     chunk_bytes_max = _CHUNK_BYTES
     seconds_max = math.inf
@@ -69,7 +69,7 @@ class SessionFraming:
         return b"" if durable.closed else _HEARTBEAT
 
     def removed(self, durable: StreamView) -> bytes:
-        """Return the last frame of a session that is gone; no log holds it."""
+        """Return the last frame for a deleted session; it is not stored in any log."""
         event = {
             "id": event_ids.event_id(event_ids.tag(durable.stream), durable.tail),
             "type": "session.deleted",

@@ -54,7 +54,7 @@ _PAGE = re.compile(r"(asc|desc)-([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
 class Range:
     """Which events a read is for: between two positions, in either order, at most ``limit``.
 
-    ``ends`` says that ``stop`` stays the end, even if there is more behind it.
+    ``ends`` says that ``stop`` is the end even if there are more events after it.
     """
 
     start: int
@@ -64,7 +64,7 @@ class Range:
     ends: bool = False
 
     def page(self, position: int) -> str:
-        """Return what names the next page, which begins at a position and ends where this one would."""
+        """Return the token of the next page, which begins at a position and ends where this range does."""
         if self.backwards:
             return f"desc-{position}-{self.start}" if self.start else f"desc-{position}"
         return f"asc-{position}-{self.stop}" if self.ends else f"asc-{position}"
@@ -118,7 +118,7 @@ class Events:
         return Later(later, partial(self._acknowledged, request.id, key))
 
     async def _told(self, appended: Awaitable[Stored], key: Key, *, strict: bool, shown: bool) -> Response:
-        """Answer, with the events if asked to and if it is known which ones a producer had sent before."""
+        """Answer an append, with the stored events if asked to and if a producer's repeat knows them."""
         stored = await appended
         told = _acknowledgement(stored, self._limits)
         if not shown or (stored.duplicate and not stored.events and not strict):
@@ -129,7 +129,7 @@ class Events:
 
     def _acknowledged(self, request_id: bytes, key: Key, future: "asyncio.Future[Stored]") -> Response:
         """Answer an append when it is durable, or refused."""
-        refused = future.exception()  # not raised: its traceback would refer to the future that refers to it
+        refused = future.exception()  # not raised: its traceback would make a cycle with the future
         if isinstance(refused, DurableSessionsError):
             return refusal_to(refused, request_id, self._sessions.life(key))
         return _acknowledgement(future.result(), self._limits)
@@ -153,7 +153,7 @@ class Events:
     # Reading ----------------------------------------------------------------------------
 
     def read(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
-        """Answer a read at once if it neither waits nor needs the disk."""
+        """Answer a read, synchronously if it neither waits nor needs the disk."""
         parameters = Parameters(request)
         durable = self._sessions.find(key, incarnations.asked(request))
         self._sessions.streams.touch(durable)
@@ -259,7 +259,7 @@ class Events:
         return await self._read(request, caller, durable, asked, EVERYTHING)
 
     def _range(self, durable: StreamView, parameters: Parameters, *, searched: bool = False) -> Range:
-        """Return which events a read wants; positions of several kinds do not go together."""
+        """Return the requested range; several kinds of positions cannot be combined."""
         limit = parameters.number("limit", 1_000, self._limits.page_events_max, 1)
         backwards = not searched and parameters.choice("order", "asc", ("asc", "desc")) == "desc"
         end = durable.tail
@@ -289,7 +289,7 @@ class Events:
         return Response(200, [JSON, _NO_STORE, incarnations.of(durable)], stored)
 
     def head(self, request: Request, caller: Caller, key: Key) -> Response:
-        """Answer with what a client needs to go on, and nothing else."""
+        """Answer with the offset and state that a client needs to continue, without a body."""
         durable = self._sessions.find(key, incarnations.asked(request))
         stream = durable.stream
         fields: list[Header] = [
@@ -309,13 +309,13 @@ class Events:
     async def stream(
         self, request: Request, caller: Caller, key: Key, thread: str | None = None
     ) -> StreamingResponse:
-        """Follow a session as Anthropic's API does: from now on, or from where a client says."""
+        """Follow a session as in Anthropic's API: from now on, or from a given offset."""
         caller.require(Role.READER)
         parameters = Parameters(request)
         durable = self._sessions.find(key, incarnations.asked(request))
         position = durable.tail
         last = request.headers.get(b"last-event-id")
-        if last:  # a client that comes back sends the offset of its first request as well
+        if last:  # a client that reconnects repeats the offset of its first request as well
             position = (await self._sessions.events.by_id(durable, last.decode(errors="replace")))[0] + 1
         elif "offset" in parameters:
             position = _offset(parameters, durable)
@@ -383,7 +383,7 @@ def _offset(parameters: Parameters, durable: StreamView) -> int:
 
 
 def _require_within(given: str, position: int, durable: StreamView) -> None:
-    """Refuse a place that the session has not reached: its reader has seen more than there is."""
+    """Refuse a position beyond the end of the session: its reader has seen events that are lost."""
     if position > durable.tail:
         raise InvalidRequestError(
             problem=f"{given} lies beyond the end of the session, {offsets.encode(durable.tail)}, "
@@ -430,5 +430,5 @@ def _answer(request: Request, durable: StreamView, asked: Range, page: EventPage
         b"true" if up_to_date else b"false",
         life[1],
     )
-    # Joined: to format a large body takes thirty times as long as to copy it.
+    # Joined, not formatted: formatting a large body takes thirty times as long as copying it.
     return Response(200, [JSON, *fields], b"".join((b'{"data":[', *page.pieces, end)))

@@ -1,4 +1,4 @@
-"""Which life of a session a request means, and which one its answer is of."""
+"""Incarnations: which session of several with the same id, one after the other, a request is about."""
 
 import re
 from collections.abc import Awaitable
@@ -21,7 +21,7 @@ def is_strict(request: Request) -> bool:
 
 
 def asked(request: Request) -> str | None:
-    """Return the life of a session that a request names by ``incarnation=``, None if it takes any."""
+    """Return the incarnation that a request asks for with ``incarnation=``, None if it takes any."""
     if b"incarnation" not in request.query:
         return None
     given = Parameters(request).text("incarnation")
@@ -33,7 +33,7 @@ def asked(request: Request) -> str | None:
 
 
 def by(request: Request, caller: Caller) -> By:
-    """Return who changes a session, in which dialect, and which one is meant."""
+    """Return who changes a session, in which dialect, and which incarnation."""
     wanted = headers.IfMatch()
     if b"if-match" in request.headers:
         wanted = headers.if_match(request.headers[b"if-match"].decode("latin-1"))
@@ -41,17 +41,17 @@ def by(request: Request, caller: Caller) -> By:
 
 
 def of(durable: StreamView) -> Header:
-    """Return the header that tells which life of a session an answer is of."""
+    """Return the header with the incarnation of a session."""
     return header(event_ids.tag(durable.stream))
 
 
 def header(life: str) -> Header:
-    """Return the header that tells a life of a session."""
+    """Return the header with an incarnation."""
     return b"Session-Incarnation", life.encode()
 
 
 def told(answer: Answer | Awaitable[Answer], life: str) -> Answer | Awaitable[Answer]:
-    """Return an answer, perhaps a later one, that tells which life of a session it is of."""
+    """Add the header with the incarnation to an answer, now or when it is awaited."""
     if isinstance(answer, Response | StreamingResponse):
         answer.headers.append(header(life))
         return answer

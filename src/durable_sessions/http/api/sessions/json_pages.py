@@ -1,4 +1,4 @@
-"""Pages of a list as JSON, made of items that are JSON already."""
+"""Pages of a list as JSON, built from items that are JSON already."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,6 @@ import msgspec
 
 
 def json_page(items: Sequence[bytes], **members: object) -> bytes:
-    """Return ``{"data":[…],…}``; joined, for to encode a large page again takes many times as long."""
+    """Return ``{"data":[…],…}``; joined, since encoding a large page again would take many times as long."""
     rest = msgspec.json.encode(members)[1:-1]
     return b"".join((b'{"data":[', b",".join(items), b"],", rest, b"}"))

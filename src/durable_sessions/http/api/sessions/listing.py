@@ -1,4 +1,4 @@
-"""Listing sessions: filters, and pages that stay right while sessions arrive."""
+"""Lists of sessions: filters, and pages that stay consistent while sessions are created."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ _PAGE_DEFAULT = 20
 
 
 class _Cursor(NamedTuple):
-    """Where a page begins: behind a session, in an order, going on or going back."""
+    """Where a page begins: after a session, in an order, forwards or backwards."""
 
     newest_first: bool
     back: bool
@@ -32,11 +32,11 @@ class _Cursor(NamedTuple):
         return f"{'desc' if self.newest_first else 'asc'}-{'prev' if self.back else 'next'}-{self.after}"
 
     def onward(self, after: int | None) -> "_Cursor | None":
-        """Return where the page behind this one begins, None if that is the end."""
+        """Return where the page after this one begins, None at the end."""
         return None if after is None else self._replace(after=after)
 
     def turned(self) -> "_Cursor | None":
-        """Return where the page the other way begins: with the session that this one is behind."""
+        """Return where the page in the other direction begins."""
         if self.after is None:
             return None
         step = 1 if self.newest_first == self.back else -1
@@ -44,7 +44,7 @@ class _Cursor(NamedTuple):
 
 
 async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
-    """Return a page of sessions as JSON, with where the next and the previous one begin."""
+    """Return a page of sessions as JSON, with the tokens of the next and the previous page."""
     parameters = Parameters(request)
     wanted = _wanted(parameters, tolerant=is_strict(request))
     limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
@@ -110,7 +110,7 @@ def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
 
 
 def _time_tests(parameters: Parameters) -> list[Wanted]:
-    """Return the tests by time: of its creation here, and of when it began, which may have been elsewhere."""
+    """Return the filters by time: of creation on this server, and of the beginning, perhaps elsewhere."""
     tests: list[Wanted] = []
     if (gt := parameters.time_ms("created_at[gt]")) is not None:
         tests.append(lambda one: one.stream.created_at_ms > gt)
@@ -138,7 +138,7 @@ def _agent_tests(parameters: Parameters) -> list[Wanted]:
 
 
 def by_agent(name: str | None, version: int | None) -> Wanted:
-    """Return a function that says whether a session is an agent's, in a version."""
+    """Return a function that says whether a session has this agent, in this version."""
 
     def wanted(one: StreamView) -> bool:
         raw = record.of(one.attributes).agent
@@ -154,7 +154,7 @@ def by_metadata(wanted: dict[str, str]) -> Wanted:
 
 
 def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:
-    """Say whether metadata has all these values; what is no text is compared as JSON."""
+    """Say whether metadata has all these values; values other than texts are compared as JSON."""
     for key, value in wanted.items():
         raw = metadata.get(key)
         if raw is None:
@@ -173,5 +173,5 @@ def _mentions(one: StreamView, text: str) -> bool:
 
 
 def _refers(one: StreamView, name: str) -> bool:
-    """Say whether one of a session's resources is this."""
+    """Say whether a session has this resource."""
     return any(f'"{name}"'.encode() in bytes(raw) for raw in record.of(one.attributes).resources)

@@ -1,4 +1,4 @@
-"""Pages of what one session holds in memory: its threads and its resources."""
+"""Pages of the threads and resources of a session, which are in memory."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -22,10 +22,10 @@ async def sliced(
     limits: Limits,
     wanted: Callable[[T], bool] = lambda item: True,
 ) -> bytes:
-    """Return a page of items as JSON, with where the next one begins; new items come last and move no page.
+    """Return a page of items as JSON, with the token of the next one; new items come last and move no page.
 
-    A page counts items whether wanted or not, so that it holds its place when they change. It ends
-    before the item that would make it too large.
+    Positions count all items, whether they match the filter or not, so that a page stays in place when items
+    change. A page ends before the item that would make it too large.
     """
     limit = parameters.number("limit", _PAGE_MAX, _PAGE_MAX, 1)
     found: list[bytes] = []

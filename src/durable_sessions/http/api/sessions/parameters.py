@@ -1,4 +1,4 @@
-"""Query parameters of the sessions face."""
+"""Query parameters of the sessions API."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _NAME_MAX = 200
 
 
 class Parameters:
-    """The parameters of one request by name; unknown ones are nobody's business."""
+    """The parameters of one request by name; unknown ones are ignored here."""
 
     def __init__(self, request: Request) -> None:
         self._found: dict[str, list[str]] = {}
@@ -103,7 +103,7 @@ class Parameters:
         return at_ms
 
     def selection(self) -> Selection:
-        """Return which types of events are wanted, and when they were stored and when they happened."""
+        """Return the selection of events: by type, by time of storage, and by time of occurrence."""
         return Selection(
             types=(*self.texts("type"), *self.texts("types")),
             after_ms=self.time_ms("created_at[gt]"),

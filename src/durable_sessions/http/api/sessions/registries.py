@@ -30,7 +30,7 @@ _PAGE_DEFAULT = 20
 
 
 class AgentSpec(msgspec.Struct):
-    """How a session names its agent when it does not by an id alone."""
+    """The agent of a session, given as an object instead of an id."""
 
     id: str
     type: str = "agent"
@@ -54,7 +54,7 @@ class Registries:
         self._environments = environments_registry
 
     def require_current(self, workspace: str, environment: str | None) -> None:
-        """Refuse an environment that is archived; an unknown one is nobody's business."""
+        """Refuse an environment that is archived; an unknown one is accepted."""
         if environment is not None:
             _require_current(self._environments, workspace, environment)
 
@@ -85,7 +85,7 @@ class Registries:
         return agents.snapshot(agents.with_called(found, called), overrides)
 
     async def _find(self, workspace: str, name: str, version: int | None) -> Document:
-        """Return an agent, the newest version unless one is named; an unknown one is made up from its id."""
+        """Return an agent, the newest version unless one is given; of an unknown one only the id."""
         try:
             self._agents.get(workspace, name)
         except RegisteredObjectNotFoundError:
@@ -176,7 +176,7 @@ def _require_current(registry: Registry, workspace: str, name: str) -> None:
 
 
 def _body(request: Request, registry: Registry, workspace: str) -> Any:
-    """Return what a request says of an object; others that it refers to have versions."""
+    """Return the decoded body of a request; references to other objects are given versions."""
 
     def version_of(name: str) -> int:
         try:

@@ -64,7 +64,7 @@ class Resources:
         return _json(added, incarnations.header(life))
 
     async def _update(self, request: Request, caller: Caller, key: Key, name: str) -> Answer:
-        """Note that a resource has a new secret; the secret itself goes to who mounts it, not here."""
+        """Note that a resource has a new secret; the secret itself is for the harness that mounts it."""
         at = rfc3339(self._sessions.now_ms())
 
         def revise(old: Record) -> tuple[Record, dict[str, object]]:
@@ -94,7 +94,7 @@ class Resources:
 
 
 def _by(request: Request, caller: Caller) -> By:
-    """Return who changes resources; that is possible also while a session runs."""
+    """Return who changes resources, which is allowed while a session runs."""
     by = incarnations.by(request, caller)
     by.strict = False
     return by

@@ -1,4 +1,4 @@
-"""The sessions face: which request is answered by which part."""
+"""The sessions API: dispatches requests to its parts."""
 
 from collections.abc import Awaitable
 from functools import lru_cache
@@ -55,7 +55,7 @@ from durable_sessions.streams.stream import Key
 T = TypeVar("T")
 
 _NO_STORE = (b"Cache-Control", b"no-store")
-_WRITER = Role.WRITER  # an enum's member costs a look-up that an append feels
+_WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
 _AT_ONCE = (Response, StreamingResponse, Later)
 _REGISTRIES = ("/v1/agents/", "/v1/environments/")
 _SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
@@ -93,7 +93,7 @@ class SessionsFace:
         return is_of_sessions(path)
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request; the hot ones with as little as possible in between."""
+        """Answer a request; hot paths are dispatched first."""
         if request.method == b"OPTIONS":
             return cors.preflight()
         caller: Caller | None = None
@@ -119,7 +119,7 @@ class SessionsFace:
             return await self._refuse(error, request, caller)
 
     async def _refuse(self, error: DurableSessionsError, request: Request, caller: Caller | None) -> Answer:
-        """Answer a refusal when that which it rests on is durable."""
+        """Answer a refusal once the state that it rests on is durable."""
         try:
             await self._sessions.streams.settled()
             key = None if caller is None else _session_of(caller.workspace, request.path)
@@ -137,13 +137,13 @@ class SessionsFace:
         return self._show(key, incarnations.asked(request))
 
     def _show(self, key: Key, life: str | None, status: int = 200, **more: object) -> Response:
-        """Answer with a session; with ``life`` only that one, so that nobody is shown another by its id."""
+        """Answer with a session; with ``life`` only that incarnation, not another one with the same id."""
         durable = self._sessions.find(key, life)
         shown = view.session_object(durable, self._sessions.now_ms())
         return _json({**shown, **more}, status, incarnations.of(durable))
 
     async def _decoded(self, request: Request, theirs: type[T], native: type[T]) -> T:
-        """Return a body; natively a member that is not known is refused, in Anthropic's dialect ignored."""
+        """Return a body; unknown members are refused natively, and ignored in Anthropic's dialect."""
         kind = theirs if is_strict(request) else native
         return await self._parser.parsed(
             request.body, bodies.decode_limited, request.body, kind, self._limits
@@ -320,7 +320,7 @@ def _fork(request: Request) -> Fork | None:
 
 
 def _source_life(request: Request) -> str | None:
-    """Return which life of its source a fork is meant for."""
+    """Return which incarnation of its source a fork asks for."""
     _, _, query = request.headers.get(b"stream-forked-from", b"").partition(b"?")
     if not query:
         return None
@@ -347,7 +347,7 @@ class _Target(NamedTuple):
 
 @lru_cache(maxsize=4_096)
 def _target(workspace: str, path: bytes) -> _Target | None:
-    """Return what a path names; kept, because the events of a session are asked for again and again."""
+    """Return what a path names; cached, because the same session is requested again and again."""
     found = ROUTES.find(path)
     if found is None:
         return None
@@ -358,7 +358,7 @@ def _target(workspace: str, path: bytes) -> _Target | None:
 
 
 def _session_of(workspace: str, path: bytes) -> Key | None:
-    """Return the session that a path is below, None if it is not below any."""
+    """Return the session that a path is below, None if there is none."""
     try:
         target = _target(workspace, path)
     except InvalidSessionError:
@@ -368,7 +368,7 @@ def _session_of(workspace: str, path: bytes) -> Key | None:
 
 
 def _wrong(request: Request, caller: Caller, target: _Target | None) -> DurableSessionsError:
-    """Return the refusal of a request that is no operation."""
+    """Return the refusal of a request without a matching operation."""
     if (denied := _of_role(request, caller)) is not None:
         return denied
     allow = None if target is None else target.resource.allow
@@ -376,12 +376,12 @@ def _wrong(request: Request, caller: Caller, target: _Target | None) -> DurableS
         return MethodNotAllowedError(allow=allow)
     path = request.path.decode("latin-1")
     if path.startswith(_REGISTRIES):
-        path = unquote(path.split("/", 3)[3])  # a registry tells only what is below it
+        path = unquote(path.split("/", 3)[3])  # errors of a registry name only the part of the path below it
     return RouteNotFoundError(path=path)
 
 
 def _of_role(request: Request, caller: Caller | None) -> ForbiddenError | None:
-    """Return the refusal of a caller who may not write, who hears of nothing else, None if there is none."""
+    """Return the refusal of a caller who may not write, who must learn nothing else; None if allowed."""
     if caller is not None and request.method not in (b"GET", b"HEAD"):
         try:
             caller.require(_WRITER)

@@ -39,7 +39,7 @@ _READ_AT_A_TIME = 8
 
 
 class _Page(NamedTuple):
-    """The point in time that a page is of, how many come before it, and the part of a session it is in."""
+    """A page token: its snapshot in time, how many hits precede it, and the range of a session."""
 
     view: str = ""
     offset: int = 0
@@ -115,7 +115,7 @@ class Searches:
             groups = await self._groups(found.sessions, query)
             if groups is not None or wish.limit == 1:
                 break
-            # Too much for a page. What is found at this point in time stays the same, so ask for less of it.
+            # Too large for a page. The snapshot is fixed, so search it again with a smaller limit.
             wish = wish._replace(limit=wish.limit // 2, view=found.view)
         return _json(
             {
@@ -131,7 +131,7 @@ class Searches:
     async def _groups(
         self, found: Sequence[tuple[StreamView, Sequence[IndexHit]]], query: Query
     ) -> list[dict[str, object]] | None:
-        """Return the sessions that were found, each with its hits; None if they are too much for a page."""
+        """Return the sessions that were found, each with its hits; None if they are too large for a page."""
         now_ms = self._sessions.now_ms()
         turn = self._sessions.scans.turns.begin()
         groups: list[dict[str, object]] = []
@@ -150,14 +150,14 @@ class Searches:
         return groups
 
     def _named(self, parameters: Parameters, workspace: str) -> list[StreamView]:
-        """Return the sessions that are named."""
+        """Return the sessions that the request names."""
         named = parameters.texts("session")
         if len(named) > _NAMED_SESSIONS_MAX:
             raise InvalidRequestError(problem=f"Send at most {_NAMED_SESSIONS_MAX} sessions.")
         return [self._sessions.find(session_key(workspace, name)) for name in dict.fromkeys(named)]
 
     async def _narrowed(self, scope: Scope, parameters: Parameters, caller: Caller) -> Scope:
-        """Return a scope of those sessions only that have this agent and metadata."""
+        """Narrow a scope to the sessions that have this agent and metadata."""
         agent, metadata = parameters.text("agent"), parameters.nested("metadata")
         if agent is None and not metadata:
             return scope
@@ -179,7 +179,7 @@ class Searches:
     ) -> list[list[msgspec.Raw]]:
         """Return the events that were found in each session, as many of each as fit into a page.
 
-        None if the session has gone meanwhile.
+        None for a session that was deleted in the meantime.
         """
         events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
         return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
@@ -220,13 +220,13 @@ def _with_snippet(event: bytes, hit: IndexHit, query: Query) -> msgspec.Raw:
 
 
 def _without_search(event: bytes) -> bytes:
-    """Return an event without a member of this name of its own: none stands twice in an answer."""
+    """Return an event without its own ``search`` member, which would otherwise occur twice."""
     kept = [one.raw_key + b":" + one.value for one in members(event) if one.key != "search"]
     return b"{" + b",".join(kept) + b"}"
 
 
 def _query(text: str | None) -> Query:
-    """Return what is asked for; whatever is written there is searched for, but something must be."""
+    """Return the parsed query; any text is a valid query, but it must not be empty."""
     if text is None or not text.strip():
         raise InvalidRequestError(problem="q is empty: send words to look for, such as q=timeout.")
     return parse(text)

@@ -29,7 +29,7 @@ from durable_sessions.streams.stream import Key
 
 
 class SessionStreams:
-    """Changes of streams that are sessions; reads need nothing special."""
+    """Changes of streams that are sessions; reads are the same as for other streams."""
 
     def __init__(self, sessions: Sessions, limits: Limits, parser: BodyParser) -> None:
         self._parser = parser
@@ -41,7 +41,7 @@ class SessionStreams:
         return key.path.startswith(FOLDER + "/")
 
     def life(self, key: Key, request: Request) -> str | None:
-        """Return which life of a session a read is of, None for other streams; refuse if it wants another."""
+        """Return the incarnation that a read is of, None for other streams; refuse if it asks for another."""
         if not self.holds(key):
             return None
         wanted = incarnations.asked(request)
@@ -56,7 +56,7 @@ class SessionStreams:
         return wanted
 
     async def append(self, request: Request, caller: Caller, key: Key) -> tuple[AppendResult, str]:
-        """Append events and tell to which life; a missing session is not created, as the protocol wants."""
+        """Append events and return the incarnation; the protocol does not create a missing session."""
         terms = headers.parse_append(request, self._limits)
         events: list[drafts.Draft] = []
         if request.body:
@@ -75,7 +75,7 @@ class SessionStreams:
         return result, stored.life
 
     async def create(self, request: Request, caller: Caller, key: Key) -> tuple[Created, str]:
-        """Create a session with the events in the body, or confirm that it exists; tell which life of it."""
+        """Create a session with the events in the body, or confirm that it exists; return its incarnation."""
         session_key(key.workspace, key.path.partition("/")[2])
         wanted = headers.parse_create(request, self._limits)
         _require_json(wanted.content_type or append.JSON)

@@ -25,7 +25,7 @@ _PAGE = re.compile(r"([a-z_]{1,20})-(asc|desc)-(next|prev)-([0-9]{1,15})-([0-9]{
 
 
 class _Cursor(NamedTuple):
-    """Where a page begins: behind a place, in an order, going on or going back."""
+    """Where a page begins: after a place, in an order, forwards or backwards."""
 
     sort: str
     newest_first: bool
@@ -33,7 +33,7 @@ class _Cursor(NamedTuple):
     after: SortKey | None
 
     def told(self, place: SortKey, *, back: bool) -> str:
-        """Return where the page behind a place begins, one way or the other."""
+        """Return the token of the page after a place, in one direction or the other."""
         order, way = "desc" if self.newest_first else "asc", "prev" if back else "next"
         return f"{self.sort}-{order}-{way}-{place.at_ms}-{place.number}"
 
