@@ -144,6 +144,10 @@ class Catalog:
 
     # In the catalog's thread ------------------------------------------------------------
 
+    def apply_here(self, change: Change) -> None:
+        """Apply a change; for work that :meth:`run` was given."""
+        self._apply(change)
+
     def _apply(self, change: Change) -> None:
         with self._writing as connection:
             for path in change.replaced:

@@ -145,6 +145,13 @@ class CatalogView:
             found.update(row[0] for row in self._connection.execute(query, some))
         return found
 
+    def loaded(self, streams: Iterable[int]) -> Iterator[Stream]:
+        """Yield those of the streams that there were at the last flush, as they are stored."""
+        left = iter(streams)
+        while some := list(islice(left, _PAGE_ROWS)):
+            query = f"select state from streams where id in ({','.join('?' * len(some))})"  # noqa: S608
+            yield from (stream_codec.decode(state) for (state,) in self._connection.execute(query, some))
+
     def place(self, stream: int, position: int) -> Placed | None:
         """Return where the flushed record at a position lies."""
         found = self._connection.execute(
