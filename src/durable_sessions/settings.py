@@ -4,6 +4,7 @@ Precedence: command line, then ``DURABLE_SESSIONS_…`` variables, then the file
 default. An unknown name is refused, and the nearest known one is named.
 """
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -225,9 +226,12 @@ def _number(lowest: float, highest: float, unit: str) -> Any:
     def check(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise TypeError("write a number")
-        number = float(value)
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
         if not lowest <= number <= highest:
-            raise ValueError(f"write {lowest:g} to {highest:g}{unit}")
+            raise ValueError(f"write a number from {lowest:g} to {highest:g}{unit}")
         return number
 
     return check
@@ -237,9 +241,12 @@ def _whole_number(lowest: int, highest: int) -> Any:
     def check(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise TypeError("write a whole number")
-        number = int(value)
+        try:
+            number = int(value)
+        except ValueError:
+            number = lowest - 1
         if not lowest <= number <= highest:
-            raise ValueError(f"write {lowest} to {highest}")
+            raise ValueError(f"write a whole number from {lowest} to {highest}")
         return number
 
     return check
@@ -255,7 +262,9 @@ def _bytes(value: object) -> int:
 def _choice(*choices: str) -> Any:
     def check(value: object) -> str:
         if value not in choices:
-            raise ValueError(f"write one of {', '.join(choices)}")
+            near = get_close_matches(str(value), choices, n=1, cutoff=0.5)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"write one of {', '.join(choices)}{meant}")
         return str(value)
 
     return check

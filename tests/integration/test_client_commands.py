@@ -14,7 +14,7 @@ import pytest
 from durable_sessions.cli.append import BATCH_EVENTS_MAX
 from durable_sessions.cli.main import SECTIONS
 from durable_sessions.cli.search import HITS_PER_SESSION_MAX, highlighted
-from durable_sessions.client import Client
+from durable_sessions.client import Client, offsets
 from durable_sessions.exporters import FORMATS
 from durable_sessions.testing import BackgroundServer, server
 from tests.support.commands import Commands, on_a_terminal
@@ -29,6 +29,13 @@ SECONDS_MAX = 120.0
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
     with server(tmp_path_factory.mktemp("server")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    """A server that wants a key."""
+    with server(tmp_path_factory.mktemp("guarded"), api_key="secret") as one:
         yield one
 
 
@@ -569,6 +576,28 @@ def test_a_server_that_is_not_there_is_said_how_to_start(arguments: tuple[str, .
 
 def test_an_address_that_is_none_is_wrong_use() -> None:
     Commands("localhost:1").run("sessions", status=2)
+
+
+def test_an_end_that_was_passed_is_told_in_the_words_of_the_option(ds: Commands) -> None:
+    ds.run("append", "moved", '{"type":"a"}')
+    ds.run("append", "moved", "--if-match", "1", '{"type":"b"}')
+    said = ds.run("append", "moved", "--if-match", "1", '{"type":"c"}', status=6).stderr
+    assert f"moved ends at {offsets.of(2)}, and --if-match says {offsets.of(1)}. Nothing more" in said
+    assert "If-Match" not in said
+    said = ds.run("append", "nowhere", "--if-match", "7", '{"type":"c"}', status=6).stderr
+    assert "There is no session nowhere, and --if-match says" in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [("sessions",), ("keys", "list"), ("flush",), ("reindex",), ("append", "s", '{"type":"a"}')]
+)
+def test_a_missing_key_is_asked_for_in_the_words_of_the_command_line(
+    guarded: BackgroundServer, arguments: tuple[str, ...]
+) -> None:
+    for key in ((), ("--api-key", "wrong")):
+        said = Commands(guarded.url).run(*arguments, *key, status=5).stderr
+        assert "Give a key with --api-key, or better in DURABLE_SESSIONS_API_KEY." in said
+        assert not any(word in said for word in ("Bearer", "x-api-key", "answered", "http://"))
 
 
 def test_keys_are_shown_and_refusals_explained(tmp_path: Path) -> None:

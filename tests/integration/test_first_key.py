@@ -191,7 +191,7 @@ def test_the_command_makes_it_also_where_a_proxy_is_announced(tmp_path: Path) ->
         made = create(server.url, "--data", str(server.data), "--json")
         assert made.returncode == 0, made.stderr
         again = create(server.url, "--data", str(server.data))
-        assert (again.returncode, "answered 401" in again.stderr) == (5, True)
+        assert (again.returncode, "Give a key with --api-key" in again.stderr) == (5, True)
     finally:
         assert server.terminate() == 0
     started = server.log.read_text()

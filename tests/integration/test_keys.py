@@ -491,7 +491,7 @@ def test_keys_are_managed_from_the_command_line(tmp_path: Path) -> None:
         assert secret.startswith("dsk_")
         assert "cannot show it again" in made.stderr
         denied = run("keys", "list", url=server.url)
-        assert (denied.returncode, "answered 401" in denied.stderr) == (5, True)
+        assert (denied.returncode, "Give a key with --api-key" in denied.stderr) == (5, True)
         more = ("--role", "writer", "--workspace", "acme", "--requests-per-second", "5", "--json")
         bob = json.loads(
             run("keys", "create", "--principal", "bob", *more, url=server.url, key=secret).stdout
@@ -509,7 +509,7 @@ def test_keys_are_managed_from_the_command_line(tmp_path: Path) -> None:
         assert run("flush", url=server.url, key=secret).returncode == 0
         for command in (("flush",), ("keys", "list")):
             said = run(*command, url=server.url).stderr
-            assert "answered 401" in said
+            assert "Give a key with --api-key" in said
             assert "--api-key, or better in DURABLE_SESSIONS_API_KEY" in said
     nobody = run("keys", "list", url=server.url)
     assert (nobody.returncode, "Nothing listens" in nobody.stderr) == (4, True)

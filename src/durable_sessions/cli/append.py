@@ -10,12 +10,12 @@ import msgspec
 
 from durable_sessions import export_header
 from durable_sessions.cli.argument_completion import SESSION
-from durable_sessions.cli.command_errors import WrongInputError
+from durable_sessions.cli.command_errors import SessionConflictError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.option_types import Pair
+from durable_sessions.cli.option_types import Offset, Pair
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session, encoding
-from durable_sessions.client.errors import ClientError
+from durable_sessions.client.errors import ClientError, NotFoundError, PreconditionFailedError
 from durable_sessions.rendering.events import encode
 from durable_sessions.rendering.text import one_line, plural
 
@@ -33,7 +33,7 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 @click.option("--type", "kind", metavar="TYPE", help="Append one event of this type, such as user.message.")
 @click.option("--text", help="The text of that event's content; - reads it from standard input.")
 @click.option("--field", "fields", type=Pair(), multiple=True, help="A member of that event; repeatable.")
-@click.option("--if-match", metavar="OFFSET", help="Only if the session still ends at this offset.")
+@click.option("--if-match", type=Offset(), help="Only if the session still ends at this offset.")
 @click.option("--close", "closes", is_flag=True, help="Close the session behind it: it takes no more events.")
 def append(
     connection: ServerConnection,
@@ -91,10 +91,12 @@ class _Writer:
         for batch in _batches(events):
             try:
                 appended = self.session.append_body(b"[" + b",".join(batch) + b"]", self.if_match)
-            except ClientError:
+            except ClientError as error:
                 if self.count:
                     stored = "event is" if self.count == 1 else f"{self.count:,} events are"
                     self.output.note(f"The first {stored} stored.")
+                if isinstance(error, PreconditionFailedError) and self.if_match is not None:
+                    raise self._moved(self.if_match) from error
                 raise
             self.count += len(batch)
             self.repeated += len(appended.repeated)
@@ -102,6 +104,17 @@ class _Writer:
             self.next_offset = appended.next_offset
             if self.if_match is not None:
                 self.if_match = appended.next_offset
+
+    def _moved(self, expected: str) -> SessionConflictError:
+        """Return what to say if the session does not end where ``--if-match`` says."""
+        try:
+            end = f"{self.session.id} ends at {self.session.info().next_offset}"
+        except NotFoundError:
+            end = f"There is no session {self.session.id}"
+        return SessionConflictError(
+            f"{end}, and --if-match says {expected}. Nothing more was appended. "
+            f"See what has come since with: ds events {self.session.id} --offset {expected}"
+        )
 
     def report(self, output: Output) -> None:
         """Say what was done."""

@@ -13,12 +13,25 @@ from durable_sessions.settings import ENVIRONMENT_PREFIX
 
 SECONDS_MAX = 1.0
 COMPLETIONS_MAX = 50
+SESSION_ID_CHARACTERS_MAX = 200
 
 
-class SessionId(click.ParamType[str]):
-    """The id of a session."""
+class NewSessionId(click.ParamType[str]):
+    """The id of a session that need not be there."""
 
     name = "session"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the id, if it can be one."""
+        text = str(value)
+        if not 0 < len(text) <= SESSION_ID_CHARACTERS_MAX or text.startswith("."):
+            most = SESSION_ID_CHARACTERS_MAX
+            self.fail(f"A session's id has 1 to {most} characters and does not begin with a dot.", param, ctx)
+        return text
+
+
+class SessionId(NewSessionId):
+    """The id of a session, or the beginning of one."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -39,3 +52,4 @@ class SessionId(click.ParamType[str]):
 
 
 SESSION = SessionId()
+NEW_SESSION = NewSessionId()

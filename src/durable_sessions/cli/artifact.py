@@ -10,13 +10,14 @@ from durable_sessions.cli.atomic_file import replacing, with_output_file
 from durable_sessions.cli.command_errors import MissingError, WrongInputError
 from durable_sessions.cli.confirmation import confirm, with_yes
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.terminal import Output
 from durable_sessions.rendering.text import size
 
 _ANY_TYPE = "application/octet-stream"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def artifact() -> None:
     """Store, fetch and delete payloads that are too large for events; each is named by its SHA-256."""
 

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from durable_sessions.cli.client import Server, with_server
+from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.managed_agents.claude_code_hooks import HOOKS
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
@@ -15,7 +16,7 @@ TIMEOUT_SECONDS = 5
 _WITH_MATCHER = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def capture() -> None:
     """Let tools write their sessions themselves, while they run."""
 

@@ -9,7 +9,7 @@ import click
 import httpcore2
 import msgspec
 
-from durable_sessions.cli.command_errors import KEY_ADVICE, meaning
+from durable_sessions.cli.command_errors import key_needed, meaning
 from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
@@ -77,10 +77,8 @@ class Server:
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             raise click.ClickException(f"{self.url} did not answer: {error!r}") from error
         if not 200 <= answer.status < 300:
-            said = _said(answer.content)
-            text = f"{self.url} answered {answer.status}: {said.message}"
-            if answer.status == 401:
-                text += f" {KEY_ADVICE}"
+            said = _said(self.url, answer.status, answer.content)
+            text = key_needed(said.message) if answer.status == 401 else said.message
             raise meaning(answer.status)(text, said.details.error_code)
         try:
             return msgspec.json.decode(answer.content, type=shape)
@@ -88,11 +86,12 @@ class Server:
             raise click.ClickException(f"{self.url} answered something else: {error}") from error
 
 
-def _said(content: bytes) -> _Refusal:
+def _said(url: str, status: int, content: bytes) -> _Refusal:
     try:
         return msgspec.json.decode(content, type=_Answer).error
     except (msgspec.MsgspecError, ValueError):
-        return _Refusal(content[:1_000].decode(errors="replace"))
+        said = content[:1_000].decode(errors="replace")
+        return _Refusal(f"{url} answered {status}, not as a Durable Sessions server would: {said}")
 
 
 def with_server(command: Callable[..., None]) -> Callable[..., None]:

@@ -95,12 +95,20 @@ def explained(url: str) -> Iterator[None]:
     except errors.ConnectionFailedError as error:
         raise UnreachableError(_unreachable(url, error)) from error
     except errors.AuthenticationError as error:
-        raise DeniedError(f"{error.message} {KEY_ADVICE}") from error
+        raise DeniedError(key_needed(error.message)) from error
     except errors.ApiError as error:
         kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), CommandError)
         raise kind(_refused(error)) from error
     except errors.ClientError as error:
         raise CommandError(str(error)) from error
+
+
+def key_needed(message: str) -> str:
+    """Return what is wrong with the key, as the server says, and how a command is given another one.
+
+    Its first sentence says what is wrong; what follows is about headers.
+    """
+    return f"{message.partition('. ')[0].rstrip('.')}. {KEY_ADVICE}"
 
 
 def _refused(error: errors.ApiError) -> str:

@@ -3,11 +3,13 @@
 import click
 from click.shell_completion import get_completion_class
 
+from durable_sessions.cli.option_types import OneOf
+
 NAMES = ("durable-sessions", "ds")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=OneOf(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the script that lets SHELL complete commands, options and session ids.

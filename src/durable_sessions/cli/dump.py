@@ -14,6 +14,8 @@ import msgspec
 from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.manifest import Manifest, Manifests, decode_manifest
 from durable_sessions.bucket.numbered import NumberedObjects
+from durable_sessions.cli.groups import CommandGroup
+from durable_sessions.cli.option_types import WholeNumber
 from durable_sessions.cli.output import Target, shortened, with_target
 from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
 from durable_sessions.partition_id import ONLY_PARTITION
@@ -23,15 +25,17 @@ from durable_sessions.tools.dump.segments import segment_items
 from durable_sessions.tools.dump.streams import load_names, look_up
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dump() -> None:
     """Show what is in the log and in the bucket. Changes nothing; a server may be running."""
 
 
 @dump.command("log")
 @with_target
-@click.option("--from", "start", type=int, default=0, help="Position of the first batch to show.")
-@click.option("--limit", type=click.IntRange(min=1), default=None, help="How many batches to show.")
+@click.option(
+    "--from", "start", type=WholeNumber(min=0), default=0, help="Position of the first batch to show."
+)
+@click.option("--limit", type=WholeNumber(min=1), default=None, help="How many batches to show.")
 def dump_log(where: Target, start: int, limit: int | None) -> None:
     """Show the batches of the log, one effect per line."""
     where.require_data()
@@ -59,7 +63,7 @@ async def _names(where: Target) -> StreamPaths:
 
 @dump.command("manifest")
 @with_target
-@click.option("--number", type=click.IntRange(min=1), default=None, help="Which one, if not the newest.")
+@click.option("--number", type=WholeNumber(min=1), default=None, help="Which one, if not the newest.")
 def dump_manifest(where: Target, number: int | None) -> None:
     """Show the manifest that holds, or another one."""
     manifest = asyncio.run(_manifest(where, number))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from durable_sessions.cli.option_types import Time
+from durable_sessions.cli.option_types import Offset, OneOf, Time, WholeNumber
 from durable_sessions.client.pages import given, time_parameters, type_parameters
 
 Command = Callable[..., None]
@@ -66,13 +66,11 @@ def with_selection(command: Command) -> Command:
 
 
 _OPTIONS = (
-    click.option(
-        "--from", "from_", type=click.IntRange(min=0), help="Position of the first, counted from 0."
-    ),
-    click.option("--offset", metavar="OFFSET", help="A saved offset to begin at, instead of a position."),
-    click.option("--tail", type=click.IntRange(min=0), help="Only the last so many."),
-    click.option("--around", type=click.IntRange(min=0), help="Those on both sides of this position."),
-    click.option("--window", type=click.IntRange(min=0), help="How many on each side.  [10]"),
+    click.option("--from", "from_", type=WholeNumber(min=0), help="Position of the first, counted from 0."),
+    click.option("--offset", type=Offset(), help="A saved offset to begin at, instead of a position."),
+    click.option("--tail", type=WholeNumber(min=0), help="Only the last so many."),
+    click.option("--around", type=WholeNumber(min=0), help="Those on both sides of this position."),
+    click.option("--window", type=WholeNumber(min=0), help="How many on each side.  [10]"),
     click.option(
         "--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable."
     ),
@@ -81,8 +79,8 @@ _OPTIONS = (
     ),
     click.option("--before", type=Time(), help="Only what happened before this time."),
     click.option(
-        "--order", type=click.Choice(["asc", "desc"]), default="asc", show_default=True, help="Which first."
+        "--order", type=OneOf(["asc", "desc"]), default="asc", show_default=True, help="Which first."
     ),
     click.option("--pairs", is_flag=True, help="Keep tool calls and their results together."),
-    click.option("--limit", type=click.IntRange(min=1), help="At most so many."),
+    click.option("--limit", type=WholeNumber(min=1), help="At most so many."),
 )

@@ -7,6 +7,7 @@ import click
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.atomic_file import replacing, with_output_file
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.option_types import OneOf
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ClientError
@@ -20,7 +21,7 @@ ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
-@click.option("--format", "-f", "name", type=click.Choice([*FORMATS]), required=True, help="What to write.")
+@click.option("--format", "-f", "name", type=OneOf([*FORMATS]), required=True, help="What to write.")
 @with_output_file
 @click.option("--full", is_flag=True, help="Leave nothing out that the format would shorten.")
 def export(

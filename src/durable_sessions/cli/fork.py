@@ -4,7 +4,7 @@ import re
 
 import click
 
-from durable_sessions.cli.argument_completion import SESSION
+from durable_sessions.cli.argument_completion import NEW_SESSION, SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.terminal import Output
 
@@ -14,7 +14,7 @@ _POSITION = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.argument("new", required=False)
+@click.argument("new", type=NEW_SESSION, required=False)
 @with_connection
 @click.option(
     "--at",

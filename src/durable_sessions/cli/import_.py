@@ -19,7 +19,7 @@ from rich.text import Text
 
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.cli.command_errors import explained
-from durable_sessions.cli.option_types import Time
+from durable_sessions.cli.option_types import Number, OneOf, Time
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ConnectionFailedError
 from durable_sessions.importers import directory_walk, duplicate_sources, jsonl, session_filter
@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 5.0
 
 
 @click.command("import")
-@click.argument("tool", type=click.Choice([*TOOLS]), metavar="TOOL")
+@click.argument("tool", type=OneOf([*TOOLS]), metavar="TOOL")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @with_server
 @click.option("--watch", is_flag=True, help="Go on, and import what is written from now on.")
@@ -53,7 +53,7 @@ PATIENCE_SECONDS = 5.0
 @click.option("--again", is_flag=True, help="Read everything again, whatever was remembered.")
 @click.option(
     "--quiet-seconds",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1),
     default=QUIET_SECONDS,
     show_default=True,
     help="With --watch: when a session counts as finished for now.",

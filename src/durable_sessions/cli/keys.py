@@ -15,7 +15,8 @@ from durable_sessions.access.caller import ROLES
 from durable_sessions.cli import first_key
 from durable_sessions.cli.client import Server, T, with_server
 from durable_sessions.cli.command_errors import CommandError, DeniedError, UnreachableError, WrongInputError
-from durable_sessions.cli.option_types import Future
+from durable_sessions.cli.groups import CommandGroup
+from durable_sessions.cli.option_types import Future, Number, OneOf
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
 from durable_sessions.times import rfc3339
 
@@ -48,7 +49,7 @@ class _Page(msgspec.Struct):
 _as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def keys() -> None:
     """Create, list and revoke the keys of a running server.
 
@@ -60,9 +61,14 @@ def keys() -> None:
 @with_server
 @_as_json
 @click.option("--principal", required=True, metavar="NAME", help="Who it is for: a person or program.")
-@click.option("--role", type=click.Choice([*ROLES]), required=True, help="What it may do.")
+@click.option("--role", type=OneOf([*ROLES]), required=True, help="What it may do.")
 @click.option("--workspace", metavar="NAME", help="Where it works; your own workspace if not given.")
-@click.option("--requests-per-second", type=float, metavar="RATE", help="Its rate; if not given, any.")
+@click.option(
+    "--requests-per-second",
+    type=Number(min=0, min_open=True),
+    metavar="RATE",
+    help="Its rate; if not given, any.",
+)
 @click.option("--expires", type=Future(), help="When it ends, such as 30d; if not given, never.")
 @click.option(
     "--data",

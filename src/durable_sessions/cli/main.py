@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -11,6 +10,7 @@ import click
 import msgspec
 
 from durable_sessions import __version__
+from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.errors import DurableSessionsError
 
 SECTIONS = {
@@ -24,7 +24,7 @@ SECTIONS = {
 """All commands; each is a module of this package with a command of the same name."""
 
 
-class Commands(click.Group):
+class Commands(CommandGroup):
     """Commands that are loaded when they are called: clients have no use for the server's libraries."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -40,13 +40,9 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; name those that are spelt alike if there is none."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise click.UsageError(unknown_command(args[0], self.list_commands(ctx)), ctx)
-        return super().resolve_command(ctx, args)
+    def sections(self, ctx: click.Context) -> dict[str, tuple[str, ...]]:
+        """Return the names of the commands as the help lists them."""
+        return SECTIONS
 
     def main(  # type: ignore[override]  # of its two overloads only this one is used
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **options: Any
@@ -60,6 +56,8 @@ class Commands(click.Group):
             _tell("aborted", "Aborted.", 1, as_json=_wants_json(given))
             sys.exit(1)
         except click.ClickException as error:
+            if isinstance(error, click.NoSuchOption):
+                error = click.UsageError(no_option(error, given), error.ctx)
             if _wants_json(given):
                 _tell(_kind(error), error.format_message(), error.exit_code, as_json=True)
             else:
@@ -69,16 +67,6 @@ class Commands(click.Group):
             _tell(error.code, f"durable-sessions: {error}", 1, as_json=_wants_json(given))
             sys.exit(1)
         sys.exit(status if isinstance(status, int) else 0)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands by section."""
-        most = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
-        for section, names in SECTIONS.items():
-            commands = ((name, self.get_command(ctx, name)) for name in names)
-            with formatter.section(section):
-                formatter.write_dl(
-                    [(name, command.get_short_help_str(most)) for name, command in commands if command]
-                )
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -92,11 +80,14 @@ def main() -> None:
     cli()
 
 
-def unknown_command(given: str, known: Sequence[str]) -> str:
-    """Return what is said of a command that there is not."""
-    near = get_close_matches(given, known, n=3, cutoff=0.5)
-    meant = f" Did you mean {' or '.join(near)}?" if near else " durable-sessions --help lists them."
-    return f"There is no command {given!r}.{meant}"
+def no_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
+    """Return what is said of an option that there is not; it may have been meant for a word."""
+    said = error.format_message()
+    context = error.ctx
+    if context is None or not any(isinstance(each, click.Argument) for each in context.command.params):
+        return said
+    word = next((each for each in given if each.startswith(error.option_name)), error.option_name)
+    return f"{said} If {word} is not meant as an option, put -- before it: {context.command_path} -- {word}"
 
 
 def _wants_json(given: Sequence[str]) -> bool:

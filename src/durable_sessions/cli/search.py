@@ -9,7 +9,7 @@ from rich.text import Text
 
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.option_types import Pair, Time
+from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
 from durable_sessions.rendering import moments
@@ -29,7 +29,7 @@ _HIGHLIGHT = "bold yellow"
 @with_connection
 @click.option("--session", type=SESSION, help="Only in this session.")
 @click.option(
-    "--role", type=click.Choice(["user", "agent", "tool", "system", "error"]), help="Only what these said."
+    "--role", type=OneOf(["user", "agent", "tool", "system", "error"]), help="Only what these said."
 )
 @click.option("--agent", metavar="ID", help="Only in sessions of this agent.")
 @click.option("--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable.")
@@ -38,10 +38,8 @@ _HIGHLIGHT = "bold yellow"
 )
 @click.option("--after", type=Time(), help="Only what happened after this time, such as 2026-11-15 or 2h.")
 @click.option("--before", type=Time(), help="Only what happened before this time.")
-@click.option(
-    "--order", type=click.Choice(["asc", "desc"]), help="With --session: by time instead of by score."
-)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many hits.")
+@click.option("--order", type=OneOf(["asc", "desc"]), help="With --session: by time instead of by score.")
+@click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="How many hits.")
 def search(
     connection: ServerConnection,
     output: Output,

@@ -11,7 +11,8 @@ import click
 from rich.text import Text
 
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.option_types import Pair, Time
+from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
+from durable_sessions.cli.spelling import nearest
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client.errors import BadRequestError
 from durable_sessions.client.info import SessionInfo
@@ -36,7 +37,8 @@ def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, 
                 "'imported' is no status: use --metadata tool=claude-code, or what tool it was."
             )
         if one not in _STATUSES:
-            raise click.BadParameter(f"{one!r} is no status; there are {', '.join(_STATUSES)}.")
+            said = f"{one!r} is no status; there are {', '.join(_STATUSES)}."
+            raise click.BadParameter(" ".join(filter(None, (said, nearest(one, _STATUSES)))))
     return given
 
 
@@ -51,9 +53,7 @@ def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, 
     metavar="|".join(_STATUSES),
     help="Only with this status; repeatable.",
 )
-@click.option(
-    "--lifecycle", type=click.Choice(_LIFECYCLES), multiple=True, help="Only in this state; repeatable."
-)
+@click.option("--lifecycle", type=OneOf(_LIFECYCLES), multiple=True, help="Only in this state; repeatable.")
 @click.option("--metadata", type=Pair(), multiple=True, help="Only with this metadata; repeatable.")
 @click.option("--agent", metavar="ID", help="Only of this agent.")
 @click.option("--after", type=Time(), help="Only started after this time; imported ones: when they happened.")
@@ -61,15 +61,13 @@ def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--archived", is_flag=True, help="Also archived ones.")
 @click.option(
     "--sort",
-    type=click.Choice(["activity", "started_at", "created_at", "updated_at"]),
+    type=OneOf(["activity", "started_at", "created_at", "updated_at"]),
     default="activity",
     show_default=True,
     help="By which time; of imported sessions activity and started_at are when they happened.",
 )
-@click.option(
-    "--order", type=click.Choice(["asc", "desc"]), default="desc", show_default=True, help="Which first."
-)
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many to list.")
+@click.option("--order", type=OneOf(["asc", "desc"]), default="desc", show_default=True, help="Which first.")
+@click.option("--limit", type=WholeNumber(min=1), default=50, show_default=True, help="How many to list.")
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
 def sessions(
     connection: ServerConnection,

@@ -9,6 +9,7 @@ from rich.text import Text
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.entry_printer import EntryPrinter
+from durable_sessions.cli.option_types import WholeNumber
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import SessionInfo
 from durable_sessions.exporters.summary import ExportSummary, facts
@@ -17,9 +18,7 @@ from durable_sessions.exporters.summary import ExportSummary, facts
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
-@click.option(
-    "--last", type=click.IntRange(min=1), help="Only the last so many events, with whole tool calls."
-)
+@click.option("--last", type=WholeNumber(min=1), help="Only the last so many events, with whole tool calls.")
 @click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
 @click.option("--pager", is_flag=True, help="Show it in a pager.")
 def show(

@@ -7,6 +7,7 @@ import click
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.entry_printer import EntryPrinter
+from durable_sessions.cli.option_types import Offset, WholeNumber
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import offsets
 from durable_sessions.rendering.entries import EntryRole, entry_of
@@ -17,13 +18,11 @@ from durable_sessions.rendering.threads import Threads
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
+@click.option("--last", type=WholeNumber(min=0), default=20, show_default=True, help="Events to begin with.")
 @click.option(
-    "--last", type=click.IntRange(min=0), default=20, show_default=True, help="Events to begin with."
+    "--from", "from_", type=WholeNumber(min=0), help="Begin at this position instead; 0 is the first."
 )
-@click.option(
-    "--from", "from_", type=click.IntRange(min=0), help="Begin at this position instead; 0 is the first."
-)
-@click.option("--offset", metavar="OFFSET", help="Begin at a saved offset instead.")
+@click.option("--offset", type=Offset(), help="Begin at a saved offset instead.")
 @click.option("--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable.")
 @click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
 def tail(

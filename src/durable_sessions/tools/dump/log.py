@@ -75,7 +75,7 @@ def _batch(frame: Frame, names: StreamPaths) -> Plain:
 
 def plain_effect(effect: Effect, names: StreamPaths) -> Plain:
     """Return an effect by the names of its fields, without those that say nothing."""
-    fields: Plain = {"effect": type(effect).__name__}
+    fields: Plain = {"effect": "Appended" if isinstance(effect, RecordsAppended) else type(effect).__name__}
     for name, value in msgspec.structs.asdict(effect).items():
         if name == "stream":
             fields[name] = value

@@ -1,0 +1,36 @@
+"""Groups of commands: what is misspelt is told the nearest, and every description is whole."""
+
+import click
+
+from durable_sessions.cli.spelling import nearest
+
+_WHOLE = 1_000
+
+
+class CommandGroup(click.Group):
+    """Commands under one name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; name those that are spelt alike if there is none."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise click.UsageError(self._unknown(ctx, args[0]), ctx)
+        return super().resolve_command(ctx, args)
+
+    def _unknown(self, ctx: click.Context, given: str) -> str:
+        meant = nearest(given, self.list_commands(ctx), 3) or f"{ctx.command_path} --help lists them."
+        return f"There is no command {given!r}. {meant}"
+
+    def sections(self, ctx: click.Context) -> dict[str, tuple[str, ...]]:
+        """Return the names of the commands as the help lists them."""
+        return {"Commands": tuple(self.list_commands(ctx))}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands by section, each with its first sentence, however long that is."""
+        for section, names in self.sections(ctx).items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            with formatter.section(section):
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(_WHOLE)) for name, command in commands if command]
+                )
