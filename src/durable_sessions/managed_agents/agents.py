@@ -3,7 +3,7 @@
 Short forms in requests come back long: a model's name becomes an object, toolsets get their defaults.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ from durable_sessions.errors import InvalidAgentError
 from durable_sessions.managed_agents import callable_agents
 from durable_sessions.managed_agents.object_kind import Document, Kind, VersionOf, patched
 from durable_sessions.managed_agents.registry import members
+from durable_sessions.schema_notes import about
 from durable_sessions.sessions.record import NULL
 from durable_sessions.sessions.view import UNKNOWN_AGENT
 
@@ -19,20 +20,51 @@ _NOT_IN_SNAPSHOT = frozenset({"metadata", "created_at", "updated_at", "archived_
 _OVERRIDES = ("model", "system", "tools", "mcp_servers", "skills")
 
 
+_TEXT = {"type": "string"}
+_Object = dict[str, Any]
+_Model = Annotated[_Object, about(properties={"id": _TEXT}, required=["id"])]
+_Tool = Annotated[
+    _Object,
+    about(
+        required=["type"],
+        properties={
+            "type": {
+                "type": "string",
+                "description": "`agent_toolset_…`, `mcp_toolset` or `custom`.",
+                "examples": ["agent_toolset_20260401"],
+            },
+            "default_config": {"type": ["object", "null"], "additionalProperties": True},
+            "configs": {
+                "type": ["array", "null"],
+                "items": {"type": "object", "properties": {"name": _TEXT}, "required": ["name"]},
+            },
+        },
+    ),
+]
+
+
 class AgentBody(msgspec.Struct, omit_defaults=True):
     """What may be said of an agent."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
-    model: str | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    model: Annotated[str | _Model | msgspec.UnsetType, about("A name, or an object with an `id`.")] = (
+        msgspec.UNSET
+    )
     description: str | msgspec.UnsetType | None = msgspec.UNSET
-    system: str | msgspec.UnsetType | None = msgspec.UNSET
-    tools: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
-    mcp_servers: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
-    skills: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
-    metadata: dict[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET
-    execution_identity: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
-    multiagent: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
-    version: int | msgspec.UnsetType = msgspec.UNSET
+    system: Annotated[str | msgspec.UnsetType | None, about("The system prompt.")] = msgspec.UNSET
+    tools: list[_Tool] | msgspec.UnsetType | None = msgspec.UNSET
+    mcp_servers: list[_Object] | msgspec.UnsetType | None = msgspec.UNSET
+    skills: list[_Object] | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: Annotated[
+        dict[str, str | None] | msgspec.UnsetType | None,
+        about("A patch when the agent is changed: null deletes a key."),
+    ] = msgspec.UNSET
+    execution_identity: _Object | msgspec.UnsetType | None = msgspec.UNSET
+    multiagent: _Object | msgspec.UnsetType | None = msgspec.UNSET
+    version: Annotated[
+        int | msgspec.UnsetType,
+        about("The version that you have seen; 409 if there is a newer one.", minimum=0),
+    ] = msgspec.UNSET
 
 
 def new(body: AgentBody) -> Document:

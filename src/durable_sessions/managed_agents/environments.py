@@ -1,14 +1,31 @@
 """Environments: what Anthropic's API calls so, as plain data."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from durable_sessions.errors import InvalidEnvironmentError
 from durable_sessions.managed_agents.object_kind import Document, Kind, patched
 from durable_sessions.managed_agents.registry import members
+from durable_sessions.schema_notes import about
 
 _PACKAGES = ("apt", "cargo", "gem", "go", "npm", "pip")
+
+
+_CONFIG = about(
+    properties={
+        "type": {"type": "string", "description": "`cloud` or `self_hosted`."},
+        "networking": {
+            "type": ["object", "null"],
+            "properties": {"type": {"type": "string", "description": "`unrestricted` or `limited`."}},
+        },
+        "packages": {
+            "type": ["object", "null"],
+            "additionalProperties": True,
+            "description": "Lists of names by package manager.",
+        },
+    }
+)
 
 
 class EnvironmentBody(msgspec.Struct, omit_defaults=True):
@@ -16,8 +33,11 @@ class EnvironmentBody(msgspec.Struct, omit_defaults=True):
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     description: str | msgspec.UnsetType | None = msgspec.UNSET
-    config: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
-    metadata: dict[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET
+    config: Annotated[dict[str, Any] | msgspec.UnsetType | None, _CONFIG] = msgspec.UNSET
+    metadata: Annotated[
+        dict[str, str | None] | msgspec.UnsetType | None,
+        about("A patch when the environment is changed: null deletes a key."),
+    ] = msgspec.UNSET
     scope: Any = msgspec.UNSET
 
 

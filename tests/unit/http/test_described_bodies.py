@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from durable_sessions.http.api.sessions.bodies import NativeSessionBody, NativeUpdateBody
 from durable_sessions.http.bodies.keys import NewKeyBody
+from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdateBody
 from durable_sessions.http.bodies.subscriptions import HoldBody
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from durable_sessions.http.bodies.notes import Time, about
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.schema_notes import Time, about, ref
 
 SCHEMAS = StructSchemas(DEFAULT_LIMITS)
 
@@ -37,6 +37,8 @@ class Body(msgspec.Struct):
     raw: msgspec.Raw | None = None
     model: str | dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     at: Annotated[Time | None, about("When.")] = None
+    named: list[Annotated[dict[str, Any], about(**ref("Named"))]] | None = None
+    object: Annotated[dict[str, Any] | None, about(properties={"id": {"type": "string"}})] = None
 
 
 class Shown(msgspec.Struct, omit_defaults=True):
@@ -70,6 +72,8 @@ def test_members_have_the_type_the_bounds_and_the_description_of_their_fields() 
                 "examples": ["2026-11-15T12:00:00.123Z"],
                 "description": "When.",
             },
+            "named": {"type": ["array", "null"], "items": {"$ref": "#/components/schemas/Named"}},
+            "object": {"type": ["object", "null"], "properties": {"id": {"type": "string"}}},
         },
     }
 
@@ -88,8 +92,9 @@ def test_a_body_that_refuses_unknown_members_says_so() -> None:
 
 
 def test_members_can_be_asked_for_later_or_kept_back() -> None:
-    schema = SCHEMAS.of(Body, required=["title"], without=["raw", "kind"])
+    schema = SCHEMAS.of(Body, required={"title": {"minLength": 1}}, without=["raw", "kind"])
     assert schema["required"] == ["always", "count", "title"]
+    assert schema["properties"]["title"]["minLength"] == 1
     assert not {"raw", "kind"} & schema["properties"].keys()
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from durable_sessions.access.caller import ROLES
-from durable_sessions.http.bodies.notes import Time, about
+from durable_sessions.schema_notes import Time, about
 
 _Role = Annotated[str, about(enum=list(ROLES))]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from durable_sessions.http.bodies.notes import Time, Whole, about
+from durable_sessions.schema_notes import Time, Whole, about
 from durable_sessions.streams.subscriptions import Kind
 
 _Text = Annotated[str, about(maxLength="{subscription_text_max}")]

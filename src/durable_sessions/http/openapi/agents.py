@@ -12,10 +12,8 @@ from durable_sessions.http.openapi.parts import (
     json_body,
 )
 from durable_sessions.http.openapi.schemas import (
-    Schema,
     flag,
     free,
-    many,
     nullable,
     page,
     record,
@@ -24,7 +22,9 @@ from durable_sessions.http.openapi.schemas import (
     time,
     whole,
 )
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
+from durable_sessions.managed_agents.agents import AgentBody
 
 AGENT_ID = in_path("agent_id", text(), "The agent.", "agent_01")
 _SHOWN = json_answer("The agent.", ref("Agent"))
@@ -37,28 +37,10 @@ _CHANGED = (
     *WRITING,
 )
 
-_TOOL = record(
-    {"type": text("`agent_toolset_…`, `mcp_toolset` or `custom`.", examples=["agent_toolset_20260401"])},
-    {"default_config": nullable(free()), "configs": nullable(many(record({"name": text()})))},
-)
-_MEMBERS: dict[str, Schema] = {
-    "description": nullable(text()),
-    "system": nullable(text("The system prompt.")),
-    "tools": nullable(many(_TOOL)),
-    "mcp_servers": nullable(many(free())),
-    "skills": nullable(many(free())),
-    "metadata": nullable(free("A patch when the agent is changed: null deletes a key.")),
-    "execution_identity": nullable(free()),
-    "multiagent": nullable(free()),
-}
-_MODEL: Schema = {
-    "anyOf": [text(), record({"id": text()})],
-    "description": "A name, or an object with an `id`.",
-}
 
-
-def noun(_: Limits) -> Noun:
+def noun(limits: Limits) -> Noun:
     """Return the description of agents."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Agents",
         "A registry of agents with versions, so that code written for Managed Agents runs unchanged. Agents "
@@ -78,17 +60,10 @@ def noun(_: Limits) -> Noun:
                     ),
                 ]
             },
-            "NewAgent": record({"name": text(minLength=1), "model": _MODEL}, _MEMBERS),
-            "AgentUpdate": record(
-                {},
-                {
-                    "name": text(),
-                    "model": _MODEL,
-                    **_MEMBERS,
-                    "version": whole("The version that you have seen; 409 if there is a newer one."),
-                },
-                "What is absent stays as it is.",
+            "NewAgent": schemas.of(
+                AgentBody, required={"name": {"minLength": 1}, "model": {}}, without=["version"]
             ),
+            "AgentUpdate": {**schemas.of(AgentBody), "description": "What is absent stays as it is."},
         },
     )
 

@@ -23,7 +23,9 @@ from durable_sessions.http.openapi.schemas import (
     text,
     time,
 )
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
+from durable_sessions.managed_agents.environments import EnvironmentBody
 
 _ENVIRONMENT_ID = in_path("environment_id", text(), "The environment.", "env_01")
 _SHOWN = json_answer("The environment.", ref("Environment"))
@@ -35,24 +37,11 @@ _CHANGED = (
     "object_archived",
     *WRITING,
 )
-_CONFIG = record(
-    {},
-    {
-        "type": text("`cloud` or `self_hosted`."),
-        "networking": nullable(record({}, {"type": text("`unrestricted` or `limited`.")})),
-        "packages": nullable(free("Lists of names by package manager.")),
-    },
-)
-_MEMBERS = {
-    "description": nullable(text()),
-    "config": nullable(_CONFIG),
-    "metadata": nullable(free("A patch when the environment is changed: null deletes a key.")),
-    "scope": anything(),
-}
 
 
-def noun(_: Limits) -> Noun:
+def noun(limits: Limits) -> Noun:
     """Return the description of environments."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Environments",
         "A registry of environments, so that code written for Managed Agents runs unchanged. They are plain "
@@ -73,8 +62,11 @@ def noun(_: Limits) -> Noun:
                 },
                 {"scope": anything()},
             ),
-            "NewEnvironment": record({"name": text(minLength=1)}, _MEMBERS),
-            "EnvironmentUpdate": record({}, {"name": text(), **_MEMBERS}, "What is absent stays as it is."),
+            "NewEnvironment": schemas.of(EnvironmentBody, required={"name": {"minLength": 1}}),
+            "EnvironmentUpdate": {
+                **schemas.of(EnvironmentBody),
+                "description": "What is absent stays as it is.",
+            },
         },
     )
 

@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from durable_sessions.http.bodies.notes import TIME_EXAMPLE
+from durable_sessions import schema_notes
 
 Schema = dict[str, Any]
 
 OFFSET_EXAMPLE = "0000000000000000_0000000000000002"
 
-
-def ref(name: str) -> Schema:
-    """Refer to a named schema of the document."""
-    return {"$ref": f"#/components/schemas/{name}"}
+ref = schema_notes.ref
 
 
 def text(description: str = "", **more: Any) -> Schema:
@@ -36,7 +33,7 @@ def flag(description: str = "", **more: Any) -> Schema:
 
 def time(description: str = "") -> Schema:
     """Return the schema of a time: RFC 3339."""
-    return text(description, format="date-time", examples=[TIME_EXAMPLE])
+    return text(description, format="date-time", examples=[schema_notes.TIME_EXAMPLE])
 
 
 def constant(value: str, description: str = "") -> Schema:

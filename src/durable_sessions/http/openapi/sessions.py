@@ -1,5 +1,6 @@
 """Sessions in the description: create, read, change, list, end."""
 
+from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdateBody
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
     HAPPENED,
@@ -21,7 +22,6 @@ from durable_sessions.http.openapi.parts import (
     json_body,
 )
 from durable_sessions.http.openapi.schemas import (
-    Schema,
     anything,
     choice,
     constant,
@@ -37,6 +37,7 @@ from durable_sessions.http.openapi.schemas import (
     time,
     whole,
 )
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.summary import STATUSES
 from durable_sessions.sessions.view import LIFECYCLES
@@ -135,50 +136,9 @@ _SESSION = record(
 )
 
 
-def _new_session(limits: Limits) -> Schema:
-    return record(
-        {},
-        {
-            "id": nullable(text("`sesn_…` if absent.")),
-            "agent": anything(
-                "An agent's id, or an object with `id` and perhaps `version`, `model`, `system`, `tools` …"
-            ),
-            "environment_id": nullable(text(minLength=1, maxLength=200)),
-            "title": nullable(text(maxLength=1_000)),
-            "metadata": nullable(
-                free("Pairs of your own. In Anthropic's dialect at most 16, values are texts.")
-            ),
-            "initial_events": nullable(
-                many(ref("NewEvent"), "What the session begins with.", maxItems=limits.events_per_request_max)
-            ),
-            "budget": anything(
-                "Managed Agents' `{type: limit, max_list_cost}`, or natively limits, each a number above 0: "
-                "`tokens`, `usd`, `seconds`, `tool_calls`, `consecutive_errors`, `repeated_calls`."
-            ),
-            "resources": nullable(many(ref("NewResource"))),
-            "vault_ids": nullable(many(text(minLength=1, maxLength=200))),
-        },
-        f"Everything is optional. Together at most {limits.session_document_bytes_max:,} bytes (413). Other "
-        "members are refused; in Anthropic's dialect they are ignored.",
-        additionalProperties=False,
-    )
-
-
-_UPDATE = record(
-    {},
-    {
-        "title": nullable(text(maxLength=1_000)),
-        "metadata": nullable(free("A patch: null deletes a key, what is absent stays.")),
-        "agent": free("Only `tools` and `mcp_servers` can be replaced."),
-        "budget": anything(),
-    },
-    "What is absent stays as it is. Other members are refused; in Anthropic's dialect they are ignored.",
-    additionalProperties=False,
-)
-
-
 def noun(limits: Limits) -> Noun:
     """Return the description of sessions."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Sessions",
         "A session is a durable, append-only list of events with a title, metadata and a lifecycle. It comes "
@@ -187,8 +147,8 @@ def noun(limits: Limits) -> Noun:
         {
             "Session": _SESSION,
             "AgentSnapshot": _AGENT_SNAPSHOT,
-            "NewSession": _new_session(limits),
-            "SessionUpdate": _UPDATE,
+            "NewSession": schemas.of(NativeSessionBody),
+            "SessionUpdate": schemas.of(NativeUpdateBody, without=["vault_ids"]),
         },
     )
 

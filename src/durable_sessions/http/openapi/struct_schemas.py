@@ -7,7 +7,7 @@ of the code.
 
 import inspect
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -53,20 +53,23 @@ class StructSchemas:
         self,
         struct: type[msgspec.Struct],
         *,
-        required: Collection[str] = (),
+        required: Mapping[str, Schema] | None = None,
         without: Collection[str] = (),
     ) -> Schema:
         """Return the schema of a body.
 
         ``required`` are members that are asked for after decoding, because one struct serves to create and to
-        change; ``without`` are members that are decoded only to be refused.
+        change, each with what is asked of it; ``without`` are members that are decoded only to be refused.
         """
         fields = [one for one in msgspec.structs.fields(struct) if one.encode_name not in without]
         schema: Schema = {
             "type": "object",
             "properties": {one.encode_name: self._member(struct, one) for one in fields},
         }
-        needed = [one.encode_name for one in fields if one.required or one.encode_name in required]
+        later = required or {}
+        for name, more in later.items():
+            schema["properties"][name].update(more)
+        needed = [one.encode_name for one in fields if one.required or one.encode_name in later]
         if needed:
             schema["required"] = needed
         if struct.__struct_config__.forbid_unknown_fields:
@@ -122,6 +125,8 @@ class StructSchemas:
         if note.description is not None:
             schema["description"] = self._text(note.description)
         more = note.extra_json_schema or {}
+        if "$ref" in more:
+            schema = {}  # a named schema says it all
         if "properties" in more:
             schema.pop("additionalProperties", None)
         return {**schema, **{name: self._number(value) for name, value in more.items()}}

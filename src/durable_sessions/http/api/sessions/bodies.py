@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.errors import InvalidSessionError, SessionTooLargeError
 from durable_sessions.http.api.sessions import budgets
+from durable_sessions.http.bodies.sessions import NativeUpdateBody, SessionBody, UpdateBody
 from durable_sessions.ids import Ids
 from durable_sessions.json_problems import problem, unknown_member
 from durable_sessions.limits import Limits
@@ -19,44 +20,10 @@ from durable_sessions.times import rfc3339
 
 T = TypeVar("T")
 
-_Title = Annotated[str, msgspec.Meta(max_length=1_000)]
-_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 _PAIRS_MAX = 16
 _KEY_MAX = 64
 _VALUE_MAX = 512
 _NAMED_BY = {"file": "file_id", "github_repository": "url", "memory_store": "memory_store_id"}
-
-
-class SessionBody(msgspec.Struct):
-    """What a client may say when it creates a session; everything is optional."""
-
-    id: str | None = None
-    agent: msgspec.Raw = NULL
-    environment_id: _Id | None = None
-    title: _Title | None = None
-    metadata: dict[str, msgspec.Raw] | None = None
-    initial_events: msgspec.Raw = NULL
-    budget: msgspec.Raw = NULL
-    resources: list[dict[str, msgspec.Raw]] | None = None
-    vault_ids: list[_Id] | None = None
-
-
-class UpdateBody(msgspec.Struct):
-    """What a client may change; what is absent stays as it is."""
-
-    title: _Title | msgspec.UnsetType | None = msgspec.UNSET
-    metadata: dict[str, msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
-    agent: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
-    budget: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    vault_ids: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class NativeSessionBody(SessionBody, forbid_unknown_fields=True):
-    """The native dialect, in which an unknown member is refused as a typo."""
-
-
-class NativeUpdateBody(UpdateBody, forbid_unknown_fields=True):
-    """The native dialect, in which an unknown member is refused as a typo."""
 
 
 _UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vault_ids")

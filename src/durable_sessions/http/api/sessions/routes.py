@@ -25,12 +25,6 @@ from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
 from durable_sessions.http.api.sessions import bodies, event_indexes, incarnations
-from durable_sessions.http.api.sessions.bodies import (
-    NativeSessionBody,
-    NativeUpdateBody,
-    SessionBody,
-    UpdateBody,
-)
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.events import JSON, Events
 from durable_sessions.http.api.sessions.incarnations import is_strict
@@ -40,6 +34,12 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.resources import Resources
 from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.bodies.sessions import (
+    NativeSessionBody,
+    NativeUpdateBody,
+    SessionBody,
+    UpdateBody,
+)
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.ids import Ids

@@ -15,6 +15,11 @@ def about(description: str = "", **schema: Any) -> msgspec.Meta:
     return msgspec.Meta(description=description or None, extra_json_schema=schema or None)
 
 
+def ref(name: str) -> dict[str, Any]:
+    """Refer to a named schema of the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
 Time = Annotated[str, about(format="date-time", examples=[TIME_EXAMPLE])]
 """A time: RFC 3339."""
 Whole = Annotated[int, about(minimum=0)]
