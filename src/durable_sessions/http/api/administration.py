@@ -23,7 +23,7 @@ from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.subscription_bodies import decode
-from durable_sessions.http.bodies.keys import CreatedKey, NewKeyBody, ShownKey
+from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.settings import WORKSPACE_NAME
@@ -202,9 +202,9 @@ def _role(name: str) -> Role:
     return ROLES[name]
 
 
-def _shown(key: LiveKey) -> ShownKey:
+def _shown(key: LiveKey) -> KeyAnswer:
     document = key.document
-    return ShownKey(
+    return KeyAnswer(
         document.id,
         document.workspace,
         document.principal,

@@ -22,8 +22,8 @@ from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.bodies.subscriptions import (
+    ClaimAnswer,
     ClaimBody,
-    Claimed,
     Held,
     HoldBody,
     ShownLink,
@@ -167,7 +167,7 @@ class SubscriptionRoutes:
         claim = await self._manager.claim(key, bodies.text(body.worker, "worker", self._limits))
         expires_at_seconds = self._now_seconds() + self._limits.token_seconds_max
         return _json(
-            Claimed(
+            ClaimAnswer(
                 claim.wake_id,
                 claim.generation,
                 self._signing_keys.issue_token(key, claim.generation, expires_at_seconds),

@@ -32,7 +32,7 @@ class NewKeyBody(msgspec.Struct, forbid_unknown_fields=True):
     )
 
 
-class ShownKey(msgspec.Struct):
+class KeyAnswer(msgspec.Struct):
     """A key as it is shown: all but its secret."""
 
     id: Annotated[str, about("`key_…`")]
@@ -48,7 +48,7 @@ class ShownKey(msgspec.Struct):
     revoked_by: str | None
 
 
-class CreatedKey(ShownKey):
+class CreatedKey(KeyAnswer):
     """A key as it is shown to whoever created it, once."""
 
     secret: Annotated[str, about("Send it as `Authorization: Bearer <secret>`.")]

@@ -101,7 +101,7 @@ class ShownSubscription(msgspec.Struct, kw_only=True, omit_defaults=True):
     description: str | None = None
 
 
-class Claimed(msgspec.Struct):
+class ClaimAnswer(msgspec.Struct):
     """A lease that was taken."""
 
     wake_id: str

@@ -1,6 +1,6 @@
 """Keys and the audit record in the description."""
 
-from durable_sessions.http.bodies.keys import CreatedKey, NewKeyBody, ShownKey
+from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.openapi.common import PAGE, page_limit
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
@@ -31,7 +31,7 @@ def noun(limits: Limits) -> Noun:
         "admin's. Web pages of other origins cannot use this.",
         (*_operations(limits, schemas), _audit(limits)),
         {
-            "Key": schemas.of(ShownKey),
+            "Key": schemas.of(KeyAnswer),
             "NewKey": schemas.of(NewKeyBody),
             "Act": record(
                 {

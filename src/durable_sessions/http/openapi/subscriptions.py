@@ -1,8 +1,8 @@
 """Subscriptions in the description."""
 
 from durable_sessions.http.bodies.subscriptions import (
+    ClaimAnswer,
     ClaimBody,
-    Claimed,
     Held,
     HoldBody,
     ShownSubscription,
@@ -160,7 +160,7 @@ def _wakes(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             _ROOT + "/claim",
             "claimWake",
             "Take the lease",
-            {200: json_answer("The work, and a token for it.", schemas.of(Claimed))},
+            {200: json_answer("The work, and a token for it.", schemas.of(ClaimAnswer))},
             "For `pull-wake`. 409 if another worker has it, or there is nothing to do.",
             (name,),
             json_body(schemas.of(ClaimBody)),
