@@ -44,7 +44,7 @@ _Tool = Annotated[
 
 
 class AgentBody(msgspec.Struct, omit_defaults=True):
-    """What may be said of an agent."""
+    """The body of a request that creates or changes an agent."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     model: Annotated[str | _Model | msgspec.UnsetType, about("A name, or an object with an `id`.")] = (
@@ -68,7 +68,7 @@ class AgentBody(msgspec.Struct, omit_defaults=True):
 
 
 def new(body: AgentBody) -> Document:
-    """Return a new agent as it is registered, without id and times."""
+    """Return a new agent as it is stored, without id and times."""
     if not body.name or body.model is msgspec.UNSET:
         raise InvalidAgentError(problem='An agent needs a "name" and a "model".')
     blank = {key: value for key, value in UNKNOWN_AGENT.items() if key not in ("id", "type", "version")}
@@ -76,7 +76,7 @@ def new(body: AgentBody) -> Document:
 
 
 def revise(old: Document, body: AgentBody) -> Document:
-    """Return an agent with what a body says changed; metadata is a patch, all else is replaced."""
+    """Return an agent with a body's changes; metadata is patched, all other members are replaced."""
     document = dict(old)
     for name, value in msgspec.to_builtins(body).items():
         if name == "version":
@@ -93,14 +93,14 @@ def revise(old: Document, body: AgentBody) -> Document:
 
 
 def resolved(body: AgentBody, version_of: VersionOf) -> AgentBody:
-    """Return what is said of an agent with a version for each agent that it may call."""
+    """Return a body with a version for each agent that it may call."""
     if isinstance(body.multiagent, dict):
         body.multiagent = callable_agents.named(body.multiagent, version_of)
     return body
 
 
 def shown(agent: Document) -> Document:
-    """Return an agent as it is shown: one that may call itself is named in its own roster."""
+    """Return an agent as clients see it: if it may call itself, its roster names it."""
     if agent["multiagent"] is None:
         return agent
     itself = {"type": "agent", "id": agent["id"], "version": agent["version"]}
@@ -111,7 +111,7 @@ def shown(agent: Document) -> Document:
 
 
 def shown_stored(stored: bytes) -> bytes:
-    """Return an agent as it is shown, of the bytes that it is stored as; most are the same."""
+    """Return an agent as clients see it, from its stored bytes; usually these are the same."""
     parts = members(stored)
     if parts["multiagent"] == NULL:
         return stored
@@ -120,7 +120,7 @@ def shown_stored(stored: bytes) -> bytes:
 
 
 def called_by(agent: Document) -> list[tuple[str, int]]:
-    """Return the id and version of each agent that an agent as it is shown may call."""
+    """Return the id and version of each agent that an agent may call."""
     found: list[tuple[str, int]] = []
 
     def note(entry: Document) -> Document:
@@ -134,7 +134,7 @@ def called_by(agent: Document) -> list[tuple[str, int]]:
 
 
 def with_called(agent: Document, called: dict[tuple[str, int], Document]) -> Document:
-    """Return an agent that holds those that it may call whole, as a session keeps it."""
+    """Return an agent with the agents that it may call embedded, as a session stores it."""
     if agent["multiagent"] is None:
         return agent
 
@@ -148,7 +148,7 @@ def with_called(agent: Document, called: dict[tuple[str, int], Document]) -> Doc
 
 
 def snapshot(agent: Document, overrides: dict[str, Any] | None = None) -> msgspec.Raw:
-    """Return what a session keeps of its agent, with some parts replaced."""
+    """Return the copy of an agent that a session stores, with some parts replaced."""
     kept = {name: value for name, value in agent.items() if name not in _NOT_IN_SNAPSHOT}
     for name in _OVERRIDES:
         if overrides is not None and name in overrides:
@@ -157,14 +157,14 @@ def snapshot(agent: Document, overrides: dict[str, Any] | None = None) -> msgspe
 
 
 def long_form(name: str, value: Any) -> Any:
-    """Return a part of an agent as it is shown, whichever short form it was given in."""
+    """Return a part of an agent in its long form, whichever short form it was given in."""
     if name in _LISTS:
         value = _objects(name, value)
     return _LONG_FORMS.get(name, _same)(value)
 
 
 def unknown(name: str, version: int | None) -> Document:
-    """Return an agent of which nothing but the id is known: people migrate with ids we have never seen."""
+    """Return an agent with nothing but an id: users migrate with ids that were never registered here."""
     return {**UNKNOWN_AGENT, "id": name, "name": name, "version": version or 1}
 
 
@@ -191,7 +191,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
         return {"description": "", "input_schema": {"type": "object"}, **_given(tool)}
     if not isinstance(kind, str) or not (kind.startswith("agent_toolset") or kind == "mcp_toolset"):
         return tool
-    # What an MCP server offers can change any time, so that its tools wait for a yes unless told otherwise.
+    # The tools of an MCP server can change at any time, so by default each call needs a confirmation.
     policy = "always_ask" if kind == "mcp_toolset" else "always_allow"
     unless = {"enabled": True, "permission_policy": {"type": policy}}
     default = {**unless, **_given(tool.get("default_config"))}
@@ -219,7 +219,7 @@ def _objects(name: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _given(value: Any) -> dict[str, Any]:
-    """Return the members of an object that say something; null says the same as nothing."""
+    """Return the members of an object that are not null."""
     if value is not None and not isinstance(value, dict):
         raise InvalidAgentError(problem="The configuration of a tool is an object.")
     return {name: one for name, one in (value or {}).items() if one is not None}

@@ -1,6 +1,6 @@
 """Rosters: the agents that an agent may call, as ``multiagent`` has them.
 
-A request names them in short, a registry by id and version, and a session holds them whole.
+A request gives them in a short form, a registry stores id and version, and a session embeds them.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _DEFAULTS: Roster = {"advisor": {"type": "disabled"}, "subagents": _ENABLED, "wo
 
 
 def named(roster: Roster, version_of: Callable[[str], int]) -> Roster:
-    """Return a roster whose agents all have an id and a version, but for the agent itself."""
+    """Return a roster whose agents all have an id and a version, except the agent itself."""
 
     def name(entry: object) -> Entry:
         if isinstance(entry, str):
@@ -38,7 +38,7 @@ def named(roster: Roster, version_of: Callable[[str], int]) -> Roster:
 
 
 def completed(roster: Roster, before: Roster | None) -> Roster:
-    """Return a roster with everything filled in, from the one before if that is of its kind."""
+    """Return a roster with all defaults, taken from the previous one if that has the same type."""
     if roster.get("type") != _MEMBERS:
         return roster
     stored = before if before is not None and before.get("type") == _MEMBERS else _DEFAULTS

@@ -1,4 +1,4 @@
-"""What Claude Code tells its hooks, as events: a pure mapping of one payload."""
+"""Maps the payloads of Claude Code hooks to events, as a pure function."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One delivery: its payload, the digest of its bytes, and what names it if the payload says so itself."""
+    """One delivery: its payload and the digest of its bytes."""
 
     payload: Payload
     digest: str
@@ -26,7 +26,7 @@ class Hook:
 
     @property
     def natural_name(self) -> str | None:
-        """What tells this delivery from all others of its kind; None if only its place among them does."""
+        """A name that identifies this delivery; None if the payload has no id, so only its position does."""
         payload = self.payload
         for member in ("tool_use_id", "prompt_id"):
             if value := _text(payload.get(member)):
@@ -36,7 +36,7 @@ class Hook:
         return None
 
     def events(self, place: int) -> list[Event]:
-        """Return the events of this delivery; ``place`` is where the session ends, for what has no name."""
+        """Return the events of this delivery; ``place`` (the session's end) identifies one without a name."""
         named = self.natural_name or f"{self.name} {self.digest} {place}"
         make = _MAPPINGS.get(self.name, _unknown)
         made = make(self.payload)
@@ -51,7 +51,7 @@ class Hook:
 
 
 def call_event_id(payload: Payload) -> str | None:
-    """Return the id of the event that a tool call is, which its result names."""
+    """Return the id of a tool call's event, which its result refers to."""
     call = _text(payload.get("tool_use_id"))
     return _id(payload, f"PreToolUse {_text(payload.get('agent_id'))} {call}", 0) if call else None
 
@@ -66,7 +66,7 @@ def _ordered(event: Event) -> Event:
 
 
 def _taken(made: list[Event]) -> set[str]:
-    """Return the members of a payload that events hold already."""
+    """Return the members of a payload that the events contain already."""
     taken: set[str] = {"hook_event_name"}
     for event in made:
         taken.update(event.pop("_from", ()))
@@ -168,7 +168,7 @@ def _session_end(payload: Payload) -> list[Event]:
 
 
 def _unknown(payload: Payload) -> list[Event]:
-    """Return the event of a hook that has no other: its own name, in our way of writing."""
+    """Return the event of an unknown hook: its type is the hook's name in snake case."""
     name = _text(payload.get("hook_event_name"))
     snake = "".join(f"_{one.lower()}" if one.isupper() else one for one in name if one.isalnum()).strip("_")
     return [{"type": f"claude_code.{snake[:100] or 'hook'}"}]
@@ -193,4 +193,4 @@ _MAPPINGS: dict[str, Callable[[Payload], list[Event]]] = {
     "SessionEnd": _session_end,
 }
 HOOKS = (*_MAPPINGS, "Notification", "PermissionRequest", "PreCompact")
-"""The hooks to configure: all that say something of a session."""
+"""The hooks to configure: all that concern a session."""

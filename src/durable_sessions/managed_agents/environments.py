@@ -1,4 +1,4 @@
-"""Environments: what Anthropic's API calls so, as plain data."""
+"""Environments of Anthropic's API, as plain data."""
 
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ _CONFIG = about(
 
 
 class EnvironmentBody(msgspec.Struct, omit_defaults=True):
-    """What may be said of an environment."""
+    """The body of a request that creates or changes an environment."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     description: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -42,14 +42,14 @@ class EnvironmentBody(msgspec.Struct, omit_defaults=True):
 
 
 def new(body: EnvironmentBody) -> Document:
-    """Return a new environment as it is registered, without id and times."""
+    """Return a new environment as it is stored, without id and times."""
     if not body.name:
         raise InvalidEnvironmentError(problem='An environment needs a "name".')
     return revise({"name": "", "description": None, "metadata": {}, "config": _config({})}, body)
 
 
 def revise(old: Document, body: EnvironmentBody) -> Document:
-    """Return an environment with what a body says changed; metadata is a patch, all else is replaced."""
+    """Return an environment with a body's changes; metadata is patched, all other members are replaced."""
     document = dict(old)
     for name, value in msgspec.to_builtins(body).items():
         if name == "metadata":
@@ -62,12 +62,12 @@ def revise(old: Document, body: EnvironmentBody) -> Document:
 
 
 def shown_stored(stored: bytes) -> bytes:
-    """Return an environment as it is shown, of the bytes that it is stored as: versions are ours."""
+    """Return an environment as clients see it, from its stored bytes: without the version, which is ours."""
     return msgspec.json.encode({name: raw for name, raw in members(stored).items() if name != "version"})
 
 
 def _config(given: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration with everything filled in."""
+    """Return a configuration with all defaults."""
     if given.get("type") == "self_hosted":
         return given
     networking = _object(given, "networking") or {"type": "unrestricted"}
@@ -79,7 +79,7 @@ def _config(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return what a part of a configuration says; null says the same as nothing."""
+    """Return a part of a configuration; null means empty."""
     value = config.get(name)
     if value is not None and not isinstance(value, dict):
         raise InvalidEnvironmentError(problem=f"config.{name} is an object.")

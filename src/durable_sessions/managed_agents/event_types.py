@@ -1,4 +1,4 @@
-"""The events that clients of Anthropic's API may send, and what each must hold."""
+"""The events that clients of Anthropic's API may send, and their required members."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -94,7 +94,7 @@ _BEFORE_SYSTEM_MESSAGE = {"user.message", "user.tool_result", "user.custom_tool_
 
 
 def check(drafts: Sequence[Draft]) -> None:
-    """Refuse events of clients that Anthropic's API would refuse; all other types are free."""
+    """Refuse client events that Anthropic's API would refuse; all other types are accepted."""
     for index, draft in enumerate(drafts):
         if draft.type not in SHAPES:
             if draft.type.startswith("user."):
@@ -106,7 +106,7 @@ def check(drafts: Sequence[Draft]) -> None:
         except msgspec.ValidationError as error:
             raise _wrong(index, f"{draft.type}: {problem(error)}") from None
         except msgspec.DecodeError:
-            continue  # a lone surrogate, which the decoder refuses and we keep
+            continue  # a lone surrogate: the decoder refuses it, but it is stored as it came
         if isinstance(shape, _Confirmation) and shape.deny_message is not None and shape.result != "deny":
             raise _wrong(index, "deny_message goes only with result deny")
         if draft.type == "system.message" and not _follows(drafts, index):

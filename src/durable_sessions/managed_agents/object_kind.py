@@ -1,4 +1,4 @@
-"""What tells one kind of registered object from another: its names, and how a request becomes a document."""
+"""The kinds of registered objects: their names, and how a request becomes a document."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ def _as_given(body: Body, version_of: VersionOf) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[Body]):
-    """A kind of object: what may be said of one, and what is stored and shown of it."""
+    """A kind of object: its request body, and how it is stored and shown."""
 
     name: str
     prefix: str
-    """What ids begin with."""
+    """The prefix of ids."""
     body: type[Body]
     new: Callable[[Body], Document]
     revise: Callable[[Document, Body], Document]
     shown: Callable[[bytes], bytes]
-    """Returns an object as it is shown, of the bytes that it is stored as."""
+    """Returns an object as clients see it, from its stored bytes."""
     resolved: Callable[[Body, VersionOf], Body] = _as_given
-    """Returns a body in which every other object of the kind is named with its version."""
+    """Returns a body in which every reference to another object has a version."""
 
 
 def patched(metadata: dict[str, str], patch: dict[str, str | None] | None) -> dict[str, str]:

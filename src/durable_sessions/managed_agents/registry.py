@@ -1,10 +1,10 @@
 """Registries: named objects with versions, each a stream whose messages are its versions.
 
-The newest version is an attribute too, so that it is known without a read. The streams lie in
-folders that begin with ``__``, which no stream of a client can.
+The newest version is an attribute of the stream, too, so that it can be returned without a read. The streams
+are in folders whose names begin with ``__``, which no client can use.
 
-Documents are given back as they are stored: to take a large one apart holds up everybody else. There are
-some that are larger than the limit, from before there was one; those can be read, archived and deleted.
+Documents are returned as they are stored, because decoding a large one would block the event loop. Documents
+from before there was a size limit may exceed it; they can be read, archived and deleted.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ Revise = Callable[[Document], Document]
 _DOCUMENT = "document"
 _JSON = "application/json"
 _STEP = 20
-"""How many objects are taken together from memory and catalog."""
+"""How many objects are loaded at a time from memory and catalog."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Registered:
 
 
 class Head(msgspec.Struct):
-    """What is looked at of a document to tell whether it is wanted."""
+    """The members of a document that filters need."""
 
     version: int
     created_at: str
@@ -83,7 +83,7 @@ class Registry:
         self._folder = f"__{kind.name}s"
 
     def require_small(self, size: int) -> None:
-        """Refuse a document, or what is said of one, that is larger than one may be."""
+        """Refuse a document, or a request body, that is larger than the limit."""
         most = self._limits.registered_document_bytes_max
         if size > most:
             raise DocumentTooLargeError(kind=self._kind, size=size, registered_document_bytes_max=most)
@@ -108,11 +108,11 @@ class Registry:
         return self._find(workspace, name).attributes[_DOCUMENT]
 
     def head(self, workspace: str, name: str) -> Head:
-        """Return what there is to know of an object without taking it apart."""
+        """Return the head of an object without decoding the rest."""
         return _head(self.get(workspace, name))
 
     async def document(self, workspace: str, name: str, version: int | None = None) -> Document:
-        """Return an object taken apart, the newest version unless one is named."""
+        """Return a decoded object, the newest version unless one is given."""
         found = self.get(workspace, name)
         if version is not None and version != _head(found).version:
             found = await self.version(workspace, name, version)
@@ -130,7 +130,7 @@ class Registry:
     def update(
         self, workspace: str, name: str, revise: Revise, *, expected: int | None = None
     ) -> "asyncio.Future[bytes]":
-        """Make a new version of an object durably; ``expected`` is the version that is to be replaced."""
+        """Store a new version of an object durably; ``expected`` is the version to be replaced."""
         self._streams.admit_document(self._limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
@@ -152,7 +152,7 @@ class Registry:
         return self._streams.commit(decide)
 
     def archive(self, workspace: str, name: str) -> "asyncio.Future[bytes]":
-        """Archive an object durably: it stays readable, and is no longer changed."""
+        """Archive an object durably: it stays readable, and can no longer be changed."""
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             stream = self._tip(state, workspace, name, now_ms)
@@ -182,7 +182,7 @@ class Registry:
         limit: int,
         wanted: Callable[[Head], bool],
     ) -> Registered:
-        """Return the next objects that are wanted, newest first, as they are shown.
+        """Return the next matching objects, newest first, as clients see them.
 
         A page ends at the limit, or before the object that would make it too large.
         """
@@ -214,7 +214,7 @@ class Registry:
                 return Registered(found, None)
 
     async def versions(self, workspace: str, name: str, after: int | None, limit: int) -> Registered:
-        """Return the next versions of an object, newest first, as they are shown."""
+        """Return the next versions of an object, newest first, as clients see them."""
         durable = self._find(workspace, name)
         number = durable.tail if after is None else min(after, durable.tail)
         found: list[bytes] = []
@@ -260,7 +260,7 @@ class Registry:
 
 
 def members(document: bytes) -> dict[str, msgspec.Raw]:
-    """Return the members of a document, each as it is stored."""
+    """Return the members of a document, undecoded."""
     return _MEMBERS.decode(document)
 
 

@@ -1,4 +1,4 @@
-"""The thread objects that clients are shown. Each holds its agent, of which many threads have the same."""
+"""Thread objects as clients see them; each contains its agent, which many threads share."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from durable_sessions.times import rfc3339
 
 
 class ThreadObjects:
-    """The threads of a session as they are now; one is made into an object when it is asked for."""
+    """The threads of a session as they are now; each object is encoded on demand."""
 
     def __init__(self, durable: StreamView) -> None:
         attributes = durable.attributes
@@ -43,11 +43,11 @@ class ThreadObjects:
         return self._threads[name].status
 
     def find(self, name: str) -> bytes | None:
-        """Return a thread as it is shown, None if there is none."""
+        """Return a thread as clients see it, None if there is none."""
         return self.encoded(name) if name in self._threads else None
 
     def encoded(self, name: str) -> bytes:
-        """Return a thread as it is shown."""
+        """Return a thread as clients see it."""
         thread = self._threads[name]
         parent = None if name == self._primary else thread.parent or self._primary
         return msgspec.json.encode(
@@ -68,7 +68,7 @@ class ThreadObjects:
         )
 
     def _agent(self, name: str | None) -> msgspec.Raw:
-        """Return an agent known by its name: the session's own, one that it may call, or neither."""
+        """Return an agent by name: the session's own, one that it may call, or one with only a name."""
         if name not in self._agents:
             if self._known is None:
                 self._known = self._roster()
@@ -80,7 +80,7 @@ class ThreadObjects:
         return self._agents[name]
 
     def _roster(self) -> dict[str, dict[str, Any]]:
-        """Return the agents that threads can have by name; the session's own is that without a name, too."""
+        """Return the agents of threads by name; the session's own is also that of threads without a name."""
         own = UNKNOWN_AGENT if self._said.agent == record.NULL else msgspec.json.decode(self._said.agent)
         known: dict[str, dict[str, Any]] = {}
 

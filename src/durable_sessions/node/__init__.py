@@ -1,1 +1,1 @@
-"""One process: what keeps its parts running."""
+"""The composition root: puts one process together and keeps its parts running."""

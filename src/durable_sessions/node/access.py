@@ -1,4 +1,4 @@
-"""Who is let into an engine: its keys, its audit, and how the first key is made."""
+"""Access to an engine: its keys, its audit record, and the token for the first key."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class Access:
         return cls(keys, audit, Authenticator(keys, clock, audit), FirstKey(settings.data, ids))
 
     def offer_first_key(self, port: int | None) -> None:
-        """Let whoever can read the data directory make the first key, if there is none yet."""
+        """Write the token for the first key to the data directory, if there is no key yet."""
         if self.keys.required:
             self.first_key.withdraw()
         else:

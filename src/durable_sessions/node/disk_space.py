@@ -1,4 +1,4 @@
-"""Watching how much space is left: before the log has to stop, what can be made anew stops."""
+"""Monitors free disk space: derived data stops growing before the log would have to stop."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ logger = structlog.get_logger(__name__)
 _MARK_BYTES_MAX = 256 * MIB
 _MARK_SHARE = 0.01
 _RESUMED_AT = 1.25
-"""How far above the mark it is enough again, so that it does not change all the time."""
+"""Hysteresis: how far above the mark space counts as sufficient again."""
 
 
 class Space(NamedTuple):
@@ -32,12 +32,12 @@ def space_of(directory: Path) -> Space:
 
 
 def low_mark(size: int, setting: int) -> int:
-    """Return below how many free bytes space is low; without a setting 1 % of the disk, 256 MiB at most."""
+    """Return below how many free bytes space is low; by default 1 % of the disk, at most 256 MiB."""
     return setting or min(int(size * _MARK_SHARE), _MARK_BYTES_MAX)
 
 
 class DiskSpace:
-    """Looks at the disk now and then; ``changed`` is told what it has found."""
+    """Checks the disk periodically; ``changed`` is called with the result."""
 
     def __init__(
         self, directory: Path, setting: int, limits: Limits, changed: Callable[[Space, int, bool], None]
@@ -49,13 +49,13 @@ class DiskSpace:
         self._is_low = False
 
     async def run(self) -> None:
-        """Look for as long as it is let."""
+        """Check until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(self._look_seconds)
 
     async def look(self) -> None:
-        """Find out how much space is left, and tell."""
+        """Measure the free space, and report it."""
         space = await asyncio.to_thread(space_of, self._directory)
         mark = low_mark(space.size, self._setting)
         is_low = space.free < mark * (_RESUMED_AT if self._is_low else 1)

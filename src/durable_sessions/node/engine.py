@@ -1,4 +1,4 @@
-"""The engine, put together: log, bucket, partition, subscriptions, search, and the application on top."""
+"""The engine: composes log, bucket, partition, subscriptions, search, and the application."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -45,10 +45,10 @@ ORIGINAL_TIMES_MARK = "original-times"
 
 
 class Engine:
-    """Everything that stands on one opened log; thrown away as a whole when that log has failed.
+    """Everything that depends on one opened log; discarded as a whole when that log fails.
 
-    ``writers`` are the names under which this process has written to the bucket; the next one is added.
-    ``partition`` is the one that the log is of; its files are in a directory of its own, but for the first's.
+    ``writers`` are the names under which this process has written to the bucket; a new one is added.
+    ``partition`` is the partition of the log. Its files are in a directory of their own, except the first's.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Engine:
         self._is_closed = False
 
     async def open(self) -> "Engine":
-        """Replay the log and begin to work; on return it can answer."""
-        async with AsyncExitStack() as opened:  # what was opened is closed again if anything fails
+        """Replay the log and start the background tasks; on return it can answer requests."""
+        async with AsyncExitStack() as opened:  # closes what was opened if a later step fails
             await self._open(opened)
             self._start()
             opened.pop_all()
@@ -145,7 +145,7 @@ class Engine:
         self.app = self._api.app
 
     def _webhook_reach(self) -> Reach:
-        """Return how far inwards webhooks may go now; without keys, whoever asks is on this machine."""
+        """Return which internal addresses webhooks may reach; without keys, all clients are local."""
         if self._settings.webhook_private_addresses:
             return Reach.PRIVATE
         return Reach.PUBLIC if self.access.keys.required else Reach.LOOPBACK
@@ -186,7 +186,7 @@ class Engine:
                 await self.log.trim(self.archive.flushed_through)
 
     async def probe(self) -> None:
-        """Find out whether the disk takes writes and the bucket answers; raises what an opening would."""
+        """Check that the disk can be written and the bucket answers; raise as opening would."""
         await asyncio.to_thread(
             probe_disk, self._disk, self._directory / "log", self._limits.reopen_probe_bytes
         )
@@ -195,12 +195,12 @@ class Engine:
     # Ending -----------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Let waiting readers end; they come again with the offset that they have."""
+        """End waiting readers; they reconnect with their offsets."""
         self._api.drain()
         self.partition.wake_readers()
 
     async def close(self) -> None:
-        """Finish what was accepted, flush what the bucket takes, and let go of everything."""
+        """Finish accepted work, flush if the bucket is available, and release everything."""
         self.access.first_key.withdraw()
         if not self._is_closed:
             self._is_closed = True
@@ -212,14 +212,14 @@ class Engine:
             await self.log.close()
 
     async def abandon(self, settle: Callable[[], Awaitable[None]]) -> None:
-        """Let go of everything after the log has failed; nothing is flushed, and nothing is lost by that.
+        """Release everything after the log has failed; nothing is flushed, and nothing acknowledged is lost.
 
-        Reads go on until the last moment. ``settle`` waits for requests that are being answered.
+        Reads continue as long as possible. ``settle`` waits for requests that are being answered.
         """
         if self._is_closed:
             return
         await self._stop_background()
-        # A manifest that is on its way must not arrive when the next engine has read the one before it.
+        # Wait for a manifest in flight: the next engine must not read its predecessor before it arrives.
         async with self.archive.quiet():
             await self.maintenance.close()
             await self.flusher.stop()

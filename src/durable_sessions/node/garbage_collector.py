@@ -1,29 +1,29 @@
-"""The collector of reference cycles, kept from holding up anybody."""
+"""Python's garbage collector, configured so that it never blocks the event loop for long."""
 
 import asyncio
 import gc
 from collections.abc import Callable
 
-# To find cycles, the collector walks through objects and holds the interpreter meanwhile, for about a fifth
-# of a microsecond each. So it looks at five thousand new ones at a time, and at those that stayed at about
-# five times as many. At those that stayed again it looks only when they are few.
+# To find cycles, the collector visits objects and holds the GIL meanwhile, for about 0.2 microseconds each.
+# So the youngest generation is collected at five thousand objects, the second at about five times as many,
+# and the oldest one only while the process has few objects.
 _COLLECTED_AFTER = (5_000, 5, 1_000_000)
 _OBJECTS_MAX = 30_000
 _LOOK_SECONDS = 60.0
 
 
 class Collector:
-    """Looks at what is new, and at what is old only while that is little.
+    """Collects the young generations, and the oldest one only while it is small.
 
-    Nearly everything is freed by counting references, what belongs to a connection or a refusal too: a cycle
-    that dies old stays in memory, on a server that is never small.
+    Nearly everything is freed by reference counting, including connections and refusals. On a large server a
+    cycle that becomes garbage in the oldest generation stays in memory, so the server must not make any.
     """
 
     def __init__(self) -> None:
         self._is_bound = False
 
     def bind(self) -> Callable[[], None]:
-        """Leave out what there is now for good, and bound all collections. Returns what undoes it."""
+        """Exempt the current objects from collection, and limit all collections; return what undoes it."""
         before = gc.get_threshold()
         gc.collect()
         gc.freeze()
@@ -38,7 +38,7 @@ class Collector:
         return undo
 
     async def run(self, objects: Callable[[], int]) -> None:
-        """Look at all, again and again, while there are few ``objects``, as far as that is known."""
+        """Run full collections periodically while there are few ``objects``, by estimate."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if self._is_bound and objects() <= _OBJECTS_MAX:
@@ -46,4 +46,4 @@ class Collector:
 
 
 COLLECTOR = Collector()
-"""The one of this process."""
+"""The collector of this process."""

@@ -1,4 +1,4 @@
-"""Where a server may listen: without keys on loopback only."""
+"""Which addresses a server may listen on: without keys, loopback only."""
 
 import errno
 import ipaddress
@@ -14,7 +14,7 @@ _HOW = (
 
 
 def require_guarded(host: str, *, keys: bool, bootstrap: str) -> None:
-    """Refuse an address that others can reach if no key is needed there, or one that can be guessed."""
+    """Refuse an address that other machines can reach, if no key is required or it is too easy to guess."""
     if is_loopback(host):
         return
     if not keys:
@@ -30,7 +30,7 @@ def require_guarded(host: str, *, keys: bool, bootstrap: str) -> None:
 
 
 def require_usable(host: str, port: int) -> None:
-    """Refuse an address that this machine does not have, or a port that somebody else listens on."""
+    """Refuse an address that this machine does not have, or a port that is in use."""
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE if not host else 0
@@ -46,7 +46,7 @@ def require_usable(host: str, port: int) -> None:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> str:
-    """Return why a server cannot listen, and what to do."""
+    """Return a message that says why a server cannot listen, and what to do."""
     advice = ""
     if error.errno == errno.EADDRINUSE:
         advice = " Another server may be running there; stop it, or choose another port with --port."
@@ -54,9 +54,9 @@ def cannot_listen(host: str, port: int, error: OSError) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address, or every address of a name, is only reached from this machine."""
+    """Say whether an address, or every address of a name, can be reached from this machine only."""
     if not host:
-        return False  # every address
+        return False  # empty means all addresses
     try:
         found = {str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:

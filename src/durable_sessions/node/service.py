@@ -1,4 +1,4 @@
-"""The whole server: an engine, the carrier in front of it, and what keeps both going."""
+"""The whole server: an engine, the HTTP server in front of it, and the supervision of both."""
 
 import asyncio
 import sqlite3
@@ -42,7 +42,7 @@ from durable_sessions.tasks import Task
 logger = structlog.get_logger(__name__)
 
 _HEALING = (LogError, BucketError, OSError, sqlite3.Error)
-"""What opening again can fail of and yet work later."""
+"""Errors of reopening that may go away, so it is retried."""
 _FINAL = (
     LogDamagedError,
     LogFencedError,
@@ -51,16 +51,16 @@ _FINAL = (
     LogRegressedError,
     LogVersionError,
 )
-"""Of these, what no waiting mends."""
+"""Of these, errors that are permanent."""
 _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
 
 class Service:
     """One process that serves one data directory.
 
-    When the log fails, nothing more is acknowledged until the whole engine has been opened anew from
-    what is on disk, as a restart would do it. That is done here, behind the same socket, as soon as the
-    disk takes writes again.
+    When the log fails, nothing more is acknowledged until the whole engine has been opened again from
+    what is on disk, as after a restart. That happens here, behind the same socket, as soon as the
+    disk can be written again.
     """
 
     engine: Engine
@@ -128,25 +128,25 @@ class Service:
 
     @property
     def app(self) -> Application:
-        """The application of the engine that there is now."""
+        """The application of the current engine."""
         return self.engine.app
 
     @property
     def feed(self) -> Feed:
-        """What tells search of events."""
+        """The feed that sends events to search."""
         return self.engine.feed
 
     @property
     def keys(self) -> Keys:
-        """Who is let in."""
+        """The API keys."""
         return self.engine.access.keys
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request by the engine that there is now."""
+        """Answer a request with the current engine."""
         return self.engine.app(request)
 
     def _objects(self) -> int:
-        """Return about how many objects the collector of cycles would have to look at."""
+        """Estimate how many objects a full garbage collection would visit."""
         streams, connections = self.engine.partition.active_streams, self.server.open_connections
         return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * connections
 
@@ -166,11 +166,11 @@ class Service:
         logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
 
     async def until_failed(self) -> Exception:
-        """Wait until the server can do nothing more for its data, and return why; the process should end."""
+        """Wait until the server cannot continue, and return why; the process should exit."""
         return await asyncio.shield(self._failed)
 
     async def close(self) -> None:
-        """Refuse new work, finish what is in flight, and leave everything durable."""
+        """Refuse new requests, finish those in flight, and leave everything durable."""
         self.engine.app.operations.draining = True
         self.engine.drain()
         await self.server.shutdown(self._limits.shutdown_seconds_max)
@@ -179,10 +179,10 @@ class Service:
         await self.supervisor.close()
         logger.info("stopped")
 
-    # Going on after the log has failed --------------------------------------------------
+    # Recovery after a failed log --------------------------------------------------------
 
     async def _keep_open(self) -> None:
-        """Open the engine again each time that its log has failed; step down if another has the bucket."""
+        """Reopen the engine whenever its log has failed; step down if another writer has the bucket."""
         loop = asyncio.get_running_loop()
         while True:
             opened_at = loop.time()
@@ -200,9 +200,9 @@ class Service:
             logger.info("log_opened_again", reopenings=self.health.reopenings)
 
     async def _until_it_can_work(self) -> DurableSessionsError | None:
-        """Wait until disk and bucket work, as far as one can tell; what is durable is read meanwhile.
+        """Wait until disk and bucket seem to work; durable data stays readable meanwhile.
 
-        Returns how it is known that another has the log or the bucket, if one has: that never heals.
+        Return the error that shows that another process has the log or the bucket: that is permanent.
         """
         while self.engine.partition.lost is None:
             await self._pause()
@@ -214,13 +214,13 @@ class Service:
         return self.engine.partition.lost
 
     async def _step_down(self, lost: DurableSessionsError) -> None:
-        """Let clients and health checks learn for some time that this server answers nothing more."""
+        """Keep refusing requests for a while, so that clients and health checks notice the fence."""
         self.engine.drain()
         await asyncio.sleep(self._limits.step_down_seconds)
         self._failed.set_result(lost)
 
     async def _reopen(self) -> bool:
-        """Open a new engine, however long that takes; say no if it can never be."""
+        """Open a new engine, with retries; return False if it can never be opened."""
         while True:
             try:
                 self.engine = await self._open_engine()
@@ -254,7 +254,7 @@ class Service:
 
 
 class CurrentAdmission:
-    """Admission by the keys of the engine that there is now."""
+    """Admission by the keys of the current engine."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -265,9 +265,9 @@ class CurrentAdmission:
         return self._service.engine.app.admission.keys_required
 
     def holder(self, request: Request) -> str | None:
-        """Return whose shares a request draws on; nothing is counted or refused."""
+        """Return the holder that a request is counted for; this counts and refuses nothing."""
         return self._service.engine.app.admission.holder(request)
 
     def admit(self, request: Request) -> Admitted:
-        """Return who sends a request and how large its body may be, or raise the refusal."""
+        """Return the holder of a request and how large its body may be, or raise the refusal."""
         return self._service.engine.app.admission.admit(request)

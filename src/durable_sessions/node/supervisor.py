@@ -1,4 +1,4 @@
-"""The supervisor: every background task has a name, is restarted when it fails, and its failure is told."""
+"""The supervisor: background tasks have names, are restarted when they fail, and failures are reported."""
 
 import asyncio
 import sqlite3
@@ -13,13 +13,13 @@ from durable_sessions.limits import Limits
 from durable_sessions.tasks import Run, TaskFailure
 
 EXPECTED = (DurableSessionsError, OSError, sqlite3.Error)
-"""What disks and networks do now and then; anything else is a fault of ours, told with its traceback."""
+"""Expected failures of disks and networks; anything else is a bug and logged with its traceback."""
 
 logger = structlog.get_logger(__name__)
 
 
 class SupervisedTask:
-    """One task; it runs until it returns or is stopped, however often it fails."""
+    """One task; it is restarted after failures until it returns or is stopped."""
 
     def __init__(self, name: str, run: Run, supervisor: "Supervisor") -> None:
         self._run = run
@@ -34,7 +34,7 @@ class SupervisedTask:
         self._task.add_done_callback(lambda _: supervisor.ended(self))
 
     def cancel(self) -> None:
-        """Let it end soon; it is not restarted."""
+        """Cancel it; it is not restarted."""
         self._task.cancel()
 
     async def stop(self) -> None:
@@ -44,7 +44,7 @@ class SupervisedTask:
 
     @property
     def failure(self) -> TaskFailure | None:
-        """Its failure, until it has run again for as long as it had to pause."""
+        """Its last failure, until it has run again for as long as its back-off."""
         if self._failure is not None and self._is_steady():
             self._failure = None
         return self._failure
@@ -65,7 +65,7 @@ class SupervisedTask:
             self._supervisor.restarted(self)
 
     def _note(self, error: Exception) -> None:
-        """Log a failure and choose the pause: it doubles until the task has run for longer than it paused."""
+        """Log a failure and set the back-off: it doubles until the task runs for longer than it paused."""
         before, limits = self.failure, self._supervisor.limits
         self._pause_seconds = (
             limits.task_restart_seconds
@@ -86,7 +86,7 @@ class SupervisedTask:
 
 
 class Supervisor:
-    """Keeps background tasks running; ``restarts`` counts by name how often one had to be begun again."""
+    """Keeps background tasks running; ``restarts`` counts restarts by name."""
 
     def __init__(self, clock: Clock, limits: Limits) -> None:
         self.clock = clock
@@ -96,21 +96,21 @@ class Supervisor:
         self._tasks: dict[SupervisedTask, None] = {}
 
     def start(self, name: str, run: Run) -> SupervisedTask:
-        """Run a task until it returns or is stopped; if it raises, run it again after a pause.
+        """Run a task until it returns or is stopped; if it raises, restart it after a back-off.
 
-        Tasks of one kind share a name: it is a label in metrics.
+        Tasks of one kind share a name, which is a label in metrics.
         """
-        self._counts[name] += 0  # known from the start on, so that a rate can be told
+        self._counts[name] += 0  # present from the start, so that Prometheus can compute a rate
         task = SupervisedTask(name, run, self)
         self._tasks[task] = None
         return task
 
     def restarted(self, task: SupervisedTask) -> None:
-        """Count a task that is begun again."""
+        """Count a restart."""
         self._counts[task.name] += 1
 
     def ended(self, task: SupervisedTask) -> None:
-        """Forget a task that has ended."""
+        """Remove a task that has ended."""
         self._tasks.pop(task, None)
 
     def failures(self) -> list[TaskFailure]:

@@ -1,8 +1,8 @@
-"""Effects that contradict what came before them, and what can take their place.
+"""Effects that contradict the state before them, and what replaces them.
 
-Nothing that the server writes contradicts itself. But where batches are lost, those that follow may
-build on them. The rule is: **positions never move, and nothing that can be read is dropped**. Records
-that are lost are replaced, each in its place, by a marker; what has nowhere to go is dropped.
+A server never writes contradictions. But where batches are lost, later ones may depend on them. The rule is:
+**positions never move, and nothing that can be read is dropped**. A lost record is replaced by a marker at
+its position; only what belongs nowhere is dropped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,17 +36,17 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscriptions import Config, Subscription, SubscriptionKey
 
 LOST_MESSAGE = b'{"type":"durable_sessions.lost"}'
-"""What stands in the place of a lost JSON message; a lost byte of another stream is a zero."""
+"""The marker for a lost JSON message; in other streams, lost bytes become zeros."""
 
 LOST_AND_FOUND = "lost-and-found"
-"""Where the path of a stream begins whose own is lost."""
+"""The path prefix of streams whose own path is lost."""
 
 
 class Mended(NamedTuple):
-    """What takes an effect's place, applied to the state already; without ``problem`` the effect itself.
+    """The effects that replace an effect, already applied; without a ``problem``, the effect itself.
 
-    ``marked`` are stream, first and next position of records for which markers stand. ``repeated``
-    says that nothing is lost with an effect that was left out: the state has what it says.
+    ``marked`` lists stream, first and next position of records that markers replace. ``repeated`` says that
+    leaving out an effect loses nothing, because the state contains it already.
     """
 
     effects: Sequence[Effect]
@@ -56,13 +56,13 @@ class Mended(NamedTuple):
 
 
 class Undecodable(NamedTuple):
-    """Bytes of a batch that are no effect."""
+    """Bytes of a batch that cannot be decoded as an effect."""
 
     problem: str
 
 
 def decode_leniently(payload: bytes) -> Iterator[tuple[int, Effect | Undecodable]]:
-    """Yield the offset of each effect of a batch and the effect, or what is wrong with it."""
+    """Yield the offset of each effect of a batch, and the effect or its problem."""
     at = 0
     while at < len(payload):
         length = int.from_bytes(payload[at : at + 4], "little")
@@ -79,7 +79,7 @@ def decode_leniently(payload: bytes) -> Iterator[tuple[int, Effect | Undecodable
 
 
 def markers(first: int, following: int, at_ms: int, *, json: bool) -> Iterator[AppendRun]:
-    """Yield what stands in the place of lost records, in appends of bounded size."""
+    """Yield markers for lost records, in appends of bounded size."""
     most = DEFAULT_LIMITS.append_messages_max if json else DEFAULT_LIMITS.append_body_bytes_max
     while first < following:
         count = min(following - first, most)
@@ -92,7 +92,7 @@ def markers(first: int, following: int, at_ms: int, *, json: bool) -> Iterator[A
 
 
 def clipped(run: AppendRun, first: int, following: int) -> AppendRun:
-    """Return the part of an append that lies between two positions."""
+    """Return the part of an append between two positions."""
     skip, take = max(first - run.first, 0), min(following, run.next) - run.first
     if not run.lengths:
         return AppendRun(run.first + skip, run.at_ms, (), run.data[skip:take])
@@ -101,9 +101,9 @@ def clipped(run: AppendRun, first: int, following: int) -> AppendRun:
 
 
 def mend(state: State, effect: Effect, home: str = LOST_AND_FOUND) -> Mended:
-    """Apply an effect, or what can take its place, and say what was done and why.
+    """Apply an effect or its replacement, and return what was done and why.
 
-    ``home`` is the workspace for streams of which nobody knows any more whose they were.
+    ``home`` is the workspace for streams whose own workspace is lost.
     """
     if isinstance(effect, RecordsAppended):
         mended = _append(state, effect, home)
@@ -122,9 +122,9 @@ def mend(state: State, effect: Effect, home: str = LOST_AND_FOUND) -> Mended:
 
 
 def fill_acknowledged(state: State) -> Mended:
-    """Mark the records that a subscription has acknowledged, but that no stream holds any more.
+    """Add markers for records that a subscription has acknowledged but that are lost.
 
-    Otherwise their positions would be given out again, and the subscription never told of them.
+    Otherwise their positions would be reused, and the subscription would never see the new records there.
     """
     effects: list[Effect] = []
     marked: list[tuple[int, int, int]] = []
@@ -182,7 +182,7 @@ def _append(state: State, effect: RecordsAppended, home: str) -> Mended:
 
 
 def _find_again(state: State, effect: RecordsAppended, home: str) -> Mended:
-    """Give records whose stream has lost its creation, and with it its name, a stream of another name."""
+    """Append records of a stream whose creation is lost, and with it its path, to a stream at a new path."""
     key = Key(home, f"{LOST_AND_FOUND}/{effect.stream}")
     if effect.stream in state.removed:
         return Mended((), f"stream {effect.stream} was removed", repeated=True)

@@ -1,4 +1,4 @@
-"""The server without its HTTP face, put together as ``http.service`` does it."""
+"""The server without HTTP, composed as ``node.engine`` does it."""
 
 import asyncio
 from collections.abc import Callable

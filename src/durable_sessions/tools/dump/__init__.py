@@ -1,1 +1,1 @@
-"""Dumps: what files and objects hold, as plain values for people and programs to look at."""
+"""Dumps: the contents of files and objects as plain values, for people and programs."""

@@ -11,7 +11,7 @@ from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCrea
 from durable_sessions.tools.conflicts import Undecodable, decode_leniently
 
 Plain: TypeAlias = dict[str, object]
-"""What can be written as JSON; bytes are left to whoever prints them."""
+"""Values that can be written as JSON; bytes are converted when they are printed."""
 
 
 class StreamPaths:
@@ -27,7 +27,7 @@ class StreamPaths:
 
 
 def log_items(directory: Path, start: int, names: StreamPaths) -> Iterator[Plain]:
-    """Yield every batch from a position on, and damage where it lies; nothing is locked or changed."""
+    """Yield every batch from a position on, and damage in its place; nothing is locked or changed."""
     log = scan(directory)
     told = 0
     for frame in log.frames():
@@ -74,7 +74,7 @@ def _batch(frame: Frame, names: StreamPaths) -> Plain:
 
 
 def plain_effect(effect: Effect, names: StreamPaths) -> Plain:
-    """Return an effect by the names of its fields, without those that say nothing."""
+    """Return an effect as a dictionary, without empty fields."""
     fields: Plain = {"effect": "Appended" if isinstance(effect, RecordsAppended) else type(effect).__name__}
     for name, value in msgspec.structs.asdict(effect).items():
         if name == "stream":

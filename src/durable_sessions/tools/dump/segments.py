@@ -12,7 +12,7 @@ from durable_sessions.tools.dump.log import Plain
 
 
 def segment_items(path: str, data: bytes) -> Iterator[Plain]:
-    """Yield what a segment says of itself, then its pieces, then its rows; damaged row groups are named."""
+    """Yield the footer of a segment, then its directory, then its rows; damaged row groups are reported."""
     try:
         footer = decode_footer(data)
         file = pq.ParquetFile(pa.BufferReader(data))

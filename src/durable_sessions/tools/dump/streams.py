@@ -1,4 +1,4 @@
-"""Everything about one stream: its state, where its records lie, and the records themselves."""
+"""Everything about one stream: its state, where its records are, and the records themselves."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field
@@ -22,7 +22,7 @@ from durable_sessions.tools.dump.log import Plain, StreamPaths
 from durable_sessions.tools.verify.inventory import Inventory
 
 LOOKS_MAX = 5
-"""How often a stream is looked at anew because a running server has flushed meanwhile."""
+"""How often the look-up is repeated because a running server has flushed meanwhile."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class StreamDump:
     places: list[RecordLocation] = field(default_factory=list)
 
     def state(self) -> Plain:
-        """Return what is known of the stream, by the names of the fields."""
+        """Return the state of the stream as a dictionary."""
         fields = asdict(self.stream)
         workspace, path = fields.pop("key")
         for passing in ("era", "held", "idle_ms", "accessed_at_ms"):

@@ -1,7 +1,7 @@
-"""Repair: a log and a bucket that a server starts with again, and nothing lost that can still be read.
+"""Repair: makes a log and a bucket usable again, and keeps everything that can still be read.
 
-The rule for what cannot be read: positions never move. Where records are lost, a marker stands for
-each; all others keep their positions, so that cursors, forks, producers and subscriptions stay right.
+Positions never move. Each lost record is replaced by a marker; all others keep their positions, so that
+cursors, forks, producers and subscriptions stay valid.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ __all__ = ["Action", "Loss", "Plan", "Repair"]
 class Repair:
     """One repair of one partition: :meth:`plan` changes nothing, :meth:`apply` does what was planned.
 
-    The caller holds the log's lock all the while. ``folder`` is for temporary files.
+    The caller holds the log's lock throughout. ``folder`` is for temporary files.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Repair:
         self._interrupted = interrupted(data / LOG_NAME)
 
     def close(self) -> None:
-        """Let temporary files go."""
+        """Close the temporary files."""
         self._inventory.close()
 
     async def plan(self, *, bucket_lost: bool = False) -> Plan:
-        """Return what will be done; without actions nothing is wrong.
+        """Return what will be done; a plan without actions means that nothing is wrong.
 
         A bucket that was never flushed to is refused if the log has been trimmed, unless
         ``bucket_lost`` says that it is not just the wrong one.
@@ -86,7 +86,7 @@ class Repair:
         return plan
 
     async def apply(self, clock: Clock, ids: Ids) -> Path | None:
-        """Do what was planned, and return where the copies are; None if an older repair was completed."""
+        """Carry out the plan, and return the folder of the backups; None if an older repair was completed."""
         if self._interrupted:
             complete(self._data / LOG_NAME)
             return None
@@ -100,7 +100,7 @@ class Repair:
         return backups.folder
 
     def _remove_catalog(self, backups: Backups) -> None:
-        """Remove the catalog first: it is derived, and must not outlive what it was derived from."""
+        """Remove the catalog first: it is derived, and must not outlive its source."""
         files = [self._data / (CATALOG_NAME + suffix) for suffix in SUFFIXES]
         for file in files:
             if file.exists():

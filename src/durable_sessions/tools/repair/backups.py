@@ -1,4 +1,4 @@
-"""Backups of everything that a repair changes or removes, in a directory of their own."""
+"""Backups of everything that a repair changes or removes."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ class Backups:
         _sync(target)
 
     def sync(self) -> None:
-        """Make the names of all copies durable."""
+        """Sync the directories, so that the names of all backups are durable."""
         for directory, _, _ in os.walk(self.folder):
             _sync(Path(directory))
         _sync(self.folder.parent)

@@ -1,4 +1,4 @@
-"""Repairing a bucket: a new manifest that names only what is whole, with everything that could be saved."""
+"""Repair of a bucket: writes a new manifest that names only intact objects, and saves what it can."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +52,7 @@ _REMEDY = "This is no damage that a repair can mend, and nothing was changed."
 class BucketRepair:
     """Plans the repair of a bucket, and carries it out.
 
-    After :meth:`plan`, ``inventory`` and ``examined`` are what they will be when it is carried out.
+    After :meth:`plan`, ``inventory`` and ``examined`` show the state after the repair.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class BucketRepair:
     # Planning ---------------------------------------------------------------------------
 
     async def plan(self, plan: Plan) -> None:
-        """Find out what is wrong, and say what is done about it."""
+        """Find the problems, and plan an action for each."""
         findings = Findings()
         self.examined = examined = await self._examiner(findings).run()
         check_coverage(self._inventory, findings)
@@ -108,7 +108,7 @@ class BucketRepair:
         return Examiner(self._bucket, self._partition, self._inventory, findings)
 
     async def _must_adopt(self) -> bool:
-        """Say whether the last flushes are there, but neither their manifest nor a log that has them too."""
+        """Say whether the last flushes exist, but neither their manifest nor a log with the same data."""
         examined = self.examined
         log = scan(self._data / LOG_NAME)
         batches = sum(1 for _ in log.frames())
@@ -120,14 +120,14 @@ class BucketRepair:
         return any(one.number > number for one in await numbered(self._bucket, SESSIONS, self._partition))
 
     async def _restore(self, plan: Plan) -> list[CheckedSegment]:
-        """Let the inventory know the streams of checkpoints that are damaged."""
+        """Restore the streams of damaged checkpoints to the inventory."""
         examined = self.examined
         self._damaged += [info.path for info in examined.damaged_checkpoints]
         if examined.damaged_checkpoints and examined.manifest is not None:
             self._new_sessions = True
             if self._from_catalog(examined.manifest.number, plan) != examined.flushed_through:
                 _tell_restored(plan, restore_from_rows(self._inventory, examined.segments))
-                # What the checkpoint said may still be in the log; then it is replayed from there.
+                # The log may still contain what the checkpoint said; then it is replayed from there.
                 through = flushed_through(scan(self._data / LOG_NAME), self._inventory)
                 if through < examined.flushed_through:
                     self._flushed_to(through, plan)
@@ -150,7 +150,7 @@ class BucketRepair:
         self.examined.manifest = msgspec.structs.replace(base, flushed_through=through, next_stream=following)
 
     async def _adopt(self, plan: Plan) -> list[CheckedSegment]:
-        """Take over what was written after the newest intact manifest, or at all if there is none."""
+        """Adopt the objects that were written after the newest intact manifest, or all if there is none."""
         examined, inventory = self.examined, self._inventory
         self._new_sessions = True
         log = self._data / LOG_NAME
@@ -193,7 +193,7 @@ class BucketRepair:
         return found
 
     async def _plan_subscriptions(self, plan: Plan, *, adopting: bool) -> None:
-        """Go back to the newest subscriptions that can be read, where the manifest does not lead to them."""
+        """Fall back to the newest readable subscriptions, if those of the manifest are lost."""
         examined = self.examined
         if examined.subscriptions_damaged is None and not adopting:
             return
@@ -219,7 +219,7 @@ class BucketRepair:
             plan.act(examined.subscriptions_damaged, "there is no other copy: all subscriptions are lost")
 
     async def _add_changes(self, data: bytes, later: Sequence[Numbered]) -> int | None:
-        """Add what later flushes have changed, as far as it can be read; return the last of these flushes."""
+        """Add the readable changes of later flushes; return the last of these flushes."""
         last = None
         for one in later:
             try:
@@ -233,7 +233,7 @@ class BucketRepair:
     # Carrying out -----------------------------------------------------------------------
 
     async def apply(self, backups: Backups, clock: Clock, ids: Ids) -> None:
-        """Carry the plan out: write what is new, then the manifest; only then remove what is damaged."""
+        """Carry out the plan: write new objects, then the manifest, and only then remove damaged ones."""
         for path in self._damaged:
             await backups.keep_object(self._bucket, path)
         if self.examined.format_damaged:

@@ -1,4 +1,4 @@
-"""Writing all streams and all subscriptions to the bucket anew."""
+"""Rewrites all streams and subscriptions as new checkpoints."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ async def _write_part(
 async def write_subscriptions(
     bucket: ObjectStore, partition: PartitionId, number: int, effects: Sequence[Effect]
 ) -> dict[str, msgspec.Raw]:
-    """Write the effects that give the subscriptions; return the manifest's word on where they are."""
+    """Write the effects that restore the subscriptions; return their entry for the manifest."""
     if not effects:
         return {}
     data = b"".join(map(batch.encode, effects))

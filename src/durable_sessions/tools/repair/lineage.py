@@ -1,7 +1,7 @@
-"""A log and a bucket that do not belong together: which of the log is dropped, and tying what is left.
+"""Repair of a log and a bucket that do not belong together: their lineages differ.
 
-What another server has flushed since cannot be mixed with what is only in this log. So the bucket stays as
-it is, and the log is set aside; everything in it that the bucket does not have is counted and named first.
+What another server has flushed cannot be merged with what is only in this log. So the bucket is kept and the
+log is set aside; everything in it that the bucket does not have is counted and reported first.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from durable_sessions.tools.verify.scanned_log import ScannedLog
 
 
 class _Unshared(NamedTuple):
-    """What a log has after the last position that a manifest shows to be in the bucket."""
+    """The records of a log after the last position that it shares with the bucket."""
 
     after: int
     batches: int
@@ -44,7 +44,7 @@ class _Unshared(NamedTuple):
 
 
 class LineageRepair:
-    """Finds out whether the log is the bucket's, sets it aside if not, and else ties both in a manifest."""
+    """Checks whether the log belongs to the bucket; sets it aside if not, else ties both in a manifest."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LineageRepair:
         self.foreign = False
 
     async def plan(self, plan: Plan, log: ScannedLog, *, manifest_holds: bool) -> None:
-        """Say what becomes of a log that is not the bucket's; a manifest that is made anew cannot tell."""
+        """Plan what to do with a foreign log; a manifest that is rebuilt cannot show that it is foreign."""
         manifest = self._examined.manifest
         try:
             await match(log, manifest)
@@ -88,7 +88,7 @@ class LineageRepair:
         plan.losses += unshared.records
 
     async def _tell_doubtful(self, plan: Plan, log: ScannedLog) -> None:
-        """Say of a log that ends too early what it has that no manifest shows to be in the bucket."""
+        """Report the records of a log that ends too early which no manifest shows to be in the bucket."""
         unshared = await self._unshared(log)
         if unshared.batches:
             names = ", ".join(sorted(loss.path or f"stream {loss.stream}" for loss in unshared.records))
@@ -121,7 +121,7 @@ class LineageRepair:
         return _Unshared(after, batches, count, records)
 
     async def apply(self, backups: Backups, clock: Clock, ids: Ids) -> None:
-        """Set a foreign log aside and begin a new one; tie any other to the bucket, if it is not."""
+        """Set a foreign log aside and begin a new one; tie any other log to the bucket, if needed."""
         if self.foreign:
             self._set_aside(backups)
         log = ScannedLog(self._directory)
@@ -142,7 +142,7 @@ class LineageRepair:
         for path in (*segments, *lineage_files(REAL_DISK, self._directory)):
             backups.keep_file(path, "log")
         backups.sync()
-        # Oldest first, so that no crash leaves a gap; the lineage last, so that the rest is still refused.
+        # Oldest first, so that a crash leaves no gap; the lineage last, so that the rest is still refused.
         for path in (*segments, *lineage_files(REAL_DISK, self._directory)):
             path.unlink()
             REAL_DISK.sync_directory(self._directory)
@@ -164,11 +164,10 @@ class LineageRepair:
 
 
 async def _is_own(log: ScannedLog, manifest: Manifest) -> bool:
-    """Say whether a log that is not tied to a manifest as it should be is its log all the same.
+    """Say whether a log belongs to a manifest although it is not tied to it.
 
-    Its lineage file is missing, but it has the frame that was flushed; or that frame is damaged; or a
-    repair was cut off between making the segments anew, from the flushed position on, and the manifest
-    that says so.
+    That is so if its lineage file is missing but it has the flushed frame; if that frame is damaged; or if a
+    repair was interrupted after it rewrote the segments from the flushed position on, before the manifest.
     """
     if log.lineage is None:
         return manifest.frame is not None and await log.checksum(manifest.flushed_through) == manifest.frame

@@ -1,4 +1,4 @@
-"""Repairing a log: batches that can be read are kept, in new segments where others were lost before them."""
+"""Repair of a log: keeps all readable batches, in new segments from the first damage on."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ from durable_sessions.tools.verify.scanned_log import log_end
 
 
 class LogRepair:
-    """Plans the repair of a log upon the state of the bucket, and carries it out."""
+    """Plans the repair of a log, starting from the state of the bucket, and carries it out."""
 
     def __init__(self, directory: Path, examined: Examined, inventory: Inventory) -> None:
         self._directory = directory
@@ -40,7 +40,7 @@ class LogRepair:
         self._changes: dict[tuple[Path, str], list[int]] = {}
 
     def plan(self, plan: Plan) -> None:
-        """Find out what is wrong, and say what is done about it."""
+        """Find the problems, and plan an action for each."""
         self._home = self._only_workspace()
         log, state = scan(self._directory), base_state(self._examined, self._inventory)
         flushed = self._examined.flushed_through
@@ -66,7 +66,7 @@ class LogRepair:
         self._divide(log, changed, fill=bool(last.effects), plan=plan)
 
     def _only_workspace(self) -> str:
-        """Return the workspace of all streams; if there are several, nobody's, so that nothing leaks."""
+        """Return the only workspace; if there are several, one of nobody, so that data does not leak."""
         found = self._inventory.workspaces()
         for frame in scan(self._directory).frames():
             for _, effect in decode_leniently(frame.payload):
@@ -127,7 +127,7 @@ class LogRepair:
         self._kept, self._replaced = log.files[:first], log.files[first:]
         self._base = max((one.segment.end for one in self._kept if one.segment is not None), default=-1)
         if not joins or self._base < flushed:
-            # What came before is all in the bucket, and what comes after must not count as flushed.
+            # Everything before is in the bucket; what follows must not be taken as flushed.
             self._kept, self._replaced = [], log.files
             self._base = flushed
         plan.act(
@@ -135,7 +135,7 @@ class LogRepair:
         )
 
     def apply(self, backups: Backups) -> None:
-        """Carry the plan out; after a crash the log is as before, or as planned, or waits for the rest."""
+        """Carry out the plan; after a crash the log is unchanged, complete, or can be completed."""
         if self._base is None:
             return
         for found in self._replaced:
@@ -145,7 +145,7 @@ class LogRepair:
         replace_segments(self._directory, [one.path for one in self._replaced], self._base, self._payloads())
 
     def _payloads(self) -> Iterator[bytes]:
-        """Yield the batches of the new segments; those before them are applied too, to know the state."""
+        """Yield the batches of the new segments; earlier ones are applied, too, to build up the state."""
         state = base_state(self._examined, self._inventory)
         kept = {found.path for found in self._kept}
         for frame in scan(self._directory).frames():
@@ -160,7 +160,7 @@ class LogRepair:
 
 
 def _mended(state: State, payload: bytes, home: str) -> bytes:
-    """Return a batch as it can follow, byte for byte the same if nothing contradicts."""
+    """Return a batch without contradictions; if it has none, byte for byte the same."""
     effects: list[Effect] = []
     changed = False
     for _, effect in decode_leniently(payload):

@@ -1,4 +1,4 @@
-"""Positions that are looked for, by stream, and what is found of them."""
+"""Missing ranges of positions, by stream."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from durable_sessions.tools.verify.coverage import Range
 
 
 class MissingRanges:
-    """Ranges of positions of streams; what was found is no longer wanted."""
+    """Ranges of positions that are missing; those that are found are removed."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[Range]] = {}
@@ -21,27 +21,27 @@ class MissingRanges:
 
     @property
     def streams(self) -> list[int]:
-        """The streams of which something is wanted."""
+        """The streams with missing positions."""
         return list(self._ranges)
 
     def copy(self) -> "MissingRanges":
-        """Return the same wants, independent of these."""
+        """Return an independent copy."""
         other = MissingRanges()
         other._ranges = dict(self._ranges)
         return other
 
     def add(self, stream: int, ranges: Iterable[Range]) -> None:
-        """Want positions of a stream."""
+        """Add missing positions of a stream."""
         if found := list(ranges):
             self._ranges[stream] = sorted([*self._ranges.get(stream, []), *found])
 
     def of(self, stream: int, run: Range) -> list[Range]:
-        """Return what of a run of positions is wanted."""
+        """Return the missing parts of a run of positions."""
         cut = [(max(first, run[0]), min(end, run[1])) for first, end in self._ranges.get(stream, ())]
         return [one for one in cut if one[0] < one[1]]
 
     def found(self, stream: int, run: Range) -> None:
-        """Want these positions no longer."""
+        """Remove positions that were found."""
         left: list[Range] = []
         for first, end in self._ranges.get(stream, ()):
             left += [(first, min(end, run[0])), (max(first, run[1]), end)]

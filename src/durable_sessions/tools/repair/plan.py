@@ -1,4 +1,4 @@
-"""What a repair is going to do, said before anything is done."""
+"""The plan of a repair, shown before anything is done."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -7,14 +7,14 @@ from durable_sessions.streams.stream import Stream
 
 
 class Action(NamedTuple):
-    """Something that is changed: the file or object, what is wrong with it, and what is done."""
+    """One change: the file or object, its problem, and what is done."""
 
     where: str
     what: str
 
 
 class Loss(NamedTuple):
-    """Records that are lost: markers take their place, or they are dropped because their stream is lost."""
+    """Lost records: they are replaced by markers, or dropped because their stream is lost."""
 
     stream: int
     path: str | None
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """Everything that a repair does; without actions nothing is wrong."""
+    """All actions of a repair; without any, nothing is wrong."""
 
     actions: list[Action] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)

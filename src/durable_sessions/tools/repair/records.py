@@ -1,4 +1,4 @@
-"""Records that no whole segment holds: found elsewhere and written anew, or replaced by markers."""
+"""Records that are in no intact segment: rewritten if found elsewhere, otherwise replaced by markers."""
 
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -22,11 +22,11 @@ from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 from durable_sessions.tools.verify.segments import CheckedSegment
 
 SEGMENT_BYTES = 32 * 1024 * 1024
-"""How many bytes of records are collected before segments are made of them."""
+"""How many bytes of records are collected before they are written as segments."""
 
 
 class RecordsRepair:
-    """Keeps whole segments as they are, and makes new ones for what the others held."""
+    """Keeps intact segments as they are, and writes new ones for the records of the others."""
 
     def __init__(self, bucket: ObjectStore, partition: PartitionId, inventory: Inventory, log: Path) -> None:
         self._bucket = bucket
@@ -38,9 +38,9 @@ class RecordsRepair:
         self.kept: list[SegmentInfo] = []
 
     def plan(self, named: Iterable[CheckedSegment], unnamed: Iterable[CheckedSegment], plan: Plan) -> None:
-        """Decide which segments stay, and say what of the others is found and what is lost.
+        """Decide which segments stay, and report which records of the others are found and which are lost.
 
-        A whole segment that nothing names is taken over if all of it is missing otherwise.
+        An intact segment that no manifest names is adopted if all of its records are missing otherwise.
         """
         self._inventory.forget_places()
         for checked in named:
@@ -59,7 +59,7 @@ class RecordsRepair:
         self._plan_losses(plan)
 
     def _runs(self, checked: CheckedSegment) -> Iterable[tuple[int, tuple[int, int]]]:
-        """Yield the runs of records in a segment whose streams exist."""
+        """Yield the runs of records in a segment, of streams that exist."""
         for number in () if checked.directory is None else checked.directory.streams:
             if self._inventory.load_id(number) is not None:
                 for run in checked.good_runs(number):
@@ -101,7 +101,7 @@ class RecordsRepair:
     # Carrying out -----------------------------------------------------------------------
 
     async def write(self, number: int) -> list[SegmentInfo]:
-        """Write what was found, and markers for what was not; return all segments that count then."""
+        """Write the records that were found, and markers for the others; return all valid segments."""
         segments = list(self.kept)
         collected: dict[int, list[AppendRun]] = {}
         size = 0

@@ -1,4 +1,4 @@
-"""Where what is lost may still be: in objects that nothing names, and in the log."""
+"""Sources of lost data: objects that no manifest names, and the log."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
 
 class Numbered(NamedTuple):
-    """An object by the number of the manifest that it was written for, of its part and of its name."""
+    """An object with the number of its manifest, of its part, and its path."""
 
     number: int
     part: int
@@ -42,14 +42,14 @@ class Numbered(NamedTuple):
 
 
 async def numbered(bucket: ObjectStore, prefix: str, partition: PartitionId) -> list[Numbered]:
-    """Return the objects under a prefix that a partition has numbered, in order; no others are its own."""
+    """Return the objects under a prefix that belong to a partition by their numbers, in order."""
     names = FlushedNames(partition)
     found = [(names.parse(info.path), info.path) for info in await bucket.list(prefix)]
     return sorted(Numbered(*name, path) for name, path in found if name is not None)
 
 
 async def unnamed_rows(bucket: ObjectStore, path: str) -> list[SessionRow]:
-    """Return the rows of a checkpoint that no manifest vouches for; ValueError if it is not a sound one."""
+    """Return the rows of a checkpoint without a manifest to check it against; ValueError if it is damaged."""
     try:
         data = await bucket.get(path)
         info = EncodedCheckpoint(data, -1, digest(data)).info(path)
@@ -63,7 +63,7 @@ async def unnamed_rows(bucket: ObjectStore, path: str) -> list[SessionRow]:
 
 
 async def unnamed_segment(bucket: ObjectStore, path: str) -> CheckedSegment:
-    """Return a segment that no manifest vouches for; ValueError if it is not sound in itself."""
+    """Return a segment without a manifest to check it against; ValueError if it is damaged."""
     try:
         data = await bucket.get(path)
         footer = decode_footer(data)
@@ -89,7 +89,7 @@ async def unnamed_segment(bucket: ObjectStore, path: str) -> CheckedSegment:
 
 
 def records_in_log(log: LogScan, wanted: MissingRanges) -> Iterator[tuple[int, AppendRun]]:
-    """Yield wanted records that a log still holds; they are no longer wanted then."""
+    """Yield missing records that a log still has, and remove them from the missing ranges."""
     for frame in log.frames():
         if not wanted:
             return
@@ -102,9 +102,9 @@ def records_in_log(log: LogScan, wanted: MissingRanges) -> Iterator[tuple[int, A
 
 
 def flushed_through(log: LogScan, inventory: Inventory) -> int:
-    """Return up to where the inventory's streams hold what the log says, if no manifest tells.
+    """Return up to which position the inventory contains the log, if no manifest says so.
 
-    That is the last of the leading batches whose creations, records and removals are all there.
+    That is the last of the leading batches whose creations, records and removals are all present.
     """
     through = log.begins_after
     for frame in log.frames():
@@ -117,7 +117,7 @@ def flushed_through(log: LogScan, inventory: Inventory) -> int:
 
 
 def _contained(effect: object, inventory: Inventory) -> bool | None:
-    """Say whether the inventory has what an effect says; None if that cannot be told."""
+    """Say whether the inventory contains an effect; None if that cannot be determined."""
     if isinstance(effect, StreamCreated):
         return effect.stream <= inventory.largest
     if not isinstance(effect, RecordsAppended | StreamRemoved | StreamTouched | StreamDescribed):

@@ -1,4 +1,4 @@
-"""Knowing all streams again when checkpoints are damaged."""
+"""Restores the streams of damaged checkpoints."""
 
 import sqlite3
 from collections import Counter
@@ -15,9 +15,9 @@ from durable_sessions.tools.verify.segments import CheckedSegment
 
 
 def restore_from_catalog(inventory: Inventory, catalog: Path, folder: Path, manifest: int) -> int | None:
-    """Take over all streams from a catalog that is of this manifest and sound.
+    """Restore all streams from an intact catalog of this manifest.
 
-    Returns up to where the log was flushed then, None if there is no such catalog.
+    Return up to which position the log was flushed then, None if there is no such catalog.
     """
     if not catalog.exists():
         return None
@@ -42,9 +42,9 @@ def restore_from_catalog(inventory: Inventory, catalog: Path, folder: Path, mani
 
 
 def restore_from_rows(inventory: Inventory, segments: list[CheckedSegment]) -> list[Stream]:
-    """Let the inventory have every stream that segments hold records of; return those that it did not know.
+    """Add every stream with records in segments to the inventory; return those that were unknown.
 
-    Only what rows say of a stream comes back: its names, its content type and where it ends.
+    Only what rows say about a stream is restored: its names, its content type and its end.
     """
     restored: list[Stream] = []
     for checked in segments:
@@ -56,7 +56,7 @@ def restore_from_rows(inventory: Inventory, segments: list[CheckedSegment]) -> l
             if stream is None:
                 there = inventory.load(Key(names.workspace, names.path))
                 if there is not None and there.id > number:
-                    continue  # it was removed, and its path used again
+                    continue  # removed, and its path was reused
                 inventory.remove([] if there is None else [there.id])
                 stream = _stream(number, checked)
                 restored.append(stream)
@@ -83,9 +83,9 @@ def _stream(number: int, checked: CheckedSegment) -> Stream:
 
 
 def settle_paths(inventory: Inventory, plan: Plan) -> bool:
-    """Let each path have one stream, the newest; say whether any had several.
+    """Leave only the newest stream at each path; say whether any path had several.
 
-    A path is only used again after its stream was removed, so that removal is what was lost.
+    A path is reused only after its stream was removed, so it is that removal that was lost.
     """
     shared = inventory.shared_paths()
     for *older, newest in shared:
@@ -98,9 +98,9 @@ def settle_paths(inventory: Inventory, plan: Plan) -> bool:
 
 
 def settle_forks(inventory: Inventory, plan: Plan) -> bool:
-    """Let forks and their sources agree with each other; say whether any did not.
+    """Make forks and their sources consistent; say whether any was not.
 
-    A fork whose source is lost stands alone from then on, and a source reaches to where its forks begin.
+    A fork whose source is lost becomes independent, and a source is extended to where its forks begin.
     """
     changed: dict[int, Stream] = {}
     forks: Counter[int] = Counter()

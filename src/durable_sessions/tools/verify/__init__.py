@@ -1,4 +1,4 @@
-"""Verification: every byte of a stopped server's data read, and held against all that is known of it."""
+"""Verification: reads every byte of a stopped server's data and checks it for consistency."""
 
 import tempfile
 from pathlib import Path
@@ -18,7 +18,7 @@ __all__ = ["CATALOG_NAME", "LOG_NAME", "Findings", "Problem", "verify"]
 LOG_NAME = "log"
 CATALOG_NAME = "catalog.sqlite"
 LOOKS_MAX = 5
-"""How often a bucket is examined anew because a running server has overtaken the look at it."""
+"""How often a bucket is examined again because a running server has changed it meanwhile."""
 
 
 async def verify(

@@ -1,4 +1,4 @@
-"""Checking artifacts: each against its name, and what is known of it against what is there."""
+"""Checks artifacts: their bytes against their digests, and their descriptions."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from durable_sessions.tools.verify.findings import Findings
 
 
 async def check_artifacts(bucket: ObjectStore, findings: Findings) -> None:
-    """Read every artifact; one that was never acknowledged, since its second object is missing, is a note."""
+    """Check every artifact; one without a description was never acknowledged, and is only noted."""
     paths = {info.path for info in await bucket.list(ARTIFACTS)}
     for path in sorted(paths):
         if path.endswith(ARTIFACT_ABOUT):

@@ -1,4 +1,4 @@
-"""Examining a bucket: every manifest, and every object that the newest intact one names."""
+"""Examines a bucket: every manifest, and every object that the newest intact one names."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
 
 @dataclass(slots=True)
 class Examined:
-    """What is in a bucket. ``manifest`` is the newest intact one, ``newest`` the highest number there is."""
+    """The contents of a bucket. ``manifest`` is the newest intact one, ``newest`` the highest number."""
 
     manifest: Manifest | None = None
     newest: int = 0
@@ -41,7 +41,7 @@ class Examined:
 
     @property
     def trusted(self) -> bool:
-        """Whether the manifest that holds is intact; a bucket that was never flushed to is fine, too."""
+        """Whether the newest manifest is intact, or there was never a flush."""
         return self.newest == (0 if self.manifest is None else self.manifest.number)
 
     async def each_manifest(self) -> AsyncIterator[Manifest]:
@@ -56,11 +56,11 @@ class Examined:
 
 
 class OvertakenError(Exception):
-    """A server has replaced the manifest, and removed an object that it named, while it was examined."""
+    """A running server has replaced the manifest and removed one of its objects during the examination."""
 
 
 class Examiner:
-    """Reads everything and stops at nothing; what is wrong goes to ``findings``."""
+    """Reads everything and continues after problems, which go to ``findings``."""
 
     def __init__(
         self, bucket: ObjectStore, partition: PartitionId, inventory: Inventory, findings: Findings
@@ -72,7 +72,7 @@ class Examiner:
         self._examined = Examined()
 
     async def run(self) -> Examined:
-        """Examine the bucket; the streams and the places of their records go to the inventory."""
+        """Examine the bucket; streams and the places of their records go to the inventory."""
         examined = self._examined
         await self._read_manifests()
         await self._check_format()
@@ -88,7 +88,7 @@ class Examiner:
         return examined
 
     async def _get(self, path: str) -> bytes | None:
-        """Return an object that must be there; None, and a problem, if it is not."""
+        """Return an object that must exist; if it does not, report it and return None."""
         try:
             return await self._bucket.get(path)
         except ObjectNotFoundError as error:
@@ -125,7 +125,7 @@ class Examiner:
                         path=path, problem=f"it says that it is number {manifest.number}"
                     )
             except ObjectNotFoundError:
-                continue  # a running server has just removed it
+                continue  # removed by a running server meanwhile
             except ObjectDamagedError as error:
                 newest = " It is the newest, so that no server starts." if number == examined.newest else ""
                 self._findings.add(path, f"{error.problem}.{newest}")
@@ -174,7 +174,7 @@ class Examiner:
         self.apply_rows(info.path, rows)
 
     def apply_rows(self, path: str, rows: Iterable[SessionRow]) -> None:
-        """Carry a checkpoint's rows over to the inventory, as far as they make sense."""
+        """Add the valid rows of a checkpoint to the inventory."""
         streams: list[Stream] = []
         removed: list[int] = []
         for number, row in enumerate(rows):
@@ -198,11 +198,11 @@ class Examiner:
     # Segments ---------------------------------------------------------------------------
 
     def _place(self, checked: CheckedSegment) -> None:
-        """Note where records lie, and compare with what the checkpoints say of their streams."""
+        """Note where records are, and compare them with the checkpoints."""
         for number in () if checked.directory is None else checked.directory.streams:
             stream = self._inventory.load_id(number)
             if stream is None:
-                continue  # it was removed; compaction drops its records
+                continue  # a removed stream: compaction will drop its records
             names = checked.names.get(number)
             if names is not None and names != (*stream.key, stream.content_type):
                 problem = f"the rows of stream {number} say {names}, its checkpoint {stream.key}"
@@ -230,7 +230,7 @@ class Examiner:
 
 
 def decode_subscriptions(data: bytes) -> list[Effect]:
-    """Return the effects that give the subscriptions; ValueError if they do not."""
+    """Return the effects that restore the subscriptions; ValueError if they are damaged."""
     try:
         found = [effect for effect, _, _ in batch.decode(data)]
         state = State()

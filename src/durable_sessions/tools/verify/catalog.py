@@ -1,4 +1,4 @@
-"""Comparing the local catalog with what the bucket says; a copy is looked at, so that nothing changes."""
+"""Compares the local catalog with the bucket; it reads a copy, so that nothing changes."""
 
 import shutil
 import sqlite3
@@ -9,13 +9,13 @@ from durable_sessions.tools.verify.findings import Findings
 from durable_sessions.tools.verify.inventory import Inventory
 
 SUFFIXES = ("", "-wal", "-shm")
-"""Of the files that make up a catalog."""
+"""Suffixes of the files that make up a catalog."""
 DIFFERENCES_MAX = 100
-"""How many differences are told; more say nothing new."""
+"""How many differences are reported."""
 
 
 def copied(catalog: Path, folder: Path) -> Path:
-    """Copy a catalog that nobody has open, and return where the copy is."""
+    """Copy a catalog that no process has open, and return the path of the copy."""
     folder.mkdir(exist_ok=True)
     for suffix in SUFFIXES[:2]:
         file = catalog.with_name(catalog.name + suffix)
@@ -25,7 +25,7 @@ def copied(catalog: Path, folder: Path) -> Path:
 
 
 def about(catalog: Path) -> tuple[int, int]:
-    """Return the manifest that a catalog is of, and up to where that was flushed."""
+    """Return the manifest number of a catalog, and up to which position that was flushed."""
     connection = sqlite3.connect(catalog)
     try:
         number, flushed_through = connection.execute("select manifest, flushed_through from about").fetchone()
@@ -39,7 +39,7 @@ def about(catalog: Path) -> tuple[int, int]:
 def check_catalog(
     catalog: Path, folder: Path, manifest: Manifest | None, inventory: Inventory, findings: Findings
 ) -> None:
-    """Compare a catalog row by row, if it is of the newest manifest; others are made anew by the server."""
+    """Compare a catalog row by row, if it is of the newest manifest; the server rebuilds any other."""
     if not catalog.exists():
         return
     try:

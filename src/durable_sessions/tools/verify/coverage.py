@@ -1,4 +1,4 @@
-"""Whether all records of all streams are somewhere, once: from a stream's base to its tail, without a gap."""
+"""Checks that each stream has all its records exactly once, from its base to its tail."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ Range = tuple[int, int]
 
 
 def gaps(stream: Stream, extents: Iterable[SegmentExtent]) -> list[Range]:
-    """Return the positions of a stream that no extent (in order) holds."""
+    """Return the positions of a stream that no extent covers; the extents are in order."""
     found: list[Range] = []
     expected = stream.base
     for extent in extents:
@@ -25,7 +25,7 @@ def gaps(stream: Stream, extents: Iterable[SegmentExtent]) -> list[Range]:
 
 
 def check_coverage(inventory: Inventory, findings: Findings) -> None:
-    """Report gaps, overlaps, and forks whose source does not have what they build on."""
+    """Report gaps, overlaps, and forks whose source lacks the records before them."""
     for numbers in inventory.shared_paths():
         findings.add(f"stream {numbers[0]}", f"its path is also that of {numbers[1:]}")
     forks: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""What a check has found: problems, each with its place, and how much was looked at."""
+"""The findings of a check: problems, each with its place, and how much was examined."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """Something that is not as it must be: the file or object, and the byte or row in it if that is known."""
+    """A problem: the file or object, and the byte or row in it if that is known."""
 
     where: str
     problem: str
@@ -27,10 +27,10 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Grows while checks run; ``notes`` are worth knowing and no problems.
+    """Collects the results of checks; ``notes`` are worth knowing but no problems.
 
-    ``unmendable`` are those of the problems that are no damage: what cannot be read now, or is as it
-    was written and still not understood, maybe because a newer program wrote it.
+    ``unmendable`` are problems that are no damage: data that cannot be read now, or that is intact but not
+    understood, perhaps because a newer version wrote it.
     """
 
     problems: list[Problem] = field(default_factory=list)

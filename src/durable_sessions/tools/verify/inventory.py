@@ -1,6 +1,6 @@
-"""What the bucket says of all streams, collected in a temporary SQLite file so that any number fits.
+"""All streams of a bucket, collected in a temporary SQLite file so that any number fits.
 
-It is what the catalog must agree with, and the state that a log is replayed upon.
+The catalog must agree with it, and the log is replayed on top of it.
 """
 
 import sqlite3
@@ -47,8 +47,8 @@ class SegmentExtent(NamedTuple):
 class Inventory:
     """Streams and the places of their records.
 
-    ``largest`` is the highest number that the partition has given to any of them, and before the first,
-    one less than it begins with.
+    ``largest`` is the highest stream number that the partition has allocated; before the first, one less than
+    its first number.
     """
 
     def __init__(self, path: Path, partition: PartitionId = ONLY_PARTITION) -> None:
@@ -56,17 +56,17 @@ class Inventory:
         self.partition = partition
         self.largest = partition.streams.start - 1
         self._connection = sqlite3.connect(path, isolation_level=None)
-        # Nobody else sees the file, and it is thrown away: nothing in it has to survive anything.
+        # The file is private and temporary, so it needs neither a journal nor syncs.
         self._connection.execute("pragma journal_mode = off")
         self._connection.execute("pragma synchronous = off")
         self._connection.executescript(_SCHEMA)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._connection.close()
 
     def put(self, streams: Iterable[Stream]) -> None:
-        """Add streams, each in place of what was known of its number."""
+        """Add streams, replacing those with the same numbers."""
         rows = [(stream.id, *stream.key, stream_codec.encode(stream)) for stream in streams]
         self._note(row[0] for row in rows)
         self._connection.execute("begin")
@@ -75,7 +75,7 @@ class Inventory:
         self._connection.execute("commit")
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Take streams away; that they existed is remembered."""
+        """Remove streams; their numbers are remembered."""
         for number in numbers:
             self._note((number,))
             self._connection.execute("delete from streams where id = ?", (number,))
@@ -86,7 +86,7 @@ class Inventory:
         self.largest = max([self.largest, *(number for number in numbers if number in given)])
 
     def forget_streams(self) -> None:
-        """Forget all streams."""
+        """Remove all streams."""
         self._connection.execute("delete from streams")
 
     def place(self, stream: int, extents: Iterable[SegmentExtent]) -> None:
@@ -95,7 +95,7 @@ class Inventory:
         self._connection.executemany("insert into extents values (?, ?, ?, ?)", rows)
 
     def forget_places(self) -> None:
-        """Forget where records are."""
+        """Remove all places of records."""
         self._connection.execute("delete from extents")
 
     def removed(self) -> list[int]:
@@ -103,7 +103,7 @@ class Inventory:
         return [number for (number,) in self._connection.execute("select id from removed")]
 
     def shared_paths(self) -> list[list[int]]:
-        """Return the numbers of the streams at each path that has several, in order."""
+        """Return, for each path with several streams, their numbers in order."""
         query = "select group_concat(id) from streams group by workspace, path having count(*) > 1"
         return [sorted(map(int, numbers.split(","))) for (numbers,) in self._connection.execute(query)]
 
@@ -148,7 +148,7 @@ class Inventory:
         return [SegmentExtent(*row) for row in self._connection.execute(query, (stream,))]
 
     def differences(self, catalog: Path) -> Iterator[str]:
-        """Yield how a catalog differs; sqlite3.DatabaseError if it is not a sound one."""
+        """Yield the differences to a catalog; sqlite3.DatabaseError if it is damaged."""
         connection = self._connection
         connection.execute("attach database ? as found", (str(catalog),))
         try:

@@ -1,4 +1,4 @@
-"""Checking the log: every frame, that its batches decode, and that they follow from the bucket's state."""
+"""Checks the log: every frame, that its batches decode, and that they apply to the bucket's state."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from durable_sessions.tools.verify.scanned_log import ScannedLog
 
 
 def base_state(examined: Examined, inventory: Inventory) -> State:
-    """Return the state as of the flush that the manifest is of."""
+    """Return the state as of the flush of the manifest."""
     state = State(inventory)
     first = inventory.partition.streams.start
     state.next_stream = first if examined.manifest is None else examined.manifest.next_stream
@@ -34,7 +34,7 @@ def base_state(examined: Examined, inventory: Inventory) -> State:
 
 
 async def check_log(directory: Path, examined: Examined, inventory: Inventory, findings: Findings) -> None:
-    """Read the whole log, see whose it is, and replay what comes after the last flush."""
+    """Read the whole log, check that it belongs to the bucket, and replay it from the last flush on."""
     if interrupted(directory):
         findings.add(str(directory / REPAIR_NAME), "a repair was interrupted; run repair to complete it")
     try:
@@ -69,15 +69,15 @@ async def check_log(directory: Path, examined: Examined, inventory: Inventory, f
 
 
 async def check_tie(log: ScannedLog, examined: Examined, findings: Findings) -> bool:
-    """Say whether the log is the bucket's, and report it if not, or if it does not go on where that ends."""
+    """Say whether the log belongs to the bucket; report if not, or if it does not continue it."""
     try:
         await match(log, examined.manifest)
         if log.ends_at is None and log.lineage is None and examined.flushed_through:
-            # A server would begin a new log here; but a directory that is verified has had one.
+            # A server would begin a new log here, but a data directory that is verified must have had one.
             raise ArchiveAheadError(log=log.location, ends=0, flushed=examined.flushed_through, after=0)
     except (LogForeignError, LogDivergedError) as error:
         if isinstance(error, LogDivergedError) and log.lost_at(examined.flushed_through):
-            return True  # it is damaged there, and that is reported
+            return True  # damaged at that position, which is reported elsewhere
         after = await last_shared(log, examined.each_manifest())
         count = sum(1 for _ in log.frames_after(after))
         what = (

@@ -1,4 +1,4 @@
-"""A log as it lies on disk, with what tells whose it is."""
+"""A log as it is on disk, with its lineage."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -32,7 +32,7 @@ class ScannedLog:
 
     @property
     def ends_at(self) -> int | None:
-        """The address at which the log ends, without what is torn; None without a batch."""
+        """The address at which the log ends, without a torn tail; None without a batch."""
         return log_end(self.scan) if self.batches else None
 
     async def checksum(self, position: int) -> int | None:
@@ -56,12 +56,12 @@ class ScannedLog:
         return not any(found.base < position <= found.segment.end for found in covered if found.segment)
 
     def frames_after(self, position: int) -> Iterator[Frame]:
-        """Yield every valid frame behind a position."""
+        """Yield every valid frame after a position."""
         return (frame for frame in scan(self.directory).frames() if frame.position > position)
 
 
 def log_end(log: LogScan) -> int:
-    """Return the address at which the log ends, without what is torn."""
+    """Return the address at which the log ends, without a torn tail."""
     ends = [found.segment.end for found in log.files if found.segment is not None and found.frames]
     if not ends:
         return 0

@@ -1,4 +1,4 @@
-"""Checking an event segment: the object, its footer, each row group, and the rows against the directory."""
+"""Checks an event segment: the object, its footer, each row group, and the rows against the directory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ COLUMNS = [
 
 
 class StreamIdentity(NamedTuple):
-    """What the rows of a stream say of it."""
+    """The properties of a stream according to its rows."""
 
     workspace: str
     path: str
@@ -38,7 +38,7 @@ class StreamIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedSegment:
-    """A segment and what of it can be trusted; without a directory nothing can."""
+    """A segment and which parts of it are intact; without a directory none are."""
 
     info: SegmentInfo
     directory: Directory | None
@@ -47,7 +47,7 @@ class CheckedSegment:
     intact: bool
 
     def good_runs(self, stream: int) -> list[tuple[int, int]]:
-        """Return first and next position of each gapless run of a stream's records that can be read."""
+        """Return first and next position of each intact run of a stream's records, without gaps."""
         runs: list[tuple[int, int]] = []
         for piece in () if self.directory is None else self.directory.pieces(stream):
             if piece.group in self.bad_groups:
@@ -60,7 +60,7 @@ class CheckedSegment:
 
 
 def check_segment(info: SegmentInfo, data: bytes | None, findings: Findings) -> CheckedSegment:
-    """Check a segment's bytes, None if they cannot be had, against the manifest's word; takes a while."""
+    """Check a segment's bytes (None if unreadable) against the manifest; slow, so run it in a thread."""
     findings.checked["segments"] += 1
     before = len(findings.problems)
     footer = None
@@ -140,7 +140,7 @@ def _bad_groups(
 
 
 class _RowError(Exception):
-    """A row is not what the directory says."""
+    """A row contradicts the directory."""
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(problem)
