@@ -11,6 +11,7 @@ import httpx2
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import json_of, nothing
 from durable_sessions.client.errors import DigestMismatchError
+from durable_sessions.client.reception import Reception
 from durable_sessions.client.retry import Attempts
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -61,44 +62,37 @@ def delete(sha256: str) -> ApiCall[None]:
     return ApiCall("DELETE", artifact_path(sha256), nothing)
 
 
-class Download:
+class Download(Reception[bytes]):
     """An artifact on its way: what has come, and how to go on after the connection was cut."""
 
     def __init__(self, sha256: str, attempts: Attempts) -> None:
+        super().__init__(attempts)
         self._sha256 = sha256
-        self._attempts = attempts
         self._received = 0
         self._digest = hashlib.sha256()
         self.complete = False
 
-    def call(self) -> ApiCall[None]:
+    def connect(self) -> ApiCall[None]:
         """Return the request for what is missing."""
         headers = {"Accept-Encoding": "identity"}
         if self._received:
             headers["Range"] = f"bytes={self._received}-"
         return ApiCall("GET", artifact_path(self._sha256), nothing, headers=headers)
 
-    def take(self, piece: bytes) -> bytes:
+    def take(self, piece: bytes) -> tuple[bytes]:
         """Take note of a piece and return it."""
         self._received += len(piece)
         self._digest.update(piece)
         self._attempts.succeeded()
-        return piece
+        return (piece,)
 
-    def disconnected(self, error: Exception) -> float:
-        """Return how long to wait before going on, or raise if too many attempts have failed."""
-        return self._attempts.failed(error)
-
-    def refused(self, answer: httpx2.Response) -> float:
-        """Return how long to wait before going on, or raise if there is no use."""
-        return self._attempts.refused(answer)
-
-    def finish(self) -> None:
+    def ended(self) -> float:
         """Refuse what does not have the digest that was asked for."""
         found = self._digest.hexdigest()
         if found != self._sha256:
             raise DigestMismatchError(self._sha256, found)
         self.complete = True
+        return 0.0
 
 
 def file_pieces(path: Path) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import Order, Sort
 from durable_sessions.client.producer import Lines
-from durable_sessions.client.retry import FAILURES
 from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
 
 
@@ -50,7 +50,7 @@ class AsyncSessionCollection:
             agent=agent,
             environment_id=environment_id,
             initial_events=initial_events,
-            resources=None if resources is None else list(resources),
+            resources=resources,
             budget=budget,
             ttl_seconds=ttl_seconds,
             expires_at=expires_at,
@@ -111,19 +111,11 @@ class AsyncArtifactCollection:
     async def stream(self, sha256: str) -> AsyncIterator[bytes]:
         """Yield an artifact in pieces, across disconnects; raise at the end if the digest is wrong."""
         download = Download(sha256, self._transport.attempts())
+        timeout = self._transport.options.timeout
         while not download.complete:
-            pause = 0.0
-            try:
-                async with self._transport.open(download.call(), self._transport.options.timeout) as answer:
-                    if answer.is_success:
-                        async for piece in answer.aiter_bytes():
-                            yield download.take(piece)
-                        download.finish()
-                    else:
-                        pause = download.refused(answer)
-            except FAILURES as error:
-                pause = download.disconnected(error)
-            await asyncio.sleep(pause)
+            async with aclosing(self._transport.receive(download, timeout)) as received:
+                async for piece in received:
+                    yield piece
 
     async def delete(self, sha256: str) -> None:
         """Remove an artifact, whatever refers to it; needs an admin's key."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any, Literal
 
 from durable_sessions.client import calls, pages, search
@@ -11,16 +12,15 @@ from durable_sessions.client.calls import UNSET, Appended, EventLike, Time, Unse
 from durable_sessions.client.errors import ClientError
 from durable_sessions.client.event import Event
 from durable_sessions.client.following import SILENCE_SECONDS_MAX, Following
+from durable_sessions.client.handle import Appending, SessionHandle
 from durable_sessions.client.info import SessionInfo
-from durable_sessions.client.life import PinnedIncarnation, only
 from durable_sessions.client.outbox import Bounds
 from durable_sessions.client.pages import Order
 from durable_sessions.client.producer import Lines
-from durable_sessions.client.retry import FAILURES
 from durable_sessions.client.search import HITS_MAX, SearchPage
 
 
-class AsyncSession:
+class AsyncSession(SessionHandle[asyncio.Lock]):
     """A handle of one session. To have one costs nothing: the first append creates the session.
 
     It means one session for good: once one has answered, and is deleted, and another gets its id, every call
@@ -35,19 +35,8 @@ class AsyncSession:
         lines: Lines[asyncio.Lock],
         incarnation: str | None = None,
     ) -> None:
-        self.id = id
-        self._life = PinnedIncarnation(incarnation)
+        super().__init__(id, lines, incarnation)
         self._transport = transport
-        self._lines = lines
-        self._line = lines.of(id)
-
-    def __repr__(self) -> str:
-        return f"AsyncSession({self.id!r})"
-
-    @property
-    def incarnation(self) -> str | None:
-        """Which session of this id the handle means: the first that has answered it, None before one has."""
-        return self._life.incarnation
 
     # What is said of it ---------------------------------------------------------------
 
@@ -74,8 +63,7 @@ class AsyncSession:
     async def delete(self) -> None:
         """Remove the session and all its events; what is appended to this handle later begins a new one."""
         await self._transport.send(self._life.meant(calls.delete(self.id)))
-        self._line.ended(self._life.incarnation)
-        self._life.incarnation = None
+        self._deleted()
 
     async def fork(
         self,
@@ -86,15 +74,7 @@ class AsyncSession:
         metadata: Mapping[str, Any] | None = None,
     ) -> "AsyncSession":
         """Return a new session that shares all events before ``at``: an offset or a position, or the end."""
-        wanted = calls.create(
-            id,
-            forked_from=self.id,
-            source_life=self._life.incarnation,
-            fork_offset=at,
-            title=title,
-            metadata=metadata,
-        )
-        made = await self._transport.send(wanted)
+        made = await self._transport.send(self._fork(id, at, title, metadata))
         return AsyncSession(made.id, self._transport, self._lines, made.incarnation)
 
     # Appending --------------------------------------------------------------------------
@@ -111,17 +91,12 @@ class AsyncSession:
 
     async def append_body(self, body: bytes, if_match: str | None = None) -> Appended:
         """Append events that are JSON already, a list."""
-        line = self._line
-        async with line.lock:
-            producer = line.of(self._life.incarnation)
-            call = calls.append(self.id, body, producer.begin(body, if_match), if_match)
+        async with self._line.lock:
+            appending = Appending(self.id, self._line, self._life, body, if_match)
             try:
-                appended = await self._transport.send(only(call, self._life.incarnation or producer.life))
+                return appending.stored(await self._transport.send(appending.call))
             except ClientError as error:
-                raise producer.failed(error)  # noqa: B904 - it is the same error, or tells its cause
-            line.accepted(producer, appended.incarnation)
-            self._life.incarnation = self._life.incarnation or appended.incarnation
-            return appended
+                raise appending.failed(error)  # noqa: B904 - it is the same error, or tells its cause
 
     def writer(
         self,
@@ -199,19 +174,9 @@ class AsyncSession:
                 for event in following.take_page(await self._transport.send(following.page())):
                     yield event
                 continue
-            try:
-                async with self._transport.open(following.connect(), silence_seconds_max) as answer:
-                    if answer.is_success:
-                        following.connected(answer)
-                        async for piece in answer.aiter_bytes():
-                            for event in following.take(piece):
-                                yield event
-                        pause = following.ended()
-                    else:
-                        pause = following.refused(answer)
-            except FAILURES as error:
-                pause = following.disconnected(error)
-            await asyncio.sleep(pause)
+            async with aclosing(self._transport.receive(following, silence_seconds_max)) as received:
+                async for event in received:
+                    yield event
 
     async def search(
         self,

@@ -1,7 +1,7 @@
 """Sending requests and awaiting their answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +12,7 @@ from durable_sessions.client.artifact import PIECE_BYTES
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.options import Options
 from durable_sessions.client.pages import Walk
+from durable_sessions.client.reception import Reception
 from durable_sessions.client.retry import FAILURES, Attempts
 
 T = TypeVar("T")
@@ -62,6 +63,22 @@ class AsyncTransport:
             if not answer.is_success:
                 await answer.aread()
             yield answer
+
+    async def receive(self, reception: Reception[T], silence_seconds_max: float) -> AsyncGenerator[T, None]:
+        """Yield what one connection brings, then wait until it is time for the next one."""
+        try:
+            async with self.open(reception.connect(), silence_seconds_max) as answer:
+                if answer.is_success:
+                    reception.connected(answer)
+                    async for piece in answer.aiter_bytes():
+                        for item in reception.take(piece):
+                            yield item
+                    pause = reception.ended()
+                else:
+                    pause = reception.refused(answer)
+        except FAILURES as error:
+            pause = reception.disconnected(error)
+        await asyncio.sleep(pause)
 
     async def walk(self, walk: Walk[T]) -> AsyncIterator[T]:
         """Yield the items of all pages; one page at a time is in memory."""

@@ -109,10 +109,7 @@ class AsyncWriter:
             except Exception as error:
                 outcome = error
             async with changed:
-                if isinstance(outcome, Exception):
-                    outbox.failed(batch, outcome)
-                else:
-                    outbox.acknowledged(batch, outcome)
+                outbox.sent(batch, outcome)
                 changed.notify_all()
 
     async def _linger(self) -> None:

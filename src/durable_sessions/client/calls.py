@@ -82,6 +82,7 @@ def create(
     forked_from: str | None = None,
     fork_offset: str | int | None = None,
     initial_events: Iterable[EventLike] | None = None,
+    resources: Iterable[Mapping[str, Any]] | None = None,
     **said: object,
 ) -> ApiCall[SessionInfo]:
     """Create a session under an id that is known before, so that it can be sent again."""
@@ -99,6 +100,8 @@ def create(
     body = {name: value for name, value in said.items() if value is not None}
     if initial_events is not None:
         body["initial_events"] = list(initial_events)
+    if resources is not None:
+        body["resources"] = list(resources)
     name = id or "sesn_" + secrets.token_hex(16)
     return ApiCall("PUT", session_path(name), info_of, headers=headers, content=encoding.encode(body))
 

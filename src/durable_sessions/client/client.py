@@ -1,6 +1,5 @@
 """The client for ordinary programs: every call waits for its answer."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
@@ -16,7 +15,6 @@ from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import Order, Sort
 from durable_sessions.client.producer import Lines
-from durable_sessions.client.retry import FAILURES
 from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
 from durable_sessions.client.session import Session
 from durable_sessions.client.transport import Transport
@@ -51,7 +49,7 @@ class SessionCollection:
             agent=agent,
             environment_id=environment_id,
             initial_events=initial_events,
-            resources=None if resources is None else list(resources),
+            resources=resources,
             budget=budget,
             ttl_seconds=ttl_seconds,
             expires_at=expires_at,
@@ -112,19 +110,9 @@ class ArtifactCollection:
     def stream(self, sha256: str) -> Iterator[bytes]:
         """Yield an artifact in pieces, across disconnects; raise at the end if the digest is wrong."""
         download = Download(sha256, self._transport.attempts())
+        timeout = self._transport.options.timeout
         while not download.complete:
-            pause = 0.0
-            try:
-                with self._transport.open(download.call(), self._transport.options.timeout) as answer:
-                    if answer.is_success:
-                        for piece in answer.iter_bytes():
-                            yield download.take(piece)
-                        download.finish()
-                    else:
-                        pause = download.refused(answer)
-            except FAILURES as error:
-                pause = download.disconnected(error)
-            time.sleep(pause)
+            yield from self._transport.receive(download, timeout)
 
     def delete(self, sha256: str) -> None:
         """Remove an artifact, whatever refers to it; needs an admin's key."""

@@ -11,6 +11,7 @@ from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.event import Event
 from durable_sessions.client.life import PinnedIncarnation
 from durable_sessions.client.pages import ItemPage
+from durable_sessions.client.reception import Reception
 from durable_sessions.client.retry import Attempts, pause_seconds
 from durable_sessions.client.sse import Frames
 
@@ -18,7 +19,7 @@ SILENCE_SECONDS_MAX = 45.0
 """The server says something at least every 15 seconds; after this long the connection is dead."""
 
 
-class Following:
+class Following(Reception[Event]):
     """The events of a session from an offset on, each once and in order.
 
     Every event says where it is, so that the next connection goes on behind the last one that came whole.
@@ -34,11 +35,11 @@ class Following:
         attempts: Attempts,
         life: PinnedIncarnation | None = None,
     ) -> None:
+        super().__init__(attempts)
         self._session = session
         self._life = life or PinnedIncarnation()
         self._offset = "-1" if offset is None else offset_text(offset)
         self._types = pages.type_parameters(types)
-        self._attempts = attempts
         self._frames = Frames()
         self._pieces = 0
         self._over = False
@@ -103,11 +104,3 @@ class Following:
         self._needs_page = True
         # One that ends at once, with no more than a greeting, is how a busy server says so.
         return 0.0 if self._pieces > 1 else pause_seconds(1)
-
-    def disconnected(self, error: Exception) -> float:
-        """Return how long to wait before the next connection, or raise if too many have failed."""
-        return self._attempts.failed(error)
-
-    def refused(self, answer: httpx2.Response) -> float:
-        """Return how long to wait before the next connection, or raise if there will be none."""
-        return self._attempts.refused(answer)

@@ -113,6 +113,13 @@ class Outbox(Generic[P]):
             batch.append(self._items.popleft())
         return batch
 
+    def sent(self, batch: Batch[P], outcome: Appended | Exception) -> None:
+        """Take note of what became of events that were sent."""
+        if isinstance(outcome, Exception):
+            self.failed(batch, outcome)
+        else:
+            self.acknowledged(batch, outcome)
+
     def acknowledged(self, batch: Batch[P], appended: Appended) -> None:
         """Take note that events are stored."""
         self._settle(batch, appended)

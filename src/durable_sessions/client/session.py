@@ -1,6 +1,5 @@
 """A session, for ordinary programs."""
 
-import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import Any, Literal
@@ -10,18 +9,17 @@ from durable_sessions.client.calls import UNSET, Appended, EventLike, Time, Unse
 from durable_sessions.client.errors import ClientError
 from durable_sessions.client.event import Event
 from durable_sessions.client.following import SILENCE_SECONDS_MAX, Following
+from durable_sessions.client.handle import Appending, SessionHandle
 from durable_sessions.client.info import SessionInfo
-from durable_sessions.client.life import PinnedIncarnation, only
 from durable_sessions.client.outbox import Bounds
 from durable_sessions.client.pages import Order
 from durable_sessions.client.producer import Lines
-from durable_sessions.client.retry import FAILURES
 from durable_sessions.client.search import HITS_MAX, SearchPage
 from durable_sessions.client.transport import Transport
 from durable_sessions.client.writer import Writer
 
 
-class Session:
+class Session(SessionHandle[Lock]):
     """A handle of one session. To have one costs nothing: the first append creates the session.
 
     It means one session for good: once one has answered, and is deleted, and another gets its id, every call
@@ -36,19 +34,8 @@ class Session:
         lines: Lines[Lock],
         incarnation: str | None = None,
     ) -> None:
-        self.id = id
-        self._life = PinnedIncarnation(incarnation)
+        super().__init__(id, lines, incarnation)
         self._transport = transport
-        self._lines = lines
-        self._line = lines.of(id)
-
-    def __repr__(self) -> str:
-        return f"Session({self.id!r})"
-
-    @property
-    def incarnation(self) -> str | None:
-        """Which session of this id the handle means: the first that has answered it, None before one has."""
-        return self._life.incarnation
 
     # What is said of it ---------------------------------------------------------------
 
@@ -73,8 +60,7 @@ class Session:
     def delete(self) -> None:
         """Remove the session and all its events; what is appended to this handle later begins a new one."""
         self._transport.send(self._life.meant(calls.delete(self.id)))
-        self._line.ended(self._life.incarnation)
-        self._life.incarnation = None
+        self._deleted()
 
     def fork(
         self,
@@ -85,15 +71,7 @@ class Session:
         metadata: Mapping[str, Any] | None = None,
     ) -> "Session":
         """Return a new session that shares all events before ``at``: an offset or a position, or the end."""
-        wanted = calls.create(
-            id,
-            forked_from=self.id,
-            source_life=self._life.incarnation,
-            fork_offset=at,
-            title=title,
-            metadata=metadata,
-        )
-        made = self._transport.send(wanted)
+        made = self._transport.send(self._fork(id, at, title, metadata))
         return Session(made.id, self._transport, self._lines, made.incarnation)
 
     # Appending --------------------------------------------------------------------------
@@ -108,17 +86,12 @@ class Session:
 
     def append_body(self, body: bytes, if_match: str | None = None) -> Appended:
         """Append events that are JSON already, a list."""
-        line = self._line
-        with line.lock:
-            producer = line.of(self._life.incarnation)
-            call = calls.append(self.id, body, producer.begin(body, if_match), if_match)
+        with self._line.lock:
+            appending = Appending(self.id, self._line, self._life, body, if_match)
             try:
-                appended = self._transport.send(only(call, self._life.incarnation or producer.life))
+                return appending.stored(self._transport.send(appending.call))
             except ClientError as error:
-                raise producer.failed(error)  # noqa: B904 - it is the same error, or tells its cause
-            line.accepted(producer, appended.incarnation)
-            self._life.incarnation = self._life.incarnation or appended.incarnation
-            return appended
+                raise appending.failed(error)  # noqa: B904 - it is the same error, or tells its cause
 
     def writer(
         self,
@@ -194,19 +167,8 @@ class Session:
         while not following.is_over():
             if following.needs_page():
                 yield from following.take_page(self._transport.send(following.page()))
-                continue
-            try:
-                with self._transport.open(following.connect(), silence_seconds_max) as answer:
-                    if answer.is_success:
-                        following.connected(answer)
-                        for piece in answer.iter_bytes():
-                            yield from following.take(piece)
-                        pause = following.ended()
-                    else:
-                        pause = following.refused(answer)
-            except FAILURES as error:
-                pause = following.disconnected(error)
-            time.sleep(pause)
+            else:
+                yield from self._transport.receive(following, silence_seconds_max)
 
     def search(
         self,

@@ -1,7 +1,7 @@
 """Sending requests and waiting for their answers."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from durable_sessions.client.artifact import file_pieces
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.options import Options
 from durable_sessions.client.pages import Walk
+from durable_sessions.client.reception import Reception
 from durable_sessions.client.retry import FAILURES, Attempts
 
 T = TypeVar("T")
@@ -61,6 +62,21 @@ class Transport:
             if not answer.is_success:
                 answer.read()
             yield answer
+
+    def receive(self, reception: Reception[T], silence_seconds_max: float) -> Generator[T, None, None]:
+        """Yield what one connection brings, then wait until it is time for the next one."""
+        try:
+            with self.open(reception.connect(), silence_seconds_max) as answer:
+                if answer.is_success:
+                    reception.connected(answer)
+                    for piece in answer.iter_bytes():
+                        yield from reception.take(piece)
+                    pause = reception.ended()
+                else:
+                    pause = reception.refused(answer)
+        except FAILURES as error:
+            pause = reception.disconnected(error)
+        time.sleep(pause)
 
     def walk(self, walk: Walk[T]) -> Iterator[T]:
         """Yield the items of all pages; one page at a time is in memory."""

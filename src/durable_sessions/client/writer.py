@@ -113,8 +113,5 @@ class Writer:
             except Exception as error:
                 outcome = error
             with changed:
-                if isinstance(outcome, Exception):
-                    outbox.failed(batch, outcome)
-                else:
-                    outbox.acknowledged(batch, outcome)
+                outbox.sent(batch, outcome)
                 changed.notify_all()
