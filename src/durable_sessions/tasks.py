@@ -28,7 +28,7 @@ class TaskFailure(NamedTuple):
     failures: int
 
 
-class Supervisor(Protocol):
+class TaskSupervisor(Protocol):
     """Keeps background tasks running; ``restarts`` counts by name how often one had to be begun again."""
 
     restarts: Mapping[str, int]

@@ -24,7 +24,7 @@ ROUTE = "/v1/keys"
 _WANT_PROOF = ("first_key_refused", "keys_required")
 
 
-class ShownKey(msgspec.Struct):
+class ServerKey(msgspec.Struct):
     """A key as the server shows it; the secret only when it was just made."""
 
     id: str
@@ -42,7 +42,7 @@ class ShownKey(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    data: list[ShownKey]
+    data: list[ServerKey]
     next_page: str | None
 
 
@@ -153,14 +153,14 @@ def _create(
     requests_per_second: float | None,
     expires: str | None,
     data: Path,
-) -> ShownKey:
+) -> ServerKey:
     if not server.api_key:
         server = replace(server, proof=first_key.proof(server.url, data))
     wanted: dict[str, object] = {"principal": principal, "role": role}
     given = {"workspace": workspace, "requests_per_second": requests_per_second, "expires_at": expires}
     wanted |= {name: value for name, value in given.items() if value is not None}
     try:
-        return _ask(server, "POST", ROUTE, ShownKey, wanted)
+        return _ask(server, "POST", ROUTE, ServerKey, wanted)
     except CommandError as error:
         if error.code not in _WANT_PROOF or server.proof is not None:
             raise
@@ -173,7 +173,7 @@ def _create(
 @click.option("--all", "everything", is_flag=True, help="Also those that were revoked or have expired.")
 def list_keys(server: Server, as_json: bool, everything: bool) -> None:
     """List the keys of your workspace; an operator sees those of all workspaces."""
-    found: list[ShownKey] = []
+    found: list[ServerKey] = []
     page: str | None = ""
     while page is not None:
         answer = _ask(server, "GET", f"{ROUTE}?limit=1000" + (f"&page={page}" if page else ""), _Page)
@@ -210,7 +210,7 @@ def list_keys(server: Server, as_json: bool, everything: bool) -> None:
 @click.argument("key_id")
 def revoke(server: Server, as_json: bool, key_id: str) -> None:
     """Revoke a key: it lets nobody in from this moment on."""
-    key = _ask(server, "DELETE", f"{ROUTE}/{key_id}", ShownKey)
+    key = _ask(server, "DELETE", f"{ROUTE}/{key_id}", ServerKey)
     if as_json:
         click.echo(msgspec.json.encode(key))
     else:

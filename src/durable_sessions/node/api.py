@@ -47,7 +47,7 @@ from durable_sessions.settings import Settings
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.storage.subscriptions import SubscriptionManager
-from durable_sessions.tasks import Supervisor
+from durable_sessions.tasks import TaskSupervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Foundation:
     limits: Limits
     clock: Clock
     ids: Ids
-    supervisor: Supervisor
+    supervisor: TaskSupervisor
     health: Health
     log: FileLog
     partition: Streams

@@ -35,7 +35,7 @@ from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.subscriptions import SubscriptionManager
-from durable_sessions.tasks import Supervisor
+from durable_sessions.tasks import TaskSupervisor
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.bucket_tier import BucketTier
 from durable_sessions.tier.maintenance import Maintenance
@@ -58,7 +58,7 @@ class Engine:
         clock: Clock,
         ids: Ids,
         disk: Disk,
-        supervisor: Supervisor,
+        supervisor: TaskSupervisor,
         health: Health,
         writers: set[str],
         partition: PartitionId = ONLY_PARTITION,

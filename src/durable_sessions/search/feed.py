@@ -27,7 +27,7 @@ from durable_sessions.search.tails import IndexedTails
 from durable_sessions.sessions.record import FOLDER
 from durable_sessions.storage.door import Streams
 from durable_sessions.streams.readonly import StreamRecord
-from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.tasks import Task, TaskSupervisor
 
 CHUNK_BYTES = 512 * 1024
 """What is read and sent of a stream at a time."""
@@ -101,7 +101,7 @@ class Feed:
         self.events_sent = 0
         self.events_lacking = 0
 
-    def start(self, supervisor: Supervisor) -> None:
+    def start(self, supervisor: TaskSupervisor) -> None:
         """Begin to follow the partition; what it already holds is compared soon."""
         self._streams.listen(self)
         if self._directory.exists() or self._streams.stream_count:

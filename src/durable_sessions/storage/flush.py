@@ -11,7 +11,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.allocator import release_memory
 from durable_sessions.storage.counts import Failure
 from durable_sessions.storage.partition import Partition
-from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.tasks import Task, TaskSupervisor
 from durable_sessions.threads import CPU
 
 logger = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ class Flusher:
         self.failure: Failure | None = None
         self.flushes = 0
 
-    def start(self, supervisor: Supervisor) -> None:
+    def start(self, supervisor: TaskSupervisor) -> None:
         """Start flushing in the background."""
         self._task = supervisor.start("flusher", self._run)
 

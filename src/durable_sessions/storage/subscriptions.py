@@ -29,7 +29,7 @@ from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config, Kind, Link, Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Claim, Hold
 from durable_sessions.streams.watched import StreamInfo, infos_of, pending_tails, settle
-from durable_sessions.tasks import Supervisor
+from durable_sessions.tasks import TaskSupervisor
 
 __all__ = ["Delivery", "DeliveryResult", "SubscribedPartition", "SubscriptionManager", "SubscriptionView"]
 
@@ -71,7 +71,7 @@ class SubscriptionManager:
         self._linking: set[asyncio.Task[None]] = set()
         self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
 
-    def start(self, supervisor: Supervisor) -> None:
+    def start(self, supervisor: TaskSupervisor) -> None:
         """Resume leases, retries and undelivered wakes where the last process left them."""
         self._wakeups.start(supervisor)
 

@@ -25,7 +25,7 @@ from durable_sessions.streams.subscribe import is_unsettled
 from durable_sessions.streams.subscriptions import Subscription, SubscriptionKey
 from durable_sessions.streams.wakes import Now
 from durable_sessions.streams.watched import settle
-from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.tasks import Task, TaskSupervisor
 
 logger = structlog.get_logger(__name__)
 
@@ -65,11 +65,11 @@ class Wakeups:
         self._runners: dict[SubscriptionKey, _Runner] = {}
         # Streams whose links are known to be complete, so that an append need not match patterns.
         self._settled: set[Key] = set()
-        self._supervisor: Supervisor | None = None
+        self._supervisor: TaskSupervisor | None = None
         self._reconciler: Task | None = None
         self._closed = False
 
-    def start(self, supervisor: Supervisor) -> None:
+    def start(self, supervisor: TaskSupervisor) -> None:
         """Resume leases, retries and undelivered wakes where the last process left them."""
         self._supervisor = supervisor
         self._partition.listen(self)

@@ -122,7 +122,7 @@ class Woken(msgspec.Struct, frozen=True, array_like=True, tag=20):
     snapshot: dict[str, int]
 
 
-class Claimed(msgspec.Struct, frozen=True, array_like=True, tag=21):
+class WakeClaimed(msgspec.Struct, frozen=True, array_like=True, tag=21):
     """A worker holds the current wake until the lease ends."""
 
     workspace: str
@@ -171,7 +171,7 @@ SubscriptionEffect = (
     | Linked
     | Unlinked
     | Woken
-    | Claimed
+    | WakeClaimed
     | Acked
     | WakeEnded
     | Delivered

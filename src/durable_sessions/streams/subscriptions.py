@@ -14,7 +14,6 @@ import msgspec
 
 from durable_sessions.streams.effects import (
     Acked,
-    Claimed,
     Delivered,
     DeliveryFailed,
     Effect,
@@ -23,6 +22,7 @@ from durable_sessions.streams.effects import (
     SubscriptionEffect,
     SubscriptionRemoved,
     Unlinked,
+    WakeClaimed,
     WakeEnded,
     Woken,
 )
@@ -286,7 +286,7 @@ def _effects(subscription: Subscription) -> Iterator[SubscriptionEffect]:
         return
     yield Woken(*key, subscription.generation, wake.id, wake.snapshot)
     if wake.holder is not None and wake.lease_until_ms is not None:
-        yield Claimed(*key, wake.holder, wake.lease_until_ms)
+        yield WakeClaimed(*key, wake.holder, wake.lease_until_ms)
     elif wake.delivered and wake.lease_until_ms is not None:
         yield Delivered(*key, wake.lease_until_ms)
     elif wake.lease_until_ms is not None:  # a receiver has acked before its acceptance was recorded
@@ -301,7 +301,7 @@ def _forget_in_snapshot(subscription: Subscription, path: str) -> None:
         subscription.wake.snapshot.pop(path, None)
 
 
-WakeEffect: TypeAlias = Woken | Claimed | Acked | WakeEnded | Delivered | DeliveryFailed
+WakeEffect: TypeAlias = Woken | WakeClaimed | Acked | WakeEnded | Delivered | DeliveryFailed
 
 
 def _apply_to_wake(subscription: Subscription, effect: WakeEffect) -> None:
@@ -314,7 +314,7 @@ def _apply_to_wake(subscription: Subscription, effect: WakeEffect) -> None:
     assert wake is not None, "only a wake in flight can be worked on"
     if isinstance(effect, WakeEnded):
         subscription.wake = None
-    elif isinstance(effect, Claimed):
+    elif isinstance(effect, WakeClaimed):
         wake.holder, wake.lease_until_ms = effect.holder, effect.lease_until_ms
     elif isinstance(effect, Acked):
         for path, acked in effect.acks.items():

@@ -22,7 +22,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.limits import Limits
 from durable_sessions.streams import append, lifetime, offsets
-from durable_sessions.streams.effects import Acked, Claimed, Effect, WakeEnded, Woken
+from durable_sessions.streams.effects import Acked, Effect, WakeClaimed, WakeEnded, Woken
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import changes_as_effects, find, relink
@@ -101,7 +101,7 @@ def claim(state: State, key: SubscriptionKey, worker: str, now: Now) -> tuple[li
         effects += _wake_for(state, subscription, pending, now)
         generation += 1
     lease_ttl_ms = subscription.config.lease_ttl_ms
-    effects.append(Claimed(*key, worker, now.ms + lease_ttl_ms))
+    effects.append(WakeClaimed(*key, worker, now.ms + lease_ttl_ms))
     wake_id = now.wake_id if wake is None else wake.id
     streams = stream_infos(state, subscription, now.ms, listed_max=now.limits.wake_streams_listed_max)
     return effects, Claim(wake_id, generation, streams, lease_ttl_ms)

@@ -10,7 +10,7 @@ from durable_sessions.errors import DurableSessionsError, ManifestLostError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.allocator import release_memory
 from durable_sessions.storage.counts import Failure
-from durable_sessions.tasks import Supervisor, Task
+from durable_sessions.tasks import Task, TaskSupervisor
 from durable_sessions.threads import CPU
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.compaction import Compactor
@@ -31,7 +31,7 @@ class Maintenance:
         self.sweeper = Sweeper(archive, clock, limits)
         self.failure: Failure | None = None
 
-    def start(self, supervisor: Supervisor) -> None:
+    def start(self, supervisor: TaskSupervisor) -> None:
         """Begin to look after the bucket."""
         self._task = supervisor.start("maintenance", self._run)
 

@@ -40,7 +40,7 @@ def plain(annotation: object) -> str:
     return re.sub(r"Generator\[([~\w]+), None\]", r"Generator[\1, None, None]", text).replace("'", "")
 
 
-def shape(kind: type[Any], name: str) -> tuple[list[tuple[str, object, object, str]], str, str]:
+def shape(kind: type[Any], name: str) -> tuple[list[tuple[Any, ...]], str, str]:
     """Return the parameters, the result and the docstring of a method or property."""
     value = inspect.getattr_static(kind, name)
     if not callable(value):
@@ -48,7 +48,7 @@ def shape(kind: type[Any], name: str) -> tuple[list[tuple[str, object, object, s
         assert value is not None, f"{name} is neither a method nor a property"
     signature = inspect.signature(value)
     left_out = ONLY_SYNC.get((kind.__name__, name), set())
-    parameters = [
+    parameters: list[tuple[Any, ...]] = [
         (one.name, one.kind, one.default, plain(one.annotation))
         for one in signature.parameters.values()
         if one.name not in left_out

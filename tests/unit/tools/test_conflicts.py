@@ -9,7 +9,6 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import (
     Acked,
-    Claimed,
     Effect,
     Linked,
     RecordsAppended,
@@ -19,6 +18,7 @@ from durable_sessions.streams.effects import (
     SubscriptionCreated,
     SubscriptionRemoved,
     Unlinked,
+    WakeClaimed,
     WakeEnded,
     Woken,
 )
@@ -217,7 +217,7 @@ def test_subscriptions_that_contradict() -> None:
     assert mend(state, again).effects == [SubscriptionRemoved(*SUB), again]
     assert mend(state, Unlinked(*SUB, ("s",))).effects == []
     assert mend(state, WakeEnded(*SUB)).effects == ()
-    assert mend(state, Claimed("default", "other", "w", 5)).effects == ()
+    assert mend(state, WakeClaimed("default", "other", "w", 5)).effects == ()
     assert mend(state, SubscriptionCreated("default", "bad", b"{", "", 0)).effects == ()
 
 

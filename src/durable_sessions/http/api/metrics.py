@@ -15,7 +15,7 @@ from durable_sessions.log.file import FileLog
 from durable_sessions.search.service import Search
 from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
 from durable_sessions.storage.door import BucketControl, Streams
-from durable_sessions.tasks import Supervisor
+from durable_sessions.tasks import TaskSupervisor
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -32,7 +32,7 @@ class Metrics(Collector):
         webhooks: WebhookSender,
         auth: Authenticator,
         search: Search,
-        supervisor: Supervisor,
+        supervisor: TaskSupervisor,
         health: Health,
     ) -> None:
         self._supervisor = supervisor

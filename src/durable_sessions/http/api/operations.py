@@ -20,7 +20,7 @@ from durable_sessions.http.api.route_table import Handler, Match, Resource
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.search.feed import Feed
 from durable_sessions.storage.door import BucketControl, Streams
-from durable_sessions.tasks import Supervisor
+from durable_sessions.tasks import TaskSupervisor
 
 _JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 
@@ -37,7 +37,7 @@ class Operations:
         keys: Keys,
         audit: Audit,
         feed: Feed,
-        supervisor: Supervisor,
+        supervisor: TaskSupervisor,
         health: Health,
     ) -> None:
         self._supervisor = supervisor
