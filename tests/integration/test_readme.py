@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.client import Client
 from tests.support.skips import disabled
 from tests.support.walkthrough import ROOT, Walk, blocks
 
@@ -95,21 +94,6 @@ def test_the_page_on_the_command_line_works_after_the_readme_and_again(tmp_path:
         leave_history(walk.home)
         for one in (ROOT / "README.md", page, page):
             assert walk.run(one) >= 5
-
-
-def test_sessions_without_events_do_not_stop_a_copy_from_managed_agents(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "howto" / "migrate-from-managed-agents.md"
-    with Walk(tmp_path / "walk") as walk:
-        walk.server.start()
-        with Client(walk.server.url) as client:
-            client.session("before").append({"type": "user.message", "content": "Begin."})
-            client.sessions.create("empty", title="Not begun")
-            walk.run(page)
-            client.session("after").append({"type": "user.message", "content": "Begin."})
-            walk.run(page)
-            copies = {one.id for one in client.sessions.list() if one.id.startswith("managed:")}
-    assert {"managed:before", "managed:after"} <= copies
-    assert "managed:empty" not in copies
 
 
 @pytest.mark.parametrize("page", BEGIN, ids=lambda page: page.stem)
