@@ -55,8 +55,8 @@ class SharedFrame:
     chain: int
 
     @classmethod
-    def decode(cls, data: bytes) -> "SharedFrame":
-        """Return the frame that ``data`` is, verified; a FrameReader checks its place."""
+    def decode(cls, data: bytes, *, verify: bool = True) -> "SharedFrame":
+        """Return the frame that ``data`` is; a FrameReader checks its place."""
         if len(data) < HEADER_BYTES:
             raise BadFrameError("it is shorter than a frame's header")
         magic, kind, partition, lineage, epoch, before, length, checksum, chain = _HEADER.unpack_from(data)
@@ -65,7 +65,7 @@ class SharedFrame:
         if len(data) != HEADER_BYTES + length:
             raise BadFrameError(f"it has {len(data) - HEADER_BYTES} bytes of payload instead of {length}")
         payload = data[HEADER_BYTES:]
-        if checksum != _extend(_extend(0, data[:_CHECKED_BYTES]), payload):
+        if verify and checksum != _extend(_extend(0, data[:_CHECKED_BYTES]), payload):
             raise BadFrameError("its checksum is wrong")
         if kind not in FrameKind.__members__.values():
             raise BadFrameError(f"it is of kind {kind}, which this program does not know")
@@ -97,18 +97,20 @@ def split(batch: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> list[tupl
 class FrameReader:
     """Checks frames one after the other, and puts batches together.
 
-    ``position``, ``epoch`` and ``chain`` are those of the last frame taken. The first frame says what came
-    before it, unless it is the first of the log: then ``begins_after`` is given, and there is nothing before.
+    ``position``, ``epoch`` and ``chain`` are those of the last frame taken. The first frame lies behind
+    ``begins_after``. In a ``trimmed`` log it is believed what epoch it is of and what came before it.
     """
 
-    def __init__(self, log: str, lineage: str, partition: int, begins_after: int | None = None) -> None:
+    def __init__(
+        self, log: str, lineage: str, partition: int, begins_after: int, *, trimmed: bool = False
+    ) -> None:
         self._log = log
         self._lineage = lineage
         self._partition = partition
         self.position = begins_after
         self.epoch = 0
         self.chain = 0
-        self._known = begins_after is not None
+        self._known = not trimmed
         self._released = False
         self._parts: list[bytes] = []
 
@@ -127,7 +129,7 @@ class FrameReader:
     def _check_place(self, frame: SharedFrame, position: int, data: bytes) -> None:
         if (frame.lineage, frame.partition) != (self._lineage, self._partition):
             raise BadFrameError(f"it belongs to partition {frame.partition} of {frame.lineage}")
-        if self._known and position != (self.position or 0) + 1:
+        if position != self.position + 1:
             raise BadFrameError(f"it follows position {self.position}: what lies between is missing")
         if frame.before != position - 1:
             raise BadFrameError(f"it says that it lies behind position {frame.before}")

@@ -1,0 +1,111 @@
+"""Numbered slots in memory that several logs can share, and that lose, delay and lag when told to."""
+
+import asyncio
+from collections.abc import Mapping
+
+SAFE: Mapping[str, object] = {"replicas": 3, "synced": True, "discards": "new"}
+"""A configuration that loses nothing."""
+
+
+class SlotTakenError(Exception):
+    """The slot is not the one after the last: another frame has it, or an earlier try of this one."""
+
+
+class SlotsFullError(Exception):
+    """There is no room for a frame; it was not taken."""
+
+
+class MemorySlots:
+    """Frames by their number; only the slot after the last can be filled, and only once.
+
+    ``lag`` is how many of the newest frames the next reads do not show, one less each time. ``configuration``
+    says how the slots are kept. Whatever else but the two refusals a put raises leaves its outcome open.
+    """
+
+    def __init__(self, begins_after: int = 0) -> None:
+        self.frames: dict[int, bytes] = {}
+        self.begins_after = self.floor = begins_after
+        self.last = begins_after
+        self.lag = 0
+        self.full = False
+        self.configuration: dict[str, object] = dict(SAFE)
+        self.held = 0
+        self._lost_requests = self._lost_answers = 0
+        self._holds_arrival = self._holds_answer = False
+        self._released = asyncio.Event()
+
+    # What a test does to them ---------------------------------------------------------------
+
+    def lose_requests(self, count: int) -> None:
+        """Let the next puts never arrive; nobody is told so."""
+        self._lost_requests = count
+
+    def lose_answers(self, count: int) -> None:
+        """Let the next puts arrive without an answer."""
+        self._lost_answers = count
+
+    def hold_request(self) -> None:
+        """Let the next put wait on its way here until :meth:`release`."""
+        self._holds_arrival = True
+        self._released.clear()
+
+    def hold_answer(self) -> None:
+        """Let the next put arrive, and wait for its answer until :meth:`release`."""
+        self._holds_answer = True
+        self._released.clear()
+
+    def release(self) -> None:
+        """Let everything go on that was held."""
+        self._released.set()
+
+    def forget(self, count: int) -> None:
+        """Lose the newest frames, as a service does that has lost its disks."""
+        for _ in range(count):
+            del self.frames[self.last]
+            self.last -= 1
+
+    # What a log does ------------------------------------------------------------------------
+
+    async def put(self, position: int, frame: bytes) -> None:
+        """Fill the slot after the last."""
+        if self._holds_arrival:
+            self._holds_arrival = False
+            await self._hold()
+        if self._lost_requests:
+            self._lost_requests -= 1
+            raise TimeoutError("no answer")
+        if position != self.last + 1:
+            raise SlotTakenError
+        if self.full:
+            raise SlotsFullError
+        self.frames[position] = frame
+        self.last = position
+        if self._holds_answer:
+            self._holds_answer = False
+            await self._hold()
+        if self._lost_answers:
+            self._lost_answers -= 1
+            raise TimeoutError("no answer")
+
+    async def _hold(self) -> None:
+        self.held += 1
+        try:
+            await self._released.wait()
+        finally:
+            self.held -= 1
+
+    async def get(self, position: int) -> bytes | None:
+        """Return what is in a slot now, None if nothing is."""
+        return self.frames.get(position)
+
+    async def frames_after(self, position: int) -> list[tuple[int, bytes]]:
+        """Return the frames after a position in order, as a replica shows them that may lag."""
+        end = self.last - self.lag
+        self.lag = max(0, self.lag - 1)
+        return [(number, frame) for number, frame in sorted(self.frames.items()) if position < number <= end]
+
+    async def trim(self, before: int) -> None:
+        """Drop the frames before a position."""
+        for number in [number for number in self.frames if number < before]:
+            del self.frames[number]
+        self.begins_after = max(self.begins_after, min(before - 1, self.last))
