@@ -20,7 +20,7 @@ from durable_sessions.rendering.events import encode
 from durable_sessions.rendering.text import one_line, plural
 
 BATCH_EVENTS_MAX = 400
-"""So few that an answer names all that were there already, whichever they are: the counts are true."""
+"""Few enough that the answer can list every event that existed already, so that the counts are exact."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -133,7 +133,7 @@ class _Writer:
 
 
 def _known(repeated: int, differ: int) -> str:
-    """Return what is said of events whose ids were there already."""
+    """Return the part of the message about events whose ids existed already."""
     if not repeated:
         return ""
     there = f", {repeated:,} {'was' if repeated == 1 else 'were'} there already"
@@ -177,7 +177,7 @@ def _from_input(writer: _Writer, output: Output) -> None:
 
 
 def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines that have come so far, so that what is written slowly is appended at once."""
+    """Yield the lines that are available, so that slow input is appended without delay."""
     rest = b""
     read = getattr(stream, "read1", stream.read)
     while piece := read(READ_BYTES):

@@ -36,7 +36,7 @@ class SessionId(NewSessionId):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the sessions whose ids begin like this; none if the server does not answer at once."""
+        """Return the sessions whose ids have this prefix; none if the server does not answer quickly."""
         url = ctx.params.get("url") or os.environ.get(ENVIRONMENT_PREFIX + "URL") or DEFAULT_URL
         key = ctx.params.get("api_key") or None
         try:

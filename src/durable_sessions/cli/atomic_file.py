@@ -1,4 +1,4 @@
-"""A file that takes its place only when it is complete."""
+"""Atomic replacement of a file: it appears only when it is complete."""
 
 import os
 import tempfile
@@ -20,8 +20,8 @@ with_output_file: Callable[[Callable[..., None]], Callable[..., None]] = click.o
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write to; ``path`` is replaced when it was written without a failure."""
-    if path.exists() and not path.is_file():  # a device or a pipe
+    """Open a temporary file; it replaces ``path`` if it was written without an error."""
+    if path.exists() and not path.is_file():  # a device or a pipe is written directly is written directly
         with path.open("wb") as file:
             yield file
         return

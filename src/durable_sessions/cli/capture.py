@@ -33,7 +33,7 @@ def claude_code(server: Server, print_config: bool) -> None:
 
 
 def hook_settings(server: Server) -> dict[str, object]:
-    """Return the settings by which Claude Code tells a server of everything that it does."""
+    """Return the settings that make Claude Code report everything to a server."""
     hook: dict[str, object] = {
         "type": "http",
         "url": server.url.rstrip("/") + ROUTE,
@@ -49,7 +49,7 @@ def hook_settings(server: Server) -> dict[str, object]:
 
 
 def _command(server: Server) -> dict[str, object]:
-    """Return the same as a command, for the one hook that not every version sends to a URL."""
+    """Return a command that does the same, for the one hook that older versions cannot send to a URL."""
     key = f' -H "Authorization: Bearer ${KEY_VARIABLE}"' if server.api_key else ""
     url = shlex.quote(server.url.rstrip("/") + ROUTE)
     sent = f"curl -sS -o /dev/null --max-time {TIMEOUT_SECONDS}{key} --data-binary @- {url}"

@@ -1,4 +1,4 @@
-"""What the client commands share: where the server is, the key, and how to ask it."""
+"""Requests to the server by operator commands: its address, the key, and one call."""
 
 import functools
 from collections.abc import Callable
@@ -35,12 +35,12 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server to be asked, and the key to show it."""
+    """A server and the key for it."""
 
     url: str
     api_key: str
     proof: tuple[str, str] | None = None
-    """A header that shows that the server's data directory can be read."""
+    """A header that proves access to the server's data directory."""
 
     def ask(
         self,
@@ -51,7 +51,7 @@ class Server:
         *,
         seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> T:
-        """Return the server's answer in its shape; say what it said if it refused. ConnectError is raised."""
+        """Return the decoded answer; fail with the server's message if it refused. May raise ConnectError."""
         content = b"" if body is None else msgspec.json.encode(body)
         headers: dict[bytes | str, bytes | str] = {
             "Content-Length": str(len(content)),
@@ -95,7 +95,7 @@ def _said(url: str, status: int, content: bytes) -> _Refusal:
 
 
 def with_server(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--url`` and ``--api-key``, and the Server that they mean."""
+    """Add ``--url`` and ``--api-key`` to a command, and pass it the Server."""
 
     @functools.wraps(command)
     def wrapped(*arguments: object, url: str, api_key: str, **options: object) -> None:
@@ -105,7 +105,7 @@ def with_server(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _checked(require: Callable[[str], None]) -> Callable[[click.Context, click.Parameter, str], str]:
-    """Return a callback that refuses a value with the words of the client."""
+    """Return a callback that refuses a value with the message of the client."""
 
     def check(_: click.Context, __: click.Parameter, value: str) -> str:
         try:
@@ -118,7 +118,7 @@ def _checked(require: Callable[[str], None]) -> Callable[[click.Context, click.P
 
 
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--url`` and ``--api-key``."""
+    """Add ``--url`` and ``--api-key`` to a command."""
     for option in (
         click.option(
             "--api-key",

@@ -1,4 +1,4 @@
-"""What a client command says when it cannot do what it was asked to, and with which status it ends."""
+"""Errors of client commands: their messages and exit statuses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ KEY_ADVICE = "Give a key with --api-key, or better in DURABLE_SESSIONS_API_KEY."
 
 
 class CommandError(click.ClickException):
-    """A failure that is told in a few words; each kind has an exit status of its own.
+    """A failure with a short message; each kind has its own exit status.
 
-    ``kind`` names it to programs, which ask for ``--json``.
+    ``kind`` is its name in the output with ``--json``.
     """
 
     exit_code = 1
@@ -23,7 +23,7 @@ class CommandError(click.ClickException):
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(clean(message))
-        self.code = code  # the server's, if it refused
+        self.code = code  # the server's error code, if it refused
 
 
 class WrongInputError(CommandError):
@@ -83,13 +83,13 @@ _BY_STATUS = {
 
 
 def meaning(status: int) -> type[CommandError]:
-    """Return what a refusal with a status of HTTP is to a command."""
+    """Return the error class for an HTTP status."""
     return _BY_STATUS.get(status, CommandError)
 
 
 @contextmanager
 def explained(url: str) -> Iterator[None]:
-    """Turn what the client raises into what a person can act on."""
+    """Turn the client's exceptions into messages that a person can act on."""
     try:
         yield
     except errors.ConnectionFailedError as error:

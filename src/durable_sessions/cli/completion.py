@@ -1,4 +1,4 @@
-"""``durable-sessions completion``: what makes a shell complete commands, options and session ids."""
+"""``durable-sessions completion``: the script for completion in a shell."""
 
 import click
 from click.shell_completion import get_completion_class

@@ -1,4 +1,4 @@
-"""The question before something that cannot be taken back."""
+"""Confirmation of actions that cannot be undone."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ with_yes: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
 def sessions_to_end(
     connection: ServerConnection, given: Sequence[str], *, is_sure: bool
 ) -> list[SessionInfo]:
-    """Return the sessions that a command is to end; where nobody is asked, only whole ids will do.
+    """Return the sessions that a command ends; without a confirmation, only full ids are accepted.
 
     A prefix means another session once the first one is gone, so a script that runs twice would end both.
     """
@@ -34,7 +34,7 @@ def sessions_to_end(
 
 
 def confirm(question: str, *, is_sure: bool) -> None:
-    """Go on if ``--yes`` was given or a person says yes; refuse otherwise, also where nobody can be asked."""
+    """Continue if ``--yes`` was given or a person confirms; otherwise refuse, also without a terminal."""
     if is_sure:
         return
     if not sys.stdin.isatty():
@@ -44,7 +44,7 @@ def confirm(question: str, *, is_sure: bool) -> None:
 
 
 def described(info: SessionInfo) -> str:
-    """Return a session as a question names it: id, title, and how much it holds."""
+    """Return a session for a question: id, title, and size."""
     title = f" “{one_line(info.title, 60)}”" if info.title else ""
     events = f"{info.event_count:,} {plural(info.event_count, 'event')}"
     return f"{info.id}{title} ({events}, {size(info.bytes)})"

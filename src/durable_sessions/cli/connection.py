@@ -1,4 +1,4 @@
-"""What the client commands share: the client, and how they end."""
+"""The connection of client commands: the client, and the exit status of failures."""
 
 import functools
 import sys
@@ -18,13 +18,13 @@ from durable_sessions.client.transport import Transport
 
 TIMEOUT_SECONDS = 30.0
 RETRIES = 2
-"""Few: a person waits, and is told soon that nothing is there."""
+"""Few retries: a person is waiting, and should learn soon that no server answers."""
 FOLLOWING_RETRIES = 200
-"""Many: who follows a session wants to see how it goes on after a restart of the server."""
+"""Many retries: following a session should survive a restart of the server."""
 
 
 class ServerConnection:
-    """A server to be asked, for as long as a command runs."""
+    """A server, connected for as long as a command runs."""
 
     def __init__(self, url: str, api_key: str) -> None:
         self.url = url.rstrip("/") or DEFAULT_URL
@@ -45,7 +45,7 @@ class ServerConnection:
         return Transport(Options.chosen(self.url, self._api_key, TIMEOUT_SECONDS, RETRIES))
 
     def find(self, session: str) -> SessionInfo:
-        """Return a session by its id, or by a beginning of its id that no other session has."""
+        """Return a session by its id, or by a unique prefix of it."""
         return find_session(self.client, session)
 
     def lines(self, session: str, *parameters: tuple[str, str], limit: int | None = None) -> EventLines:
@@ -60,7 +60,7 @@ class ServerConnection:
 
 
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--url``, ``--api-key`` and ``--json``, the Connection they mean, and the Output."""
+    """Add ``--url``, ``--api-key`` and ``--json`` to a command, and pass it the connection and the Output."""
 
     @functools.wraps(command)
     def wrapped(*arguments: object, url: str, api_key: str, as_json: bool, **options: object) -> None:

@@ -161,7 +161,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _for_json(value: object) -> object:
-    """Return the same with bytes as text, or as base64 in an object of its own where they are none."""
+    """Return the value with bytes as text or, if they are not UTF-8, as base64 in an object."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -1,4 +1,4 @@
-"""Entries on a terminal, or in the text that a pipe gets."""
+"""Prints transcript entries, with colours on a terminal and as plain text elsewhere."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ PROSE_LINES_MAX = 80
 CHARACTERS_MAX = 4_000
 LINE_CHARACTERS_MAX = 200
 MARKDOWN_CHARACTERS_MAX = 20_000
-"""Longer texts are not drawn as Markdown."""
+"""Longer texts are not rendered as Markdown."""
 
 _COLOURS = {
     EntryRole.USER: "bold blue",
@@ -36,7 +36,7 @@ _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class EntryPrinter:
-    """Prints entries one after the other; ``full`` leaves nothing out."""
+    """Prints entries one after the other; with ``full``, without shortening."""
 
     def __init__(self, output: Output, *, full: bool) -> None:
         self._output = output
@@ -128,7 +128,7 @@ class EntryPrinter:
                 yield self._indented(Text(f"[{part.label}]", style="dim"), indent)
 
     def _prose(self, text: str, indent: int, *, typed: bool) -> Iterator[RenderableType]:
-        """Print what somebody wrote; what a person typed is only taken for Markdown if it has a fence."""
+        """Print a message; what a person typed is rendered as Markdown only if it has a code fence."""
         text = self._cut(text, PROSE_LINES_MAX)
         is_markdown = len(text) <= MARKDOWN_CHARACTERS_MAX and not (typed and "```" not in text)
         if self._output.is_terminal and is_markdown:
@@ -141,14 +141,14 @@ class EntryPrinter:
         return text if self._full else shortened(text, lines_max, CHARACTERS_MAX)
 
     def _narrow(self, text: str) -> str:
-        """Return lines, the ends of long ones left out."""
+        """Return the text with long lines cut off."""
         if self._full:
             return text
         most = LINE_CHARACTERS_MAX
         return "\n".join(line if len(line) <= most else f"{line[: most - 1]}…" for line in lines_of(text))
 
     def _indented(self, text: Text, indent: int) -> RenderableType:
-        """Return lines with a margin, which lines that a terminal breaks have, too."""
+        """Return indented text; wrapped lines are indented, too."""
         if self._output.is_terminal:
             return Padding(text, (0, 0, 0, indent), expand=False)
         margin = " " * indent

@@ -24,7 +24,7 @@ class _Page(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class EventLines:
-    """The events of a session that some parameters ask for."""
+    """The events of a session that match some parameters."""
 
     transport: Transport
     session: str
@@ -33,13 +33,13 @@ class EventLines:
 
     @property
     def _whole_pages(self) -> bool:
-        """Whether the server adds to a page what belongs together, beyond the limit."""
+        """Whether the server may return more than the limit, to keep tool calls and results together."""
         return ("pairs", "keep") in self.parameters
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield one event at a time; one page is in memory."""
         left, page = self.limit, None
-        life = PinnedIncarnation()  # all pages are of one session, also if another one gets its id meanwhile
+        life = PinnedIncarnation()  # all pages must be of the same incarnation of the session
         while left is None or left > 0:
             size = EVENTS_PER_PAGE if left is None else min(EVENTS_PER_PAGE, left)
             parameters = [*self.parameters, ("limit", str(size)), *([("page", page)] if page else [])]
@@ -53,7 +53,7 @@ class EventLines:
 
 
 def _read(answer: httpx2.Response) -> tuple[list[bytes], str | None]:
-    """Return the events of a page, not decoded, and where the next page is."""
+    """Return the events of a page, undecoded, and the token of the next page."""
     try:
         page = msgspec.json.decode(answer.content, type=_Page)
         return [bytes(event) for event in page.data], page.next_page
@@ -66,7 +66,7 @@ def _read(answer: httpx2.Response) -> tuple[list[bytes], str | None]:
 
 
 def _scanned(content: bytes) -> tuple[list[bytes], str | None]:
-    """Do the same for a page with halves of surrogate pairs, which the log keeps and the fast way refuses."""
+    """Do the same for a page with lone surrogates, which the log stores but the fast decoder refuses."""
     text = content.decode()
     at = text.index("[") + 1
     events = []

@@ -1,4 +1,4 @@
-"""Which events of a session: the options that say it, and the parameters of the API that they become."""
+"""The options that select events of a session, and the API parameters for them."""
 
 import functools
 from collections.abc import Callable
@@ -14,14 +14,14 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class EventSelection:
-    """Which events are asked for."""
+    """The parameters that select events."""
 
     parameters: tuple[tuple[str, str], ...]
     limit: int | None
 
 
 def with_selection(command: Command) -> Command:
-    """Give a command the options of the API's reads, and the Selection that they mean."""
+    """Add the options of the API's reads to a command, and pass it the EventSelection."""
 
     @functools.wraps(command)
     def wrapped(

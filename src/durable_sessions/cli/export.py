@@ -15,7 +15,7 @@ from durable_sessions.exporters import FORMATS, ExportOptions
 from durable_sessions.rendering.text import plural, size
 
 ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
-"""A larger image is named in a page, not shown."""
+"""Larger images are linked in a page, not embedded."""
 
 
 @click.command()
@@ -69,7 +69,7 @@ class _Artifacts:
         self._client = client
 
     def get(self, sha256: str) -> bytes | None:
-        """Return the bytes of an artifact, None if it is not there or too large."""
+        """Return the bytes of an artifact, None if it is missing or too large."""
         found = bytearray()
         try:
             for piece in self._client.artifacts.stream(sha256):

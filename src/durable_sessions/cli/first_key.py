@@ -1,4 +1,4 @@
-"""The proof for the first key of a server: what lies in its data directory, and is shown to nobody else."""
+"""The proof for the first key of a server: a token from its data directory."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,9 +11,9 @@ from durable_sessions.node.listen_policy import is_loopback
 
 
 def proof(url: str, data: Path) -> tuple[str, str] | None:
-    """Return the header that proves it to the server of a data directory; None if there is nothing to show.
+    """Return the header that proves access to the data directory of a server; None if there is no token.
 
-    Whatever listens at another address or port is not told the token.
+    The token is never sent to another address or port.
     """
     path = data / FILE
     try:
@@ -42,7 +42,7 @@ def proof(url: str, data: Path) -> tuple[str, str] | None:
 
 
 def advice(data: Path) -> str:
-    """Return what to try when the server wants a proof and there was none."""
+    """Return what to try when the server requires a proof and there was no token."""
     return (
         f"There is no {FILE} in {data.resolve()}: give --data the directory that the server serves, "
         "on the machine that it runs on."

@@ -27,7 +27,7 @@ FLUSH_SECONDS_MAX = 600.0
 
 
 class FlushAnswer(msgspec.Struct):
-    """Which manifest holds now, and up to where the log is in the bucket."""
+    """The newest manifest, and up to which position the log is in the bucket."""
 
     manifest: int
     flushed_through: int

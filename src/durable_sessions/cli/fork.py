@@ -1,4 +1,4 @@
-"""``durable-sessions fork``: go another way from a point of a session."""
+"""``durable-sessions fork``: branch off a session."""
 
 import re
 

@@ -46,7 +46,7 @@ async def _collect(where: Target, *, dry_run: bool) -> list[Removal]:
 
 
 async def _sweep(where: Target, bucket: ObjectStore) -> None:
-    """Let the server's own sweep do it: it makes sure first that nobody else writes to the bucket."""
+    """Run the server's own sweep, which checks first that no other process writes to the bucket."""
     clock, limits = SystemClock(), where.settings.limits()
     catalog = where.data / CATALOG_NAME
     archive = await BucketArchive.open(bucket, catalog, clock, RandomIds(), limits, log=None)

@@ -114,7 +114,7 @@ def import_(
 def _forget_what_is_gone(
     server: Server, tool: Tool, state: ImportState, speaker: "Speaker", *, patient: bool
 ) -> None:
-    """Forget what was sent to sessions that are not there any more; watching, wait for the server."""
+    """Forget the progress of sessions that no longer exist; with ``--watch``, wait for the server."""
     while True:
         try:
             with Client(server.url, server.api_key or None, retries=1) as client:
@@ -134,7 +134,7 @@ LINK_REASON = "a link that leads out of the folder"
 
 
 class TranscriptSelection:
-    """The transcripts that are wanted, and how many are not, and why."""
+    """The selected transcripts, and how many were left out for which reasons."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class TranscriptSelection:
         return f"Nothing was found. Looked for {self._tool.what} in: {', '.join(roots)}{more}"
 
     def _tell_links(self, passed_over: set[Path]) -> None:
-        """Tell which links were not followed, each once; beyond some only how many."""
+        """Report links that were not followed, each once; beyond a limit only their number."""
         if passed_over:
             self.left_out[LINK_REASON] += len(passed_over)
         for link in sorted(passed_over - self._told)[: LINKS_TOLD_MAX - len(self._told)]:
@@ -168,7 +168,7 @@ class TranscriptSelection:
             self._told.add(link)
 
     def find(self) -> list[Transcript]:
-        """Look for transcripts."""
+        """Find transcripts."""
         self.left_out.clear()
         wanted = []
         with directory_walk.noting() as passed_over:
@@ -187,7 +187,7 @@ class TranscriptSelection:
 
 
 class Speaker:
-    """Says what happens: a bar on a terminal, plain lines elsewhere, JSON to a machine."""
+    """Reports progress: a bar on a terminal, plain lines elsewhere, JSON for programs."""
 
     def __init__(self, *, as_json: bool, verbose: bool, watches: bool, is_dry: bool = False) -> None:
         self._json = as_json
@@ -198,7 +198,7 @@ class Speaker:
         self._advance: Callable[[], None] = lambda: None
 
     def tell_outcome(self, outcome: ImportOutcome) -> None:
-        """Tell what became of one session, if anything did."""
+        """Report the outcome of one session, if anything changed."""
         self._advance()
         if self._json or (self._console.is_terminal and not outcome.problem):
             return
@@ -208,11 +208,11 @@ class Speaker:
             click.echo(f"{outcome.session}: {outcome.new_events} new {plural(outcome.new_events, 'event')}")
 
     def tell_trouble(self, text: str) -> None:
-        """Tell what is wrong while watching."""
+        """Report a problem while watching."""
         click.echo(f"durable-sessions: {text}", err=True)
 
     def with_bar(self, total: int, work: Callable[[], Report]) -> Report:
-        """Do some work behind a progress bar, if there is a terminal."""
+        """Run ``work`` with a progress bar, if there is a terminal."""
         if self._json or not self._console.is_terminal:
             return work()
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -222,7 +222,7 @@ class Speaker:
             return work()
 
     def tell_report(self, report: Report, left_out: Counter[str]) -> None:
-        """Tell what a run has done: in a few lines, or with ``--verbose`` all that was read."""
+        """Report a run: in a few lines, or with ``--verbose`` in full."""
         if self._json:
             click.echo(msgspec.json.encode(report.plain() | {"left_out": dict(left_out)}))
             return
@@ -248,7 +248,7 @@ class Speaker:
 
 
 def _summary(report: Report, left_out: Counter[str]) -> Iterable[str]:
-    """Yield what a person wants to know first, in five lines at most."""
+    """Yield the summary, in five lines at most."""
     tally = report.tally
     if tally.events:
         first = tally.events.most_common(KINDS_TOLD_MAX)
@@ -342,5 +342,5 @@ def _project(text: str | None) -> str | None:
 
 
 def _key_mark(api_key: str) -> str:
-    """Return something that differs between keys, and so between workspaces, and tells nothing of the key."""
+    """Return a digest that differs between keys, and so between workspaces, without revealing the key."""
     return sha256(api_key.encode()).hexdigest()[:8] if api_key else ""

@@ -25,7 +25,7 @@ _WANT_PROOF = ("first_key_refused", "keys_required")
 
 
 class ServerKey(msgspec.Struct):
-    """A key as the server shows it; the secret only when it was just made."""
+    """A key as the server returns it; the secret only when it was just created."""
 
     id: str
     workspace: str
@@ -116,9 +116,10 @@ def create(
 
 @contextmanager
 def _new_private_file(path: Path | None) -> Iterator[int | None]:
-    """Give a new file that only its owner can read, before a key is made whose secret would have no place.
+    """Open a new file that only its owner can read, before a key is created whose secret it is for.
 
-    A file that exists stays: it may have the only copy of another secret. After a failure there is none.
+    An existing file is never replaced: it may have the only copy of another secret. After a failure the new
+    file is removed.
     """
     if path is None:
         yield None

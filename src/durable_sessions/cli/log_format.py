@@ -9,7 +9,7 @@ from durable_sessions.settings import Settings
 
 
 def configure_logs(settings: Settings) -> None:
-    """Send structured log lines to stderr in the format and from the level that were set."""
+    """Write structured log lines to stderr, in the configured format and from the configured level."""
     console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()

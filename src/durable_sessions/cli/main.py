@@ -25,7 +25,7 @@ SECTIONS = {
 
 
 class Commands(CommandGroup):
-    """Commands that are loaded when they are called: clients have no use for the server's libraries."""
+    """Loads a command when it is called, so that client commands do not import the server's libraries."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -44,7 +44,7 @@ class Commands(CommandGroup):
         """Return the names of the commands as the help lists them."""
         return SECTIONS
 
-    def main(  # type: ignore[override]  # of its two overloads only this one is used
+    def main(  # type: ignore[override]  # only one of its two overloads is used
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **options: Any
     ) -> None:
         """Run a command and exit; with ``--json`` a failure is a line of JSON on standard error."""
@@ -91,7 +91,7 @@ def no_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
 
 
 def _wants_json(given: Sequence[str]) -> bool:
-    """Say whether a program reads the answer; what follows a bare ``--`` is no option."""
+    """Say whether ``--json`` was given; after a bare ``--`` there are no options."""
     options = given[: given.index("--")] if "--" in given else given
     return "--json" in options
 

@@ -1,4 +1,4 @@
-"""Kinds of options that client commands take."""
+"""Types of options of client commands."""
 
 import math
 import re
@@ -92,12 +92,12 @@ class Pair(click.ParamType[tuple[str, str]]):
 
 
 class Future(click.ParamType[str]):
-    """A time to come: RFC 3339, a day, or how far away, such as ``30d``."""
+    """A time in the future: RFC 3339, a day, or a distance such as ``30d``."""
 
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the time as the server wants it."""
+        """Return the time in the format of the API."""
         far = _AGO.fullmatch(str(value))
         if far is None:
             return Time().convert(value, param, ctx)
@@ -106,12 +106,12 @@ class Future(click.ParamType[str]):
 
 
 class Time(click.ParamType[str]):
-    """A time: RFC 3339, a day, or how long ago, such as ``2h``."""
+    """A time in the past: RFC 3339, a day, or an age such as ``2h``."""
 
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the time as the server wants it."""
+        """Return the time in the format of the API."""
         text = str(value)
         passed = _AGO.fullmatch(text)
         if passed:

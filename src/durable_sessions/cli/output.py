@@ -1,4 +1,4 @@
-"""What the operator's commands share: where the data is, how to open it, and how to speak."""
+"""The target of operator commands: data directory and bucket, how to open them, and the output."""
 
 import functools
 import os
@@ -21,12 +21,12 @@ from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.tools.verify import LOG_NAME
 
 PRIVATE_UMASK = 0o077
-"""What a command makes in a data directory is for nobody else."""
+"""Files that a command creates in a data directory are private."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The data that a command is about, and whether it speaks to a machine."""
+    """The data of a command, and whether its output is JSON."""
 
     settings: Settings
     json: bool
@@ -47,7 +47,7 @@ class Target:
         return self.settings.bucket or str(self.data / "bucket")
 
     async def open_bucket(self, *, writable: bool = False) -> Bucket:
-        """Open the bucket; unless it is to be written to, not even its directory is created."""
+        """Open the bucket; unless ``writable``, not even its directory is created."""
         if writable or self.location.startswith(SCHEMES) or "://" in self.location:
             return await Bucket.open(self.location)
         return Bucket(LocalStore(Path(self.location), RandomIds()), self.location)
@@ -58,7 +58,7 @@ class Target:
             raise click.UsageError(f"The data directory {self.data} does not exist. Name it with --data.")
 
     def require_instead_of(self, url: str, why: Exception) -> None:
-        """Refuse to take the data directory for a server that does not answer, if that is what was named."""
+        """Refuse to open the data directory instead of a server that does not answer, unless it was given."""
         source = click.get_current_context().get_parameter_source
         names_data = any(source(name) is not ParameterSource.DEFAULT for name in ("data", "config"))
         if source("url") is ParameterSource.COMMANDLINE and not names_data:
@@ -79,7 +79,7 @@ class Target:
 
     @contextmanager
     def locked(self, otherwise: str) -> Iterator[None]:
-        """Hold the lock of the log, so that no server runs; ``otherwise`` says what to do if one does."""
+        """Hold the lock of the log, so that no server can run; ``otherwise`` says what to do if one does."""
         self.require_data()
         try:
             release = REAL_DISK.claim(self.log)
@@ -91,18 +91,18 @@ class Target:
             release()
 
     def say(self, text: str = "") -> None:
-        """Print a line for people; nothing if a machine listens."""
+        """Print a line for people; nothing with ``--json``."""
         if not self.json:
             click.echo(text)
 
     def tell(self, answer: object) -> None:
-        """Print a line of JSON for a machine; nothing if people listen."""
+        """Print a line of JSON; nothing without ``--json``."""
         if self.json:
             click.echo(msgspec.json.encode(answer))
 
 
 def with_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--data``, ``--bucket``, ``--config`` and ``--json``, and the Target that they mean."""
+    """Add ``--data``, ``--bucket``, ``--config`` and ``--json`` to a command, and pass it the Target."""
 
     @functools.wraps(command)
     def wrapped(
@@ -140,7 +140,7 @@ def _setting(name: str, text: str) -> Callable[[Callable[..., None]], Callable[.
 
 
 def shortened(data: bytes, most: int = 72) -> str:
-    """Return bytes as one line of text, its middle left out if it is long."""
+    """Return bytes as one line of text, shortened in the middle."""
     text = data.decode(errors="backslashreplace")
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

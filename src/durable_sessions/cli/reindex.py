@@ -37,7 +37,7 @@ class _Ready(msgspec.Struct):
 
 
 class Reindexed(msgspec.Struct):
-    """How many events the index was made of, and how long that took."""
+    """How many events were indexed, and how long it took."""
 
     events: int
     seconds: float
@@ -78,7 +78,7 @@ def reindex(where: Target, server: Server) -> None:
 
 
 def _follow(server: Server, show: Show) -> int:
-    """Wait until a running server has made its index."""
+    """Wait until a running server has rebuilt its index."""
     events = 0
     while True:
         search = server.ask("GET", "/readyz", _Ready).search
@@ -92,12 +92,12 @@ def _follow(server: Server, show: Show) -> int:
 
 
 async def _build(where: Target, show: Show) -> int:
-    """Open the data directory as a server does, and make the index without serving."""
+    """Open the data directory as a server does, and rebuild the index without serving."""
     service = await Service.open(where.settings)
     try:
         feed = service.feed
         feed.rebuild()
-        while feed.is_building:  # it is shown, not only waited for
+        while feed.is_building:  # polled, to show the progress
             problem = feed.failure or feed.paused
             if problem is not None:
                 raise click.ClickException(f"The index cannot be made: {problem}")

@@ -20,7 +20,7 @@ SNIPPET_CHARACTERS_MAX = 400
 SESSIONS_MAX = 100
 HITS_PER_SESSION_MAX = 20
 HITS_PER_PAGE_MAX = 100
-"""What the server gives in one answer at most."""
+"""The most hits that the server returns in one answer."""
 _HIGHLIGHT = "bold yellow"
 
 
@@ -78,7 +78,7 @@ def search(
 
 
 class _Filters(NamedTuple):
-    """Which events count, wherever they are."""
+    """Filters for events, in one session or in all."""
 
     role: str | None
     types: tuple[str, ...] | None
@@ -89,7 +89,7 @@ class _Filters(NamedTuple):
 def _everywhere(
     client: Client, query: str, which: _Filters, agent: str | None, metadata: dict[str, str], hits_max: int
 ) -> SearchResults:
-    """Search all sessions. The server counts sessions and the hits of each; a reader counts all hits."""
+    """Search all sessions. The server limits sessions and hits per session; ``--limit`` is for all hits."""
     found = client.search(
         query,
         limit=min(hits_max, SESSIONS_MAX),
@@ -165,7 +165,7 @@ def _line(hit: Hit) -> Text:
 
 
 def highlighted(snippet: str, highlights: Iterable[Any]) -> Text:
-    """Return a snippet as one line in which the places that matched stand out."""
+    """Return a snippet as one line with the matches highlighted."""
     pieces: list[tuple[str, bool]] = []
     done = 0
     for start, end in sorted(filter(None, map(_span, highlights))):

@@ -30,11 +30,11 @@ from durable_sessions.tools.verify import LOG_NAME
 
 logger = structlog.get_logger(__name__)
 
-# A busy event loop keeps the interpreter lock for this long while the log's thread, back from
-# its sync, waits for it. Python's default of 5 ms would show in the latency of every append.
+# A busy event loop keeps the GIL for this long while the log's thread, back from its sync, waits for it.
+# Python's default of 5 ms would show in the latency of every append.
 _SWITCH_SECONDS = 0.0005
 
-# Descriptors for all that are no connections of clients: log, bucket, catalog, webhooks.
+# File descriptors for everything but client connections: log, bucket, catalog, webhooks.
 _OWN_FILES = 256
 
 
@@ -43,7 +43,7 @@ def _shown(default: object) -> str:
 
 
 def _options(command: Any) -> Any:
-    """Give the command one option per setting that fits in one, so that there is one table of them."""
+    """Add one option per setting to the command, from the one table of settings."""
     for item in reversed(fields(Settings)):
         assert item.default is not MISSING
         if item.metadata["file_only"] or item.metadata["secret"]:
@@ -75,12 +75,12 @@ def serve(config: Path | None, **options: str | None) -> None:
     missing, bucket = _missing(settings.data), _missing_bucket(settings)
     require_usable(settings.host, settings.port)
     if missing is not None and (bucket is not None or not settings.bucket):
-        # There is nothing yet that keys could be in.
+        # A new data directory cannot have keys yet.
         require_guarded(settings.host, keys=bool(settings.api_key), bootstrap=settings.api_key)
     try:
         uvloop.run(_serve(settings))
     except _RefusedError as refused:
-        # Nothing was served, so nothing was acknowledged: what this start has made is nobody's data.
+        # Nothing was served, so nothing was acknowledged: the files that this start created can be removed.
         if missing is not None:
             _remove_data(settings.data, missing)
         if bucket is not None:
@@ -89,7 +89,7 @@ def serve(config: Path | None, **options: str | None) -> None:
 
 
 def _load(options: Mapping[str, str | None], config: Path | None) -> Settings:
-    """Return the settings; what is wrong in the options alone is wrong use."""
+    """Return the settings; a mistake in the options is a usage error."""
     try:
         return load(options, os.environ, config)
     except SettingsError:
@@ -101,7 +101,7 @@ def _load(options: Mapping[str, str | None], config: Path | None) -> Settings:
 
 
 class _RefusedError(Exception):
-    """The server did not come to serve anybody."""
+    """The server failed before it served a request."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -109,20 +109,20 @@ class _RefusedError(Exception):
 
 
 def _missing(data: Path) -> Path | None:
-    """Return the highest directory that must be made for the data, None if there are data already."""
+    """Return the topmost directory that must be created for the data, None if there is data already."""
     absent = [path for path in (data.absolute(), *data.absolute().parents) if not path.exists()]
     return absent[-1] if absent else None
 
 
 def _missing_bucket(settings: Settings) -> Path | None:
-    """Return the highest directory that must be made for a bucket elsewhere, None if none is."""
+    """Return the topmost directory that must be created for a bucket elsewhere, None if there is none."""
     return None if not settings.bucket or "://" in settings.bucket else _missing(Path(settings.bucket))
 
 
 def _remove_data(data: Path, highest: Path) -> None:
-    """Remove a data directory that this start has made, unless another server has come to use it.
+    """Remove a data directory that this start created, unless another server uses it by now.
 
-    That is so while its log is held by somebody else. Of the directories above only empty ones go.
+    It does if another process holds the lock of the log. Parent directories are removed only if empty.
     """
     try:
         release = REAL_DISK.claim(data / LOG_NAME)
@@ -140,7 +140,7 @@ def _remove_data(data: Path, highest: Path) -> None:
 
 
 def _remove_empty(directory: Path) -> None:
-    """Remove directories if there is no file in any; another server may have come to use the bucket."""
+    """Remove directories that contain no file; another server may use the bucket by now."""
     found = list(os.walk(directory, topdown=False))
     for path, _, _ in found if not any(files for _, _, files in found) else ():
         with suppress(OSError):
@@ -173,7 +173,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def _fit_file_limit(settings: Settings) -> Settings:
-    """Let the process hold its connections, and return settings with no more than it can hold.
+    """Raise the limit on open files, and return settings with no more connections than it allows.
 
     The soft limit is raised as far as the hard one allows. Connections must never take the
     descriptors that the log needs: it would fail, and everything would stop.

@@ -1,4 +1,4 @@
-"""Naming a session by its id, or by the beginning of its id if only one session begins like that."""
+"""Finds a session by its id, or by a unique prefix of it."""
 
 from durable_sessions.cli.command_errors import MissingError, WrongInputError
 from durable_sessions.client import Client, SessionInfo
@@ -6,7 +6,7 @@ from durable_sessions.client.errors import NotFoundError
 from durable_sessions.rendering.text import one_line
 
 CANDIDATES_MAX = 5
-"""How many sessions are named when a prefix fits several."""
+"""How many sessions are listed when a prefix is ambiguous."""
 
 
 def find_session(client: Client, given: str) -> SessionInfo:
@@ -30,7 +30,7 @@ def find_session(client: Client, given: str) -> SessionInfo:
 
 
 def _with_prefix(client: Client, prefix: str) -> list[SessionInfo]:
-    """Return the sessions whose ids begin like this, one more at most than are named in a message."""
+    """Return the sessions whose ids have a prefix, at most one more than a message lists."""
     found: list[SessionInfo] = []
     for info in client.sessions.list(q=prefix, include_archived=True):
         if info.id.startswith(prefix):

@@ -1,4 +1,4 @@
-"""``durable-sessions sessions``: which sessions there are."""
+"""``durable-sessions sessions``: list sessions."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ _LIFECYCLES = ("open", "active", "paused", "closed", "archived")
 
 
 def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse what is no status; what the table shows in its place is chosen in other ways."""
+    """Refuse values that are no status; other values of that column have their own options."""
     for one in given:
         if one in _LIFECYCLES:
             raise click.BadParameter(f"{one!r} is no status but a state: use --lifecycle {one}.")
@@ -123,7 +123,7 @@ def sessions(
 def _started(
     listed: Callable[..., Iterator[SessionInfo]], sort: Sort, output: Output
 ) -> Iterator[SessionInfo]:
-    """Return sessions in an order of the server's; by creation if there are too many for another one."""
+    """Return sessions sorted by the server; by creation if there are too many for another order."""
     found = listed(sort=sort)
     try:
         first = next(found, None)
@@ -136,7 +136,7 @@ def _started(
 
 
 def _sorted(found: Iterable[SessionInfo], sort: Sort, order: str) -> Iterable[SessionInfo]:
-    """Return all sessions in an order; the server made them come by creation."""
+    """Sort all sessions, which the server returned by creation."""
     if sort == "created_at":
         return found
 

@@ -33,7 +33,7 @@ def show(
             output.line(line)
         return
     if pager and output.is_terminal:
-        os.environ.setdefault("LESS", "-R")  # what colours are made of, and nothing else
+        os.environ.setdefault("LESS", "-R")  # pass on colour sequences only
         with output.console.pager(styles=True):
             _show(output, info, lines, full=full)
     else:

@@ -56,7 +56,7 @@ def tail(
 
 
 class _Follower:
-    """Shows events at once; a result that comes later is shown by itself, under the name of its call."""
+    """Shows events immediately; a later result is shown separately, under the name of its call."""
 
     def __init__(self, output: Output, *, full: bool) -> None:
         self._output = output

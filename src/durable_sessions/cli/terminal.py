@@ -1,4 +1,4 @@
-"""Speaking to a person on a terminal, to a file, or to a program."""
+"""Output to a terminal, to a file, or to a program."""
 
 import re
 import sys
@@ -24,18 +24,18 @@ _NOT_FOR_TERMINALS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066
 
 
 _THEME = Theme({"markdown.code": "cyan", "markdown.code_block": "default"})
-"""Without backgrounds, which would suit either light or dark terminals, not both."""
+"""No background colours, which would suit either light or dark terminals, not both."""
 
 
 class Output:
-    """Where a command's answer goes; ``json`` says that a program reads it."""
+    """The output of a command; ``json`` says that a program reads it."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
 
     @cached_property
     def console(self) -> Console:
-        """The terminal or file behind standard output; colours only on a terminal that wants them."""
+        """The terminal or file behind standard output; colours only on a terminal that supports them."""
         return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, theme=_THEME)
 
     @property
@@ -44,7 +44,7 @@ class Output:
         return self.console.is_terminal
 
     def show(self, what: RenderableType = "") -> None:
-        """Print for people; lines are only broken where a terminal would break them in the wrong place."""
+        """Print for people; lines are wrapped only on terminals."""
         self.console.print(what, soft_wrap=not self.is_terminal)
 
     def tell(self, value: object) -> None:
@@ -52,7 +52,7 @@ class Output:
         self.line(encode(value))
 
     def line(self, line: bytes) -> None:
-        """Print a line as it is; what a terminal would take for a command is escaped on terminals."""
+        """Print a line unchanged; on a terminal, control characters are escaped."""
         if self.is_terminal:
             line = _NOT_FOR_TERMINALS.sub(_escape, line.decode(errors="replace")).encode()
         sys.stdout.buffer.write(line + b"\n")
@@ -62,13 +62,13 @@ class Output:
         sys.stdout.buffer.write(piece)
 
     def note(self, text: str) -> None:
-        """Say something beside the answer, on standard error."""
+        """Print a note to standard error."""
         click.echo(clean(text), err=True)
 
     def table(
         self, heads: Sequence[str], rows: Sequence[Sequence[Text]], right: frozenset[int], gives_way: int
     ) -> None:
-        """Print a table: whole to a file; on a terminal one column gives way if it does not fit."""
+        """Print a table: complete to a file; on a terminal one column is shortened if it does not fit."""
         lines = [[*heads], *([cell.plain for cell in row] for row in rows)]
         widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
         if self.is_terminal:
@@ -103,7 +103,7 @@ class Output:
 
     @contextmanager
     def progress(self, about: str, total: int | None, *, shown: bool = True) -> Iterator["Ticks"]:
-        """Show on standard error how far long work is, if a person sees it."""
+        """Show a progress bar on standard error, if that is a terminal."""
         errors = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         bar = Progress(
@@ -127,7 +127,7 @@ class Ticks:
         self.count = 0
 
     def of(self, items: Iterable[T]) -> Iterator[T]:
-        """Return items, each counted when it is taken."""
+        """Yield items, counting each one."""
         for item in items:
             self.add()
             yield item

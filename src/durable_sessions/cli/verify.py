@@ -1,4 +1,4 @@
-"""``durable-sessions verify``: read everything, and say what is not as it must be."""
+"""``durable-sessions verify``: read everything, and report problems."""
 
 import asyncio
 import sys
