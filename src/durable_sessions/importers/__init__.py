@@ -1,5 +1,5 @@
-"""Importers: what other agents left on disk, as events of sessions.
+"""Importers: turn the session files of other tools into events.
 
-``claude_code``, ``codex``, ``opencode`` and the others read one maker's records and say which events they
-are: they open files, but never speak to a server. ``engine`` carries the events to a ``Destination``.
+``claude_code``, ``codex``, ``opencode`` and the others read the records of one tool and map them to events:
+they open files, but never connect to a server. ``engine`` sends the events to a ``Destination``.
 """

@@ -19,7 +19,7 @@ _USER, _NOTICE, _ANSWER = "#### ", "> ", ""
 
 
 def discover(paths: Iterable[Path]) -> list[Transcript]:
-    """Return the runs in histories: those that were named, and those below folders."""
+    """Return the runs in history files: those that were named, and those below folders."""
     found = []
     for given in paths:
         root = given if given.is_dir() else given.parent
@@ -76,7 +76,7 @@ def _produce(path: Path, number: int) -> Any:
 
 
 def _passages(lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield lines of one kind together: typed by the user, noticed by the program, answered by the model."""
+    """Group consecutive lines of one kind: typed by the user, notices of the program, or answers."""
     kind, start, gathered = "", 0, list[str]()
     for number, line in enumerate(lines):
         now = _kind(line)

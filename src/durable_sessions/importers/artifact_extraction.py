@@ -1,4 +1,4 @@
-"""Images and large blocks leave their event: they become artifacts, and the event refers to them."""
+"""Extracts images and large blocks from events: they become artifacts that the event refers to."""
 
 import base64
 import binascii
@@ -31,13 +31,13 @@ _KEPT = (
 )
 
 _MARKS = (b";base64,", b'"base64"', b'"media_type"', b'"mimeType"')
-"""What the JSON of an event with an image in it holds somewhere."""
+"""A text that occurs in the JSON of every event with an image."""
 
 Put = Callable[[bytes, str], str]
 
 
 class Lifter:
-    """Makes events fit; ``put`` stores bytes with their media type and returns their SHA-256."""
+    """Makes events fit the size limit; ``put`` stores bytes with their media type, returns their SHA-256."""
 
     def __init__(
         self, put: Put, event_bytes_max: int = EVENT_BYTES_MAX, text_bytes_max: int = TEXT_BYTES_MAX
@@ -49,7 +49,7 @@ class Lifter:
         self.bytes = 0
 
     def fit(self, event: Event) -> bytes:
-        """Return an event as JSON that is not larger than an event may be."""
+        """Return an event as JSON within the size limit of events."""
         if isinstance(event, Verbatim) and len(event.body) <= self._event_max:
             return event.body
         data = encode(event)
@@ -99,7 +99,7 @@ class Lifter:
         return value
 
     def _image(self, value: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the reference that a base64 source becomes, None if the object is not one."""
+        """Return the artifact reference for a base64 source, None if the object is not one."""
         for data_name, type_name in (("data", "media_type"), ("base64", "type"), ("data", "mimeType")):
             data, media_type = value.get(data_name), value.get(type_name)
             if not isinstance(data, str) or not isinstance(media_type, str) or "/" not in media_type:
@@ -151,7 +151,7 @@ def _decode(data: str) -> bytes | None:
 
 
 def encode(event: Event) -> bytes:
-    """Return an event as JSON; half a surrogate pair, which is no text, is replaced."""
+    """Return an event as JSON; lone surrogates, which are not valid text, are replaced."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Chat messages as the common APIs shape them: OpenAI's, and Anthropic's with their blocks for tools."""
+"""Chat messages in the formats of OpenAI's and Anthropic's APIs."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ TOOL = "openai-chat"
 
 
 def discover(paths: Iterable[Path]) -> list[Transcript]:
-    """Return a session for each file of messages, and for each line that holds a whole conversation."""
+    """Return a session for each file of messages, and for each line that is a whole conversation."""
     found = []
     for path, root in files(paths, ".jsonl", ".json"):
         stem = path.name.removesuffix(path.suffix)
@@ -91,7 +91,7 @@ def _lines(path: Path) -> Any:
 
 
 def conversation(talk: Talk, messages: Iterable[dict[str, Any]]) -> Iterator[Event]:
-    """Yield the events of messages; their places are their names where they have none."""
+    """Yield the events of messages; a message without an id is identified by its position."""
     for number, one in enumerate(messages):
         talk.tally.records += 1
         yield from message(talk, one, f"M{number}")

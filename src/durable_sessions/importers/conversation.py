@@ -1,4 +1,4 @@
-"""A conversation of any maker: the few things that are said in all of them, as events."""
+"""A conversation of any tool: makes the events that all of them have in common."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ class _Call:
 
 
 class Talk:
-    """Makes the events of one conversation, and keeps the calls that wait for their results."""
+    """Makes the events of one conversation, and remembers calls until their results."""
 
     def __init__(
         self, make: Maker, about: SessionMetadata, tally: Tally, *, thread: str | None = None, branch: int = 0
@@ -48,14 +48,14 @@ class Talk:
         return self._make.make(kind, record, block, at=at, thread=self.thread, branch=self.branch, **more)
 
     def user(self, record: str, content: list[Event], /, *, at: str | None = None, **more: Any) -> Event:
-        """Return what somebody asked; in a thread, what its parent did."""
+        """Return a user's message; in a thread, the message of its parent."""
         if self.thread is not None:
             return self.event("agent.thread_message_received", record, "said", at=at, content=content, **more)
         self.about.suggest(plain_text(content))
         return self.event("user.message", record, "said", at=at, content=content, **more)
 
     def system(self, record: str, content: list[Event], /, *, at: str | None = None, **more: Any) -> Event:
-        """Return what was put into the context by a program."""
+        """Return text that a program put into the context."""
         return self.event("system.message", record, "said", at=at, injected=True, content=content, **more)
 
     def agent(
@@ -71,7 +71,7 @@ class Talk:
     def thinking(
         self, record: str, block: str, words: str, /, *, at: str | None = None, **more: Any
     ) -> Event:
-        """Return a thought; one without words is opaque."""
+        """Return reasoning; without text it is opaque."""
         return self.event(
             "agent.thinking",
             record,
@@ -181,7 +181,7 @@ class Talk:
     def keep(
         self, record: str, reason: str, value: object, /, *, at: str | None = None, **more: Any
     ) -> Event:
-        """Return a record that has no event of its own."""
+        """Return the record itself as an event, because no other type fits."""
         self.tally.kept[reason] += 1
         return self.event("import.record", record, "kept", at=at, kind=reason, source_record=value, **more)
 

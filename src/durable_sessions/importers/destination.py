@@ -16,24 +16,24 @@ from durable_sessions.importers.sources import ForkPoint
 
 
 class Described(NamedTuple):
-    """What it took to say what a session is: whether a fork's origin was there, and how many events."""
+    """The result of creating or updating a session: whether a fork's source exists, and how many events."""
 
     is_complete: bool = True
     new: int = 0
 
 
 class BatchCounts(NamedTuple):
-    """How many events of a batch are new, and how many have the id of another one, which stays."""
+    """How many events of a batch are new, and how many have the id of a different stored event."""
 
     new: int
     differ: int = 0
 
 
 class Destination(Protocol):
-    """Takes events; an event whose id it has already is not stored again."""
+    """Stores events; an event whose id exists already is not stored again."""
 
     def sessions_of(self, tool: str) -> Collection[str]:
-        """Return the sessions of a tool that are there."""
+        """Return the existing sessions of a tool."""
         ...
 
     def is_redacted(self, session: str) -> bool:
@@ -49,9 +49,9 @@ class Destination(Protocol):
         *,
         renames: bool = True,
     ) -> Described:
-        """Create the session, or bring what is said of it up to date.
+        """Create the session, or update its title and metadata.
 
-        Unless it ``renames``, a title and metadata that are there stay.
+        Unless it ``renames``, an existing title and metadata are kept.
         """
         ...
 
@@ -65,7 +65,7 @@ class Destination(Protocol):
 
 
 class ServerDestination:
-    """A server, spoken to through the client."""
+    """A server, through the client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -73,7 +73,7 @@ class ServerDestination:
         self._said: dict[str, tuple[str | None, dict[str, Any]]] = {}
 
     def sessions_of(self, tool: str) -> Collection[str]:
-        """Return the sessions of a tool that are there."""
+        """Return the existing sessions of a tool."""
         metadata = None if tool == jsonl.TOOL else {"tool": tool}
         listed = self._client.sessions.list(metadata=metadata, include_archived=True)
         return {info.id for info in listed}
@@ -95,7 +95,7 @@ class ServerDestination:
         *,
         renames: bool = True,
     ) -> Described:
-        """Create the session, or bring what is said of it up to date."""
+        """Create the session, or update its title and metadata."""
         said = (title, dict(metadata))
         if self._said.get(session) == said:
             return Described()
@@ -162,13 +162,13 @@ class MemorySession:
 
 @dataclass
 class MemoryDestination:
-    """Keeps everything in this process."""
+    """Keeps everything in memory."""
 
     sessions: dict[str, MemorySession] = field(default_factory=dict)
     artifacts: dict[str, tuple[bytes, str]] = field(default_factory=dict)
 
     def sessions_of(self, tool: str) -> Collection[str]:
-        """Return the sessions of a tool that are there."""
+        """Return the existing sessions of a tool."""
         return {name for name, one in self.sessions.items() if one.metadata.get("tool", jsonl.TOOL) == tool}
 
     def is_redacted(self, session: str) -> bool:
@@ -185,7 +185,7 @@ class MemoryDestination:
         *,
         renames: bool = True,
     ) -> Described:
-        """Create the session, or bring what is said of it up to date."""
+        """Create the session, or update its title and metadata."""
         found = self.sessions.get(session)
         complete = True
         if found is None:
@@ -223,7 +223,7 @@ def _before(source: MemorySession | None, behind: str | None) -> dict[str, Event
 
 
 class DryRun:
-    """Takes everything and keeps nothing."""
+    """Counts events and stores nothing."""
 
     def sessions_of(self, tool: str) -> Collection[str]:
         """Return none."""

@@ -1,4 +1,4 @@
-"""Looking into folders without leaving them: a link that leads elsewhere is passed over, and said."""
+"""Walks folders without leaving them: links that lead out are skipped and reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _passed_over: ContextVar[set[Path] | None] = ContextVar("passed_over", default=N
 
 @contextmanager
 def noting() -> Iterator[set[Path]]:
-    """Collect the links that are passed over meanwhile because they lead out of the folder that was named."""
+    """Collect the links that are skipped because they lead out of the folder that was named."""
     noted: set[Path] = set()
     token = _passed_over.set(noted)
     try:
@@ -20,9 +20,9 @@ def noting() -> Iterator[set[Path]]:
 
 
 def below(folder: Path, pattern: str = "*", root: Path | None = None, *, deep: bool = True) -> list[Path]:
-    """Return what is called so below a folder, sorted, if it lies in ``root``: the folder, or one above.
+    """Return the paths below a folder that match a pattern, sorted, if they are inside ``root``.
 
-    Without ``deep`` the pattern is one of the folder itself.
+    ``root`` is the folder itself or one above. Without ``deep``, only the folder itself is searched.
     """
     real = (folder if root is None else root).resolve()
     stays: dict[Path, bool] = {}
@@ -41,7 +41,7 @@ def below(folder: Path, pattern: str = "*", root: Path | None = None, *, deep: b
 
 
 def lies_in(path: Path, root: Path) -> bool:
-    """Say whether a file or folder lies in a folder, and is no link that leads out of it."""
+    """Say whether a file or folder is inside a folder, with all links resolved."""
     if _stays(path, root.resolve()):
         return True
     _note(path)
@@ -52,7 +52,7 @@ def _stays(path: Path, real: Path) -> bool:
     try:
         return path.resolve().is_relative_to(real)
     except (OSError, RuntimeError):
-        return False  # links that lead to each other
+        return False  # a cycle of links
 
 
 def _note(path: Path) -> None:

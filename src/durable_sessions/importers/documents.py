@@ -20,7 +20,7 @@ Produce = Callable[[Talk], Iterator[Event]]
 
 
 def files(paths: Iterable[Path], *endings: str) -> Iterator[tuple[Path, Path]]:
-    """Yield the files that were named, and those in folders whose names end so, each with its root."""
+    """Yield the files that were named, and those in folders with one of the endings, each with its root."""
     for given in paths:
         if given.is_dir():
             for path in directory_walk.below(given):
@@ -33,7 +33,7 @@ def files(paths: Iterable[Path], *endings: str) -> Iterator[tuple[Path, Path]]:
 def found_in(
     paths: Iterable[Path], look: Callable[[Path, Path], list[Transcript]], *endings: str
 ) -> list[Transcript]:
-    """Return what ``look`` finds in files; one that was not named itself and cannot be read is another's."""
+    """Return what ``look`` finds in files; an unreadable file is skipped unless it was named itself."""
     given = list(paths)
     found: list[Transcript] = []
     for path, root in files(given, *endings):
@@ -46,19 +46,19 @@ def found_in(
 
 
 def relative(path: Path, root: Path) -> str:
-    """Return the name of a file below its root, as it is written everywhere."""
+    """Return the path of a file relative to its root, with slashes."""
     return os.path.relpath(path, root).replace(os.sep, "/")
 
 
 def load(path: Path) -> Any:
-    """Return the JSON document in a file; SourceError if it is too large or none."""
+    """Return the JSON document in a file; SourceError if it is too large or invalid."""
     if path.stat().st_size > DOCUMENT_BYTES_MAX:
         raise SourceError(f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes.")
     return decode(path.read_bytes(), str(path))
 
 
 def decode(data: bytes, name: str) -> Any:
-    """Return the JSON in bytes; the error says where it is, and nothing of what is in it."""
+    """Return decoded JSON; the error names the position, and nothing of the content."""
     try:
         return parse_document(data)
     except ValueError as error:
@@ -73,7 +73,7 @@ def records(path: Path) -> Iterator[SourceRecord]:
 
 @contextmanager
 def database(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
-    """Open a foreign database for reading; SourceError if it is none, or lacks tables."""
+    """Open a foreign database for reading; SourceError if it is not one, or lacks tables."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     connection.row_factory = sqlite3.Row
     try:

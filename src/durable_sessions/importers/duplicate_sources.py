@@ -1,4 +1,4 @@
-"""Files that would become the same session: copies of one another, or a mistake."""
+"""Duplicate sources: several files that would become the same session."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -49,8 +49,8 @@ def without_copies(
 ) -> tuple[list[Transcript], list[str]]:
     """Return one transcript for each session, and why others were left out.
 
-    Of a file and one that continues it, the longer one counts. Files that differ are refused if they were
-    ``named``, or always if it ``is_strict``: what another tool keeps twice below a folder stops no import.
+    Of a file and its continuation, the longer one counts. Files that differ are refused if they were
+    ``named``, or always if ``is_strict``; otherwise a tool's duplicates below a folder do not stop an import.
     """
     kept: dict[str, Transcript] = {}
     reasons = []

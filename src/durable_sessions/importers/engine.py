@@ -1,4 +1,4 @@
-"""The engine: reads what is new in sources, makes it fit, and appends it, without loss or repeats."""
+"""The import engine: reads new records, makes events fit, and appends them exactly once."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,12 +17,12 @@ BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 2 * 1024 * 1024
 PARTS_AT_ONCE_MAX = 64
 _REFUSED_FOR_GOOD = (400, 404, 409, 413)
-"""What a server says to one session and not to all: it is archived or closed, or holds what is not taken."""
+"""Refusals that concern one session only: it is archived or closed, or an event is invalid."""
 
 
 @dataclass(slots=True)
 class ImportOutcome:
-    """What became of one source session."""
+    """The outcome of one source session."""
 
     session: str
     tool: str
@@ -64,7 +64,7 @@ class Report:
 
 @dataclass(slots=True)
 class _Reading:
-    """A part that is being read: how many of its events were seen, and how many were sent before."""
+    """A part that is being read: how many of its events were read, and how many were sent before."""
 
     part: Part
     source: str
@@ -74,7 +74,7 @@ class _Reading:
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way, and how far each source is sent when they have arrived."""
+    """Events to send, and the progress of each source once they are acknowledged."""
 
     redactor: Redactor | None
     events: list[bytes] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Batch:
 
 
 class ImportEngine:
-    """Carries transcripts to a destination; asked again, it reads on in the same parts."""
+    """Imports transcripts into a destination; the next run continues in the same parts."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class ImportEngine:
         self._readings: dict[str, _Reading] = {}
 
     def run(self, transcripts: Iterable[Transcript], *, ending: bool = True) -> Report:
-        """Import what is new in transcripts, sources of forks first; one that cannot be read stops no other.
+        """Import the new records of transcripts, sources of forks first; an unreadable one stops no other.
 
-        Without ``ending``, what waits for a next record goes on waiting.
+        Without ``ending``, events that are held back for a next record stay so.
         """
         report = Report()
         for transcript in in_order(transcripts):
@@ -116,7 +116,7 @@ class ImportEngine:
         return report
 
     def forget(self, transcript: Transcript) -> None:
-        """Keep nothing of a transcript in memory; if it changes again, it is read from its start."""
+        """Drop the state of a transcript from memory; if it changes again, it is read from its start."""
         for part in transcript.parts:
             if self._readings.pop(_source(part), None) is not None:
                 part.restart()
@@ -149,9 +149,9 @@ class ImportEngine:
         return outcome
 
     def _redactor_of(self, transcript: Transcript) -> Redactor | None:
-        """Return what takes the secrets out: what was asked for, and always in a session that is redacted.
+        """Return the redactor: if it was asked for, and always for a session that was redacted before.
 
-        Otherwise a later import without ``--redact`` would bring back the secrets, at least in the title.
+        Otherwise a later import without ``--redact`` would bring back secrets, at least in the title.
         """
         if self._redactor is not None:
             return self._redactor
@@ -164,7 +164,7 @@ class ImportEngine:
         return source in self._readings or self._state.get(source).fingerprint != prints[source]
 
     def _settle(self, transcript: Transcript, parts: Sequence[Part], prints: dict[str, str]) -> None:
-        """Remember that parts were read to their end as they looked before."""
+        """Remember the fingerprints of parts that were read to their end."""
         settled = {}
         for part in parts:
             source = _source(part)
@@ -206,7 +206,7 @@ class ImportEngine:
     def _unsent(self, reading: _Reading, *, ending: bool) -> Iterator[tuple[_Reading, Event]]:
         """Yield the events of a part that are not known to have arrived.
 
-        If the source tells another story than before, all is sent again: what has arrived is known by its id.
+        If the source was rewritten, all events are sent again; those that exist are recognised by their ids.
         """
         known, part = reading.known, reading.part
         for event in part.read(ending=ending):
@@ -236,7 +236,7 @@ class ImportEngine:
         return data
 
     def _send(self, transcript: Transcript, batch: _Batch, outcome: ImportOutcome, tally: Tally) -> None:
-        """Append a batch; it is remembered as sent only after it was acknowledged."""
+        """Append a batch; progress is saved only after it was acknowledged."""
         about = self._about(transcript, batch.redactor)
         title, metadata, origin = about.title, about.metadata, transcript.origin
         renames = transcript.renames
@@ -253,7 +253,7 @@ class ImportEngine:
             self._state.set(transcript.tool, transcript.session, batch.progress)
 
     def _about(self, transcript: Transcript, redactor: Redactor | None) -> SessionMetadata:
-        """Return what is known of a session; nothing if only its subagents were read."""
+        """Return the metadata of a session; empty if only its subagents were read."""
         main = transcript.parts[0]
         if _source(main) not in self._readings:
             return SessionMetadata()
@@ -273,7 +273,7 @@ def _source(part: Part) -> str:
 
 
 def _timed(events: Iterable[tuple[_Reading, Event]]) -> Iterator[tuple[str, _Reading, Event]]:
-    """Give each event the latest time so far, so that streams can be merged though times go backwards."""
+    """Give each event the latest time so far, so that parts can be merged even if times go backwards."""
     latest = ""
     for reading, event in events:
         latest = max(latest, event.get("created_at", ""))
@@ -281,7 +281,7 @@ def _timed(events: Iterable[tuple[_Reading, Event]]) -> Iterator[tuple[str, _Rea
 
 
 def in_order(transcripts: Iterable[Transcript]) -> Iterator[Transcript]:
-    """Yield transcripts, those that others are forks of before them."""
+    """Yield transcripts, sources before their forks."""
     waiting = {one.session: one for one in transcripts}
     while waiting:
         ready = [one for one in waiting.values() if one.origin is None or one.origin.session not in waiting]

@@ -1,4 +1,4 @@
-"""Events made from source records: computed ids, where they are from, and their times."""
+"""Makes events from source records: with computed ids, origins and times."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _YEAR_9999_MS = 253_402_300_799_000
 
 
 class Verbatim(dict[str, Any]):
-    """An event whose bytes are to be sent as they came."""
+    """An event whose bytes are sent unchanged."""
 
     def __init__(self, event: Event, body: bytes) -> None:
         super().__init__(event)
@@ -30,7 +30,7 @@ class Verbatim(dict[str, Any]):
 
 
 def event_id(tool: str, session: str, record: str, block: str) -> str:
-    """Return the id of an event: the same source gives the same id, always."""
+    """Return the id of an event, which is a function of its source."""
     digest = blake2b(digest_size=16)
     for part in (tool, session, record, block):
         data = part.encode(errors="surrogatepass")
@@ -40,7 +40,7 @@ def event_id(tool: str, session: str, record: str, block: str) -> str:
 
 
 def session_id(tool: str, source_id: str) -> str:
-    """Return the id of the session that a source session becomes; what ids cannot hold is replaced."""
+    """Return the session id for a source session; invalid characters are replaced."""
     wanted = f"{tool}:{source_id}"
     plain = _NOT_IN_IDS.sub("-", wanted)
     if plain == wanted and len(plain) <= SESSION_ID_MAX:
@@ -61,7 +61,7 @@ def instant(value: object) -> str | None:
 
 
 def local_instant(text: str, pattern: str = "%Y-%m-%d %H:%M:%S") -> str | None:
-    """Return a time that was written without a zone, taken as UTC because nothing better is known."""
+    """Return a time without a zone, taken as UTC."""
     try:
         return rfc3339(int(datetime.strptime(text, pattern).replace(tzinfo=UTC).timestamp() * 1000))
     except (ValueError, OverflowError):
@@ -74,7 +74,7 @@ def text_block(text: str) -> Event:
 
 
 def blocks(content: object) -> list[Event]:
-    """Return content as a list of blocks: a text becomes one, anything strange is kept as it is."""
+    """Return content as a list of blocks: a text becomes one, anything unknown is kept unchanged."""
     if isinstance(content, str):
         return [text_block(content)] if content else []
     if not isinstance(content, list):
@@ -95,7 +95,7 @@ def plain_text(content: object) -> str:
 
 
 def title_from(text: str) -> str | None:
-    """Return a title made of what was asked first: its first line, not too long."""
+    """Return a title from the first prompt: its first line, shortened."""
     for line in text.splitlines():
         if stripped := " ".join(line.split()):
             most = TITLE_CHARACTERS_MAX
@@ -129,30 +129,30 @@ def media_block(url: str, media_type: str = "") -> Event:
 
 @dataclass(slots=True)
 class SessionMetadata:
-    """What is known of a session besides its events; it grows while its source is read."""
+    """The title and metadata of a session, collected while its source is read."""
 
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def note(self, **facts: object) -> None:
-        """Remember facts that are texts and not empty; the first one stays."""
+        """Remember non-empty texts; the first value of a name stays."""
         for name, value in facts.items():
             if isinstance(value, str) and value and name not in self.metadata:
                 self.metadata[name] = value[:500]
 
     def name(self, title: object) -> None:
-        """Take a title that somebody gave."""
+        """Set a title that a person or the tool gave."""
         if isinstance(title, str) and (short := title_from(title)):
             self.title = short
 
     def suggest(self, text: str) -> None:
-        """Take the first thing that was asked as the title, until there is a better one."""
+        """Use the first prompt as the title, until there is a better one."""
         if self.title is None:
             self.title = title_from(text)
 
 
 class Maker:
-    """Makes the events of one source: each with its id, time, thread, and where it is from."""
+    """Makes the events of one source: each with its id, time, thread and origin."""
 
     def __init__(self, tool: str, session: str, file: str) -> None:
         self.tool = tool
@@ -161,7 +161,7 @@ class Maker:
         self.version: str | None = None
 
     def id(self, record: str, block: str = "") -> str:
-        """Return the id of the event that a block of a record is."""
+        """Return the id of the event for a block of a record."""
         return event_id(self.tool, self.session, record, block)
 
     def make(
@@ -194,7 +194,7 @@ class Maker:
 
 
 def failure(message: str, kind: str = "", *, retrying: bool = False) -> Event:
-    """Return the error of a request that failed, for good unless it is ``retrying``."""
+    """Return the error of a failed request; final unless it is ``retrying``."""
     return {
         "type": kind or "unknown_error",
         "message": message or "The request failed.",
@@ -203,7 +203,7 @@ def failure(message: str, kind: str = "", *, retrying: bool = False) -> Event:
 
 
 def arguments(given: object) -> dict[str, Any]:
-    """Return the arguments of a call, also if they are JSON in a text; what is no object is kept as it is."""
+    """Return the arguments of a call, decoded if they are JSON in a text; other values are kept."""
     if isinstance(given, dict):
         return given
     parsed: object = given
@@ -222,7 +222,7 @@ def arguments(given: object) -> dict[str, Any]:
 def usage(
     input_tokens: object, output_tokens: object, cache_read: object = 0, cache_write: object = 0
 ) -> Event:
-    """Return the four numbers of a model request; what is not a count is 0."""
+    """Return the four token counts of a model request; invalid values become 0."""
     return {
         "input_tokens": count(input_tokens),
         "output_tokens": count(output_tokens),

@@ -68,7 +68,7 @@ def _document(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _lines(path: Path, talk: Talk) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return head and messages of a chat in lines: a message that is written again replaces the first."""
+    """Return head and messages of a chat in lines; a message that is repeated replaces the first."""
     head: dict[str, Any] = {}
     messages: dict[str, dict[str, Any]] = {}
     for record in records(path):

@@ -71,7 +71,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _member(path: Path, name: str) -> bytes:
-    """Return a file of an archive, which may say what it likes of its size but is held to the bound."""
+    """Return a file of an archive; its size is limited, whatever the archive claims."""
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(name)
         if info.file_size > DOCUMENT_BYTES_MAX:
@@ -86,7 +86,7 @@ def _member(path: Path, name: str) -> bytes:
 
 
 def _unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
-    """Return a file that was packed with Zstandard, which zipfile of this Python does not know."""
+    """Return a file that was compressed with Zstandard, which this Python's zipfile does not support."""
     import pyarrow
 
     with path.open("rb") as file:
@@ -157,7 +157,7 @@ def _request(
 
 
 def _resolved(value: Any, attachments: dict[str, Any], depth: int) -> Any:
-    """Return the value with attachments in the places that name them."""
+    """Return the value with references replaced by their attachments."""
     if isinstance(value, str):
         if value.startswith(_ATTACHMENT):
             return attachments.get(value[len(_ATTACHMENT) :], value)

@@ -1,4 +1,4 @@
-"""Our own export: one event per line as stored. Importing it gives the same events, byte for byte."""
+"""Our own export format: one stored event per line. Importing it gives the same events, byte for byte."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ def _parser(session: str, name: str, path: Path) -> Callable[[], Parser]:
 
 
 class _Update(msgspec.Struct):
-    """What an event of a change says of the session."""
+    """The title and metadata in an event about a change of the session."""
 
     type: str
     title: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -64,7 +64,7 @@ def about_of(path: Path) -> SessionMetadata:
 
     Without such a line, as in what the server answers, it is what the events tell.
 
-    They are looked for before the first event is sent, so that the session is made with them.
+    They are read before the first event is sent, so that the session is created with them.
     """
     about = SessionMetadata()
     with path.open("rb") as file:
@@ -106,7 +106,7 @@ def _skip(written: str, at: int) -> int:
 
 
 class ExportedParser:
-    """Takes events as they are, but for what the server sets; when and by whom is kept from the start."""
+    """Keeps events unchanged, except for members that the server sets; time and author are preserved."""
 
     def __init__(self, session: str, file: str, path: Path) -> None:
         self.about = SessionMetadata()
@@ -137,9 +137,9 @@ class ExportedParser:
         return [Verbatim(value | {"id": name}, b"{" + b",".join(kept) + b"}")]
 
     def _dropped(self, value: Event) -> set[str]:
-        """Return the members that say something of the copy only.
+        """Return the members that describe only the exported copy.
 
-        A time that a server gave to what it imported, or to its own word of that, is not when it happened.
+        The time at which a server stored an imported event is not the time at which it happened.
         """
         dropped = {*_SET_ANEW, *(name for name in _SET_ONCE if f"original_{name}" in value)}
         source = value.get("source")

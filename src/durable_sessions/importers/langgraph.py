@@ -1,4 +1,4 @@
-"""LangGraph: checkpoints in SQLite, decoded without importing anybody's classes."""
+"""LangGraph: checkpoints in SQLite, decoded without importing any foreign classes."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -77,7 +77,7 @@ def _produce(path: Path, thread: str) -> Any:
 
 
 def _walk(talk: Talk, checkpoints: dict[str, _Checkpoint]) -> Iterator[Event]:
-    """Yield what each checkpoint added, those on the way to the newest first; the others are branches."""
+    """Yield what each checkpoint added: first the ancestors of the newest one, then other branches."""
     chain = _ancestors(checkpoints, max(checkpoints))
     told: set[str] = set()
     for checkpoint in chain:
@@ -167,7 +167,7 @@ def _message(talk: Talk, message: dict[str, Any], record: str, at: str | None) -
 
 
 def _decode(data: object, depth: int = 0) -> Any:
-    """Return what msgpack says; an object of some class becomes its fields, and its class a member."""
+    """Return decoded msgpack; an object becomes its fields, with its class as a member."""
     if not isinstance(data, bytes | memoryview) or depth > _NESTING_MAX:
         return None
 
@@ -189,7 +189,7 @@ def _object(value: Any) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return the value as JSON can say it."""
+    """Return the value as plain JSON."""
     if isinstance(value, bytes):
         return {"source_hex": value.hex()}
     if depth > 100:

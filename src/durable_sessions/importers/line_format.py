@@ -1,4 +1,4 @@
-"""Whether a file of lines is of the format that an importer expects, before anything of it is sent."""
+"""Checks that a file of lines has the expected format, before anything is sent."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from durable_sessions.importers.sources import SourceError, open_maybe_compresse
 
 RECORDS_EXAMINED_MAX = 200
 EXPECTED_RECORDS_IN_TEN_MIN = 1
-"""Formats grow and lines get damaged: only a file of almost nothing else is refused."""
+"""Formats evolve and lines get damaged: a file is refused only if almost no line is as expected."""
 
 _HEAD_BYTES = 4096
 _OFFSET = re.compile(r"\d{16}_\d{16}")
@@ -33,9 +33,9 @@ def is_exported(record: dict[str, Any]) -> bool:
 
 
 def check(path: Path, what: str, is_expected: IsExpected, *, takes_exports: bool = False) -> None:
-    """Raise SourceError if almost nothing at the beginning of a file is what the format has.
+    """Raise SourceError if almost no record at the beginning of a file is as expected.
 
-    A file without a whole line is accepted if its first line can become an object.
+    A file without a complete line is accepted if its first line may become an object.
     """
     examined: list[object] = []
     with open_maybe_compressed(path) as file:

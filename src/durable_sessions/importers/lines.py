@@ -1,4 +1,4 @@
-"""JSON lines as they are found: cut off, padded, doubled or damaged; read on behind the last whole line."""
+"""Reads JSON lines as found in practice: truncated, padded, joined or damaged; continues where it stopped."""
 
 import base64
 import re
@@ -25,7 +25,7 @@ _PYTHON = lenient.scanner()
 
 @dataclass(slots=True)
 class SourceRecord:
-    """One object of a file, or what stands in the place of one."""
+    """One object of a file, or damaged bytes in its place."""
 
     line: int
     piece: int
@@ -40,7 +40,7 @@ class SourceRecord:
         return f"L{self.line}" if self.piece == 0 else f"L{self.line}.{self.piece}"
 
     def remains(self) -> dict[str, Any]:
-        """Return the bytes of a damaged record, as text if they are."""
+        """Return the bytes of a damaged record, as text if they are UTF-8."""
         try:
             return {"source_text": self.raw.decode()}
         except UnicodeDecodeError:
@@ -49,7 +49,7 @@ class SourceRecord:
 
 @dataclass(slots=True)
 class _Overlong:
-    """A line too long to be held: only its size and digest are known."""
+    """A line that is too long to be kept: only its size and digest are known."""
 
     size: int = 0
     digest: Any = field(default_factory=sha256)
@@ -62,7 +62,8 @@ class _Overlong:
 class LineReader:
     """Reads a growing file; memory is bounded by the longest line that is allowed.
 
-    A last line without its end waits, unless ``ending`` says that the file is complete and it is whole JSON.
+    An unterminated last line is left for later, unless ``ending`` says that the file is complete and it is
+    valid JSON.
     """
 
     def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
@@ -73,7 +74,7 @@ class LineReader:
         self._max = line_bytes_max
 
     def read(self, file: BinaryIO, *, ending: bool = False) -> Iterator[SourceRecord]:
-        """Yield the records behind those that were read before."""
+        """Yield the records after those that were read before."""
         if file.seekable():
             file.seek(self.offset)
         rest = b""
@@ -132,7 +133,7 @@ def _parse(body: bytes) -> Iterator[SourceRecord]:
 
 
 def _parse_slowly(body: bytes) -> Iterator[SourceRecord]:
-    """Yield what can be saved of a line: objects one behind another, with lone surrogates or NULs."""
+    """Yield the readable parts of a line: joined objects, or objects with lone surrogates or NULs."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -154,7 +155,7 @@ def _parse_slowly(body: bytes) -> Iterator[SourceRecord]:
 
 
 def _mend(value: Any) -> Any:
-    """Return the value with lone surrogates replaced, the very same if there are none."""
+    """Return the value with lone surrogates replaced; the same object if there are none."""
     try:
         msgspec.json.encode(value)
         return value

@@ -1,4 +1,4 @@
-"""Live capture: follows sources while their makers write them."""
+"""Live capture: follows sources while their tools write them."""
 
 import os
 import time
@@ -17,7 +17,7 @@ QUIET_SECONDS = 30.0
 STEP_SECONDS = 0.2
 LOOK_SECONDS = 30.0
 LOOK_SHARE = 10
-"""How long to wait after a look at everything before the next one, in lengths of that look."""
+"""The pause between two full scans, as a multiple of the duration of a scan."""
 PAUSE_SECONDS_MAX = 30.0
 
 
@@ -31,10 +31,10 @@ class _Followed:
 
 @dataclass(slots=True)
 class Watcher:
-    """Imports what is appended, soon after it was; what waited for more goes when a source has become quiet.
+    """Imports appended records soon after they are written, and held-back events when a source is quiet.
 
-    A crash loses nothing: how far a source was sent is remembered after it was acknowledged, and what was
-    sent twice is known by its id.
+    A crash loses nothing: progress is saved after it was acknowledged, and events that are sent twice are
+    recognised by their ids.
     """
 
     engine: ImportEngine
@@ -53,8 +53,8 @@ class Watcher:
     def run(self) -> None:
         """Follow the sources until ``stop`` is set.
 
-        All of them are looked at when the system has begun to tell of changes, when it tells of a file that
-        is not known, and again and again besides that: it may have dropped some.
+        All of them are scanned when the system begins to report changes, when it reports an unknown file, and
+        periodically, because it may drop notifications.
         """
         self._look_at_all()
         is_due = True
@@ -76,7 +76,7 @@ class Watcher:
         self._look_seconds = self._looked_at - began
 
     def _changes(self) -> Iterator[set[str]]:
-        """Yield the paths that have changed, about once a second; by polling if the system tells nothing."""
+        """Yield changed paths about once a second; by polling if the system does not report changes."""
         roots = [root for root in self.roots if root.exists()]
         while not roots and not self.stop.wait(1.0):
             roots = [root for root in self.roots if root.exists()]
@@ -115,7 +115,7 @@ class Watcher:
             before = now
 
     def _find(self) -> None:
-        """Look for sessions and parts that are new; those that are followed stay as they are."""
+        """Find new sessions and parts; those that are followed stay as they are."""
         try:
             everything = list(self.discover())
         except (SourceError, OSError) as error:
@@ -132,7 +132,7 @@ class Watcher:
                 self._by_path[str(part.path.absolute())] = found.session
 
     def _try(self, transcripts: list[Transcript]) -> None:
-        """Import what is new; if the server is away, go on from what it has acknowledged when it is back."""
+        """Import new records; if the server is unavailable, continue later from what it has acknowledged."""
         pause = 1.0
         while transcripts and not self.stop.is_set():
             try:
@@ -167,7 +167,7 @@ class Watcher:
         return abs(time.time() - newest) >= self.quiet_seconds
 
     def _finish_quiet(self) -> None:
-        """Send what waited in sources that are not written to any more, and forget what was read of them."""
+        """Send the held-back events of quiet sources, and drop their state from memory."""
         now = time.monotonic()
         over = [one for one in self._active.values() if now - one.changed_at >= self.quiet_seconds]
         for followed in over:

@@ -1,4 +1,4 @@
-"""OpenHands: conversations as folders of events, old and new, and the lines that evaluations write."""
+"""OpenHands: conversations as folders of events, in two versions, and the output of evaluations."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -34,7 +34,7 @@ def openclaw_paths(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def finder(tool: str) -> Callable[[Iterable[Path]], list[Transcript]]:
-    """Return what finds the sessions of one of the two."""
+    """Return the discover function for one of the two tools."""
 
     def discover(paths: Iterable[Path]) -> list[Transcript]:
         found = []
@@ -56,7 +56,7 @@ def _parser(tool: str, source: str, name: str) -> Callable[[], Parser]:
 
 
 class PiParser:
-    """Makes events of the entries of one session; an entry beside another one's answer begins a branch."""
+    """Maps the entries of one session; a second child of the same entry begins a branch."""
 
     def __init__(self, tool: str, source: str, file: str) -> None:
         self.about = SessionMetadata()
@@ -82,7 +82,7 @@ class PiParser:
     is_waiting = False
 
     def finish(self, *, settled: bool) -> list[Event]:
-        """Return nothing: no entry waits for another."""
+        """Return nothing: no entry is held back."""
         return []
 
     def _session(self, value: dict[str, Any], key: str) -> Event:

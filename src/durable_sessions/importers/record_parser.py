@@ -1,4 +1,4 @@
-"""What every parser of JSON lines does the same: it counts records, keeps damaged ones, and notes repairs."""
+"""The base of parsers for JSON lines: counts records, keeps damaged ones, and notes repairs."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -9,7 +9,7 @@ from durable_sessions.importers.tally import Tally
 
 
 class RecordParser(ABC):
-    """Makes events of the records of one file, one after another; a subclass knows what the records mean."""
+    """Maps the records of one file to events, one after another; subclasses know the format."""
 
     def __init__(self, make: Maker, about: SessionMetadata, tally: Tally) -> None:
         self._make = make
@@ -33,10 +33,10 @@ class RecordParser(ABC):
 
     @abstractmethod
     def _take_damaged(self, record: SourceRecord) -> list[Event]:
-        """Return the events of a record that is no object, or could not be read at all."""
+        """Return the events of a record that is not an object, or is damaged."""
 
     def _damaged(self, record: SourceRecord, place: str, thread: str | None) -> Event:
-        """Return what is left of a record that is no object, as an event of its own."""
+        """Return the remains of a damaged record as an event."""
         reason = record.damage or "not an object"
         self.tally.kept[reason] += 1
         detail = record.remains() if record.damage else {"source_record": record.value}

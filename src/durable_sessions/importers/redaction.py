@@ -1,4 +1,4 @@
-"""Secrets that are known by their look, replaced by markers before anything leaves the machine."""
+"""Replaces secrets that can be recognised by their format by markers, before anything is sent."""
 
 import re
 from collections import Counter
@@ -61,13 +61,13 @@ _HINT = re.compile(
     r"|hv[sbr]\.|gsk_|:AA|ds_|eyJ|://"
 )
 MARK = "redacted"
-"""The member of a session's metadata that says that secrets were replaced in it, and are from now on."""
+"""The metadata member that marks a session as redacted, now and in later imports."""
 _MARKER_START = "[redacted "
 _SPARED = ("id", "type", "created_at", "session_thread_id", "source")
 
 
 def is_redacted(title: str | None, metadata: Mapping[str, Any]) -> bool:
-    """Say whether what is known of a session shows that it was imported without its secrets."""
+    """Say whether title or metadata show that a session was imported with redaction."""
     told = (title or "", *metadata.values())
     return MARK in metadata or any(_MARKER_START in one for one in told if isinstance(one, str))
 
@@ -79,7 +79,7 @@ class Redactor:
         self.found: Counter[str] = Counter()
 
     def event(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return an event without secrets; what says which event it is stays."""
+        """Return an event without secrets; its id and type are unchanged."""
         before = self.found.total()
         cleaned = {name: value if name in _SPARED else self._walk(value) for name, value in event.items()}
         return cleaned if self.found.total() > before else event

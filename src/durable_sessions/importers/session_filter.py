@@ -1,4 +1,4 @@
-"""Which of the sessions that were found are wanted."""
+"""Filters the sessions that were found by time and project."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ from durable_sessions.importers.sources import Transcript
 
 
 def parse_since(text: str) -> float:
-    """Return the seconds of a date such as 2026-11-01, or of a full time; ValueError if it is neither."""
+    """Return a date such as 2026-11-01, or a full time, in seconds; ValueError if it is neither."""
     at = datetime.fromisoformat(text)
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
@@ -16,7 +16,7 @@ def parse_since(text: str) -> float:
 def choose(
     transcripts: Iterable[Transcript], *, since: float | None = None, project: str | None = None
 ) -> Iterator[tuple[Transcript, str | None]]:
-    """Yield every transcript with the reason why it is left out, None if it is wanted."""
+    """Yield every transcript with the reason why it is left out, None if it is selected."""
     for transcript in transcripts:
         if since is not None and _changed_at(transcript) < since:
             yield transcript, "older than --since"
@@ -37,7 +37,7 @@ def _changed_at(transcript: Transcript) -> float:
 
 
 def _is_of(transcript: Transcript, project: str) -> bool:
-    """Say whether a session worked in a folder of this name, in this folder, or in one below."""
+    """Say whether a session's working folder has this name, is this folder, or is below it."""
     if transcript.directory is None:
         return False
     directory = PurePath(transcript.directory.replace("\\", "/"))

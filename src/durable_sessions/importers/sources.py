@@ -1,4 +1,4 @@
-"""Source sessions: what becomes one session, the files that it is in, and how to read on in them."""
+"""Source sessions: the files of a session, and how to continue reading them."""
 
 import io
 import os
@@ -13,7 +13,7 @@ from durable_sessions.importers.lines import LineReader, SourceRecord
 from durable_sessions.importers.tally import Tally
 
 SETTLED_SECONDS = 60.0
-"""After how long a file that was not written to counts as complete for now."""
+"""After how long without a write a file counts as complete for now."""
 
 _HEAD_BYTES = 256
 
@@ -23,7 +23,7 @@ class SourceError(Exception):
 
 
 class Parser(Protocol):
-    """Makes events of records, one after another; what it returns depends only on what it was fed before."""
+    """Maps records to events, one after another; the result depends only on the records so far."""
 
     about: SessionMetadata
     tally: Tally
@@ -33,15 +33,15 @@ class Parser(Protocol):
         ...
 
     def finish(self, *, settled: bool) -> Iterable[Event]:
-        """Return what was held back for a record that did not come.
+        """Return the events that were held back for a next record.
 
-        Unless the source is ``settled``, what the next record could change stays back.
+        Unless the source is ``settled``, events that a next record could change stay held back.
         """
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is held back still."""
+        """Whether something is held back."""
         ...
 
 
@@ -54,7 +54,7 @@ class Part(Protocol):
 
     @property
     def about(self) -> SessionMetadata:
-        """What was read of the session itself."""
+        """The title and metadata that were read."""
         ...
 
     def take_tally(self) -> Tally:
@@ -62,26 +62,26 @@ class Part(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """Return what changes when the source does."""
+        """Return a value that changes when the source does."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it must be read again though it does not change: something in it waits for more."""
+        """Whether it must be read again even if it does not change: something is held back."""
         ...
 
     def read(self, *, ending: bool) -> Iterator[Event]:
-        """Yield the events that were not yielded before; ``ending`` also gives what waited for more."""
+        """Yield the events that were not yielded before; with ``ending``, also those that were held back."""
         ...
 
     def restart(self) -> None:
-        """Begin anew: the next read starts at the first event."""
+        """Start over: the next read begins at the first event."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """Where a session left another one: behind the event with this id, or at its end."""
+    """Where a session was forked from another one: after the event with this id, or at its end."""
 
     session: str
     behind: str | None
@@ -91,7 +91,7 @@ class ForkPoint:
 class Transcript:
     """One source session with its parts, the main one first; ``origin`` is set if it is a fork of another.
 
-    Unless it ``renames``, what the session has been given where it goes stays, title and metadata.
+    Unless it ``renames``, the title and metadata that the session has at its destination are kept.
     """
 
     tool: str
@@ -103,7 +103,7 @@ class Transcript:
 
 
 def stat_of(paths: Iterable[Path]) -> str:
-    """Return identity, size and time of files, as one text; what is missing counts as such."""
+    """Return identity, size and time of files as one text; missing files are part of it."""
     stats = []
     for path in paths:
         try:
@@ -125,7 +125,7 @@ def open_maybe_compressed(path: Path) -> BinaryIO:
 
 
 class _Forward(io.RawIOBase):
-    """A compressed stream, which can be rewound by nothing but reading it again."""
+    """A compressed stream, which cannot seek."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -164,7 +164,7 @@ class LinesPart:
 
     @property
     def about(self) -> SessionMetadata:
-        """What was read of the session itself."""
+        """The title and metadata that were read."""
         return self._parser.about
 
     def take_tally(self) -> Tally:
@@ -176,7 +176,7 @@ class LinesPart:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the parser holds something back."""
+        """Whether the parser is holding something back."""
         return self._parser.is_waiting
 
     def fingerprint(self) -> str:
@@ -199,7 +199,7 @@ class LinesPart:
             yield from self._parser.finish(settled=abs(age) >= SETTLED_SECONDS)
 
     def restart(self) -> None:
-        """Begin anew: the next read starts at the first line."""
+        """Start over: the next read begins at the first line."""
         self._parser, self._reader, self._head = self._new_parser(), LineReader(), b""
 
     def _restart_if_rewritten(self, file: BinaryIO) -> None:

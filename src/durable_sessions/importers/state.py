@@ -1,4 +1,4 @@
-"""What was imported before: how far each source was read and sent. To lose it costs time, nothing else."""
+"""Import progress: how far each source was read and sent. Losing it costs only time."""
 
 import sqlite3
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ def default_path(environment: Mapping[str, str], home: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a source was sent: how many events, the last one's id, and how it looked when all were."""
+    """The progress of a source: events sent, the last one's id, and the fingerprint when all were sent."""
 
     fingerprint: str = ""
     sent: int = 0
@@ -73,7 +73,7 @@ class ImportState:
             )
 
     def keep_sessions(self, tool: str, sessions: Collection[str]) -> None:
-        """Forget what was sent to sessions of a tool that are not there any more."""
+        """Forget the progress of sessions of a tool that no longer exist."""
         rows = self._database.execute(
             "select distinct session from parts where destination = ? and tool = ?",
             (self._destination, tool),
@@ -92,7 +92,7 @@ class ImportState:
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
-    """Open the database; one that is damaged is put aside, because all of it can be found out again."""
+    """Open the database; a damaged one is set aside, because it can be rebuilt."""
     try:
         return _connect(path)
     except sqlite3.DatabaseError:

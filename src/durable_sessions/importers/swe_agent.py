@@ -48,7 +48,7 @@ def _produce(path: Path) -> Any:
 
 
 def _trajectory(talk: Talk, document: dict[str, Any]) -> Iterator[Event]:
-    """Yield what was told to the agent, then its steps; the demonstration is not part of the run."""
+    """Yield the agent's instructions, then its steps; the demonstration is not part of the run."""
     history = objects(document.get("history"))
     for number, message in enumerate(history):
         role = message.get("role")
@@ -103,7 +103,7 @@ def _step(talk: Talk, step: dict[str, Any], number: int, answer: dict[str, Any])
 
 
 def _info(talk: Talk, info: dict[str, Any]) -> Iterator[Event]:
-    """Yield the numbers, which are known only for the whole run, and how it ended."""
+    """Yield the usage, which is known only for the whole run, and the outcome."""
     stats = members(info.get("model_stats"))
     requests = count(stats.get("api_calls"))
     if requests:

@@ -1,4 +1,4 @@
-"""What became of the records of a source, counted by reason."""
+"""Counts of the records of a source by outcome and reason."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
@@ -9,7 +9,7 @@ OTHERS = "(others)"
 
 
 class Reasons(Counter[str]):
-    """Counts by reason. Sources choose some of the names, so these are short, printable and not too many."""
+    """Counts by reason. Some names come from sources, so their length, characters and number are limited."""
 
     def __setitem__(self, reason: str, number: int) -> None:
         if reason not in self:
@@ -24,7 +24,7 @@ class Reasons(Counter[str]):
 
 @dataclass(slots=True)
 class Tally:
-    """Counts for the summary: nothing that was read goes unmentioned."""
+    """Counts for the summary: every record that was read is in one of them."""
 
     records: int = 0
     events: Reasons = field(default_factory=Reasons)
@@ -47,7 +47,7 @@ class Tally:
             getattr(self, name).update(getattr(other, name))
 
     def take(self) -> "Tally":
-        """Return the counts so far, and begin anew."""
+        """Return the counts so far, and reset them."""
         taken, blank = replace(self), Tally()
         for one in fields(self):
             setattr(self, one.name, getattr(blank, one.name))

@@ -1,4 +1,4 @@
-"""Assistant records: one response in several lines, one for each block, all with the same usage."""
+"""Assistant records: a response has one line per block, all with the same usage."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def assistant(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord
 
 
 def _request(context: ClaudeContext, now: CurrentClaudeRecord) -> list[Event]:
-    """Begin a model request, or go on with the one that the record belongs to."""
+    """Begin a model request, or continue the one that the record belongs to."""
     thread, used = now.thread, now.message.get("usage")
     name = text(now.message.get("id")) or text(now.value.get("requestId")) or now.key
     events: list[Event] = []
@@ -133,7 +133,7 @@ def _mcp_name(name: str) -> tuple[str | None, str]:
 
 
 def _failed(context: ClaudeContext, now: CurrentClaudeRecord) -> list[Event]:
-    """Return a request that failed for good, which the program shows as an answer."""
+    """Return the error of a request that failed finally, which the program shows as an answer."""
     start = context.event("span.model_request_start", now, "start")
     error = failure(plain_text(now.message.get("content")), text(now.value.get("error")))
     return [

@@ -1,4 +1,4 @@
-"""What the parts of the parser share: the maker of events, and the record at hand."""
+"""State that the parts of the parser share: the event maker, and the current record."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ TOOL = "claude-code"
 
 @dataclass(slots=True)
 class CurrentClaudeRecord:
-    """The record at hand: what it says, its name, where and when it is, and the thread that it belongs to."""
+    """The current record: its content, id, place, time and thread."""
 
     value: dict[str, Any]
     key: str
@@ -28,7 +28,7 @@ class CurrentClaudeRecord:
 
 @dataclass(slots=True)
 class ClaudeContext:
-    """Makes events of the record at hand, and counts what becomes of it."""
+    """Makes events from the current record, and counts the outcome."""
 
     make: Maker
     about: SessionMetadata = field(default_factory=lambda: SessionMetadata(metadata={"tool": TOOL}))
@@ -42,13 +42,13 @@ class ClaudeContext:
         )
 
     def keep(self, now: CurrentClaudeRecord, reason: str, **more: Any) -> Event:
-        """Return the record itself, because it has no event of its own."""
+        """Return the record itself as an event, because no other type fits."""
         self.tally.kept[reason] += 1
         return self.event("import.record", now, **more, source_record=now.value)
 
 
 def add_detail(events: list[Event], now: CurrentClaudeRecord) -> None:
-    """Keep what the record holds besides its blocks, in the first event that is made of it."""
+    """Keep the other members of the record in the first event that is made from it."""
     for event in events:
         if event["type"] != "span.model_request_end" and "source_record" not in event:
             rest = without(now.value, "message", "uuid", "timestamp")

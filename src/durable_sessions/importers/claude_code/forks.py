@@ -1,4 +1,4 @@
-"""Sessions that begin with a copy of another one: the same records under the same uuids, then their own."""
+"""Forks: sessions that begin with a copy of another one, with the same uuids, then continue on their own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from durable_sessions.importers.sources import Parser
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The records of a file with their times, in order; one is known by its uuid and by what it says."""
+    """The records of a file with their times, in order; identified by uuid and content."""
 
     times: dict[tuple[str, bytes], str]
 
     def first_apart(self, other: "_Chain") -> str:
-        """Return when this one first said something that the other has not; empty if never."""
+        """Return the time of the first record that the other does not have; empty if there is none."""
         return next((at for record, at in self.times.items() if record not in other.times), "")
 
     def shared(self, other: "_Chain") -> list[str]:
-        """Return the uuids of the records at the beginning that the other has, too."""
+        """Return the uuids of the leading records that the other has, too."""
         found = []
         for record in self.times:
             if record not in other.times:
@@ -31,7 +31,7 @@ class _Chain:
 
 
 def find(files: Mapping[str, Path], heads: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return for each fork the session that it left, and the last record that they share.
+    """Return for each fork its source session, and the last record that they share.
 
     ``heads`` has the first uuid of each file; only files with the same one are read.
     """
@@ -72,7 +72,7 @@ def _read(path: Path) -> _Chain:
 
 
 def last_event(path: Path, parser: Callable[[], Parser], uuid: str) -> str | None:
-    """Return the id of the last event that was made when a record had been read."""
+    """Return the id of the last event made up to and including a record."""
     made, last = parser(), None
     with path.open("rb") as file:
         for record in LineReader().read(file, ending=True):

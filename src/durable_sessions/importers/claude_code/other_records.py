@@ -1,4 +1,4 @@
-"""The other records: system notices, attachments, progress, titles and costs."""
+"""Records other than messages: system notices, attachments, progress, titles and costs."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def _error(context: ClaudeContext, now: CurrentClaudeRecord, *, retrying: bool) 
 
 
 def attachment(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
-    """Return the events of an attachment: a prompt that was typed meanwhile, or what the model was shown."""
+    """Return the events of an attachment: a queued prompt, or context for the model."""
     events = tree.enter(now)
     attached = members(now.value.get("attachment"))
     kind = text(attached.get("type"))
@@ -92,7 +92,7 @@ def attachment(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecor
 
 
 def progress(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
-    """Return the events of a progress record, which may tell which subagent a call has started."""
+    """Return the events of a progress record, which may identify the subagent that a call started."""
     events = tree.enter(now)
     data = members(now.value.get("data"))
     agent = text(data.get("agentId"))
@@ -120,7 +120,7 @@ def title(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) ->
 
 
 def cost(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:
-    """Return what the program itself has counted."""
+    """Return the costs that the program itself has counted."""
     return [
         context.event(
             "session.usage",

@@ -1,4 +1,4 @@
-"""Tool outputs that were too large for the transcript, and stand in files beside it."""
+"""Tool outputs that were too large for the transcript, and were saved in files beside it."""
 
 import base64
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 
 
 def outputs(session: str, folder: Path, name: str) -> DocumentPart:
-    """Return the part of a session that its saved outputs are: one record for each file."""
+    """Return the saved outputs of a session as a part: one record for each file."""
 
     def files() -> list[Path]:
         return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -1,7 +1,7 @@
 """The records of a Claude Code session file, one after another, as events.
 
-What becomes of a record depends on those before it, never on those behind: a file that has grown gives the
-same events and some more.
+The events of a record depend only on the records before it: a file that has grown gives the same events and
+more.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,7 +66,7 @@ class ClaudeCodeParser(RecordParser):
         return [self._damaged(record, self._tree.place_of(record), self._tree.main.id)]
 
     def finish(self, *, settled: bool) -> list[Event]:
-        """Return what was waiting for a next record that does not come for now."""
+        """Return the events that were held back for a next record."""
         events: list[Event] = []
         for thread in self._threads():
             if settled:
@@ -77,7 +77,7 @@ class ClaudeCodeParser(RecordParser):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a summary may still follow a compaction, or more of an answer its beginning."""
+        """Whether a compaction may still get its summary, or an answer more blocks."""
         return any(thread.boundary or thread.request for thread in self._threads())
 
     def _threads(self) -> list[ClaudeThread]:

@@ -1,4 +1,4 @@
-"""Where Claude Code keeps its sessions, and which files belong to which."""
+"""Finds the sessions of Claude Code, and the files of each."""
 
 import os
 import re
@@ -40,7 +40,7 @@ class _Session:
 
     @property
     def first(self) -> Path:
-        """The file that tells of the session."""
+        """The main file of the session."""
         return self.main or next(iter([*self.agents.values(), *self.others]))
 
 
@@ -66,7 +66,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 
 
 def _others_of_the_same_name(sessions: Mapping[str, _Session]) -> list[Transcript]:
-    """Return what further files would become sessions that others become already; none may go unmentioned."""
+    """Return transcripts for further files with the id of a session that exists already, to report them."""
     return [
         _transcript(name, _Session(path.parent, path), peek(path))
         for name, found in sessions.items()
@@ -75,7 +75,7 @@ def _others_of_the_same_name(sessions: Mapping[str, _Session]) -> list[Transcrip
 
 
 def _gather(sessions: dict[str, _Session], root: Path, path: Path) -> None:
-    """Put a file to its session; one without a whole record waits until it has one."""
+    """Assign a file to its session; a file without a complete record is left for later."""
     known = peek(path)
     if not known:
         return
@@ -113,7 +113,7 @@ def _folder_owner(path: Path) -> str:
 
 
 def peek(path: Path) -> dict[str, Any]:
-    """Return session, directory and first uuid as the first records of a file tell them."""
+    """Return session, directory and first uuid from the first records of a file."""
     found: dict[str, Any] = {}
     number = -1
     try:

@@ -1,4 +1,4 @@
-"""What Claude Code writes into user records that no user has typed, and how to tell."""
+"""Recognises text in user records that Claude Code inserted, not the user."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _TASK_ID = re.compile(r"<task-id>([^<]{1,200})</task-id>")
 
 
 def is_injected(words: str) -> bool:
-    """Say whether the program has put these words beside the user's."""
+    """Say whether the program inserted this text beside the user's."""
     return words.lstrip().startswith(_INJECTED)
 
 
@@ -28,24 +28,24 @@ def is_command(words: str) -> bool:
 
 
 def is_command_output(words: str) -> bool:
-    """Say whether this is what a command printed."""
+    """Say whether this is the output of a command."""
     return words.lstrip().startswith(_OUTPUTS)
 
 
 def is_notification(record: Mapping[str, Any], words: str) -> bool:
-    """Say whether a task in the background reports here."""
+    """Say whether this is the report of a background task."""
     kind = text(members(record.get("origin")).get("kind"))
     return kind == "task-notification" or words.lstrip().startswith("<task-notification>")
 
 
 def is_from_teammate(record: Mapping[str, Any], words: str) -> bool:
-    """Say whether another agent of the team has written this."""
+    """Say whether another agent of the team wrote this."""
     kind = text(members(record.get("origin")).get("kind"))
     return kind == "teammate" or _TEAMMATE.match(words.lstrip()) is not None
 
 
 def teammates(words: str) -> str | None:
-    """Return the names of the teammates who speak, one after another."""
+    """Return the names of the teammates who wrote this."""
     found: dict[str, None] = {}
     for opening in _TEAMMATE.finditer(words):
         if name := _TEAMMATE_ID.search(opening.group(1)):

@@ -10,7 +10,7 @@ CLOSED_REQUESTS_MAX = 64
 
 @dataclass(slots=True)
 class ToolCall:
-    """A tool call: the event that it is, and the first result that it got."""
+    """A tool call: its event, and its first result."""
 
     event_id: str
     name: str
@@ -21,7 +21,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class ModelRequest:
-    """One model request, of which every line repeats the usage; the last line counts."""
+    """One model request; every line repeats the usage, and the last line counts."""
 
     key: str
     start_id: str
@@ -35,7 +35,7 @@ class ModelRequest:
 
 @dataclass(slots=True)
 class ClaudeThread:
-    """What must be remembered of a thread to make events of its next record."""
+    """The state of a thread that is needed to map its next record."""
 
     id: str | None
     calls: dict[str, ToolCall] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class ClaudeThread:
     branch: int = 0
 
     def close_request(self, make: Maker) -> list[Event]:
-        """Return the end of the model request in flight, if there is one whose usage was not told yet."""
+        """Return the end of the open model request, if there is one whose usage was not reported yet."""
         request, self.request = self.request, None
         if request is None:
             return []
@@ -82,7 +82,7 @@ class ClaudeThread:
 
 
 def model_usage(usage: dict[str, Any]) -> Event:
-    """Return the numbers of a request: input without cache, as the source counts it, too."""
+    """Return the usage of a request; input excludes the cache, as in the source."""
     created = members(usage.get("cache_creation"))
     total: Event = {
         "input_tokens": count(usage.get("input_tokens")),

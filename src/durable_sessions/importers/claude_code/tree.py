@@ -1,4 +1,4 @@
-"""The tree of records: which thread one belongs to, which branch, and whether it was there before."""
+"""The tree of records: finds the thread and branch of a record, and detects repeats."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -27,7 +27,7 @@ _RELINKED = (
 
 
 def digest_of(value: dict[str, Any]) -> bytes:
-    """Return what tells a record from another one, whatever file it was copied into."""
+    """Return a digest that identifies a record, even in a file that it was copied into."""
     return blake2b(msgspec.json.encode(without(value, *_RELINKED)), digest_size=8).digest()
 
 
@@ -72,11 +72,11 @@ class RecordTree:
         return None if known == digest else f"{uuid} {self.place_of(record)}"
 
     def place_of(self, record: SourceRecord) -> str:
-        """Return a name for a record without uuid; one with uuid is the same event in every copy."""
+        """Return a name for a record without a uuid; with one, it is the same event in every copy."""
         return f"{self._session} {self._agent or ''} {record.place}"
 
     def enter(self, now: CurrentClaudeRecord) -> list[Event]:
-        """Put a chained record into its thread, and return the events that a beginning is."""
+        """Add a chained record to its thread, and return the events for a thread or branch that begins."""
         uuid, parent = text(now.value.get("uuid")), now.value.get("parentUuid")
         events: list[Event] = []
         if self._agent is not None:
@@ -91,7 +91,7 @@ class RecordTree:
         return events
 
     def sent_to(self, now: CurrentClaudeRecord, call_id: str, agent: str | None = None) -> list[Event]:
-        """Return the message by which a call has started a subagent, once it is known which."""
+        """Return the message that started a subagent, once it is known which call did."""
         agent = agent or self._agents_by_call.get(call_id)
         return self._sent_by(now.thread, now, call_id, agent) if agent else []
 
@@ -139,7 +139,7 @@ class RecordTree:
         )
 
     def _enter_sidechain(self, now: CurrentClaudeRecord, parent: str) -> list[Event]:
-        """Find the subagent of a record in the session's own file: by name, or by the chain that it is in."""
+        """Find the subagent of a record in the session's own file: by name, or by its chain."""
         agent = text(now.value.get("agentId"))
         known = self.sidechains.get(agent) if agent else self._thread_of.get(parent)
         if known is not None:
@@ -156,7 +156,7 @@ class RecordTree:
     # Branches ---------------------------------------------------------------------------
 
     def _follow(self, now: CurrentClaudeRecord, parent: str | None) -> list[Event]:
-        """Follow the tree: a second prompt, or a second answer, behind one record begins another branch."""
+        """Follow the tree: a second prompt, or a second answer, after the same record begins a branch."""
         thread, kind = now.thread, now.value.get("type")
         role = _PROMPT if kind == "user" and _is_typed(now) else _ANSWER if kind == "assistant" else 0
         known = parent is None or parent in self._digest_of

@@ -1,4 +1,4 @@
-"""User records: what somebody typed, what tools returned, and what the program put between."""
+"""User records: typed messages, tool results, and text that the program inserted."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def user(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> 
 
 
 def _summary(context: ClaudeContext, now: CurrentClaudeRecord) -> Event:
-    """Return the compaction that a summary is about, with the summary in it."""
+    """Return the compaction that a summary belongs to, with the summary."""
     words = plain_text(now.message.get("content"))
     event, now.thread.boundary = now.thread.boundary, None
     if event is None:
@@ -96,7 +96,7 @@ def _tool_result(
 
 
 def _link(call: ToolCall | None, call_id: str) -> dict[str, Any]:
-    """Return the member that names the call of a result: its event, or what its maker called it."""
+    """Return the member that links a result to its call: the call's event, or the tool's own id for it."""
     if call is None:
         return {"tool_use_id": call_id}
     return {"mcp_tool_use_id" if call.is_mcp else "tool_use_id": call.event_id}
@@ -131,7 +131,7 @@ def _said(context: ClaudeContext, now: CurrentClaudeRecord, numbered: _Numbered)
 def _own_words(
     context: ClaudeContext, now: CurrentClaudeRecord, words: str, content: list[dict[str, Any]]
 ) -> Event:
-    """Return what the words are: a report, an interrupt, a command, its output, or somebody's message."""
+    """Return the event for a text: a report, an interrupt, a command, its output, or a message."""
     if synthetic_text.is_notification(now.value, words):
         return notification(context, now, words, content, "said")
     if synthetic_text.is_from_teammate(now.value, words):
@@ -164,7 +164,7 @@ def notification(
     block: str = "",
     **more: Any,
 ) -> Event:
-    """Return the report of a task that ran in the background."""
+    """Return the report of a background task."""
     about = {"from_session_thread_id": synthetic_text.task_id(words), "notification": True}
     return _received(context, now, content, block, about | more)
 
@@ -177,7 +177,7 @@ def from_teammate(
     block: str = "",
     **more: Any,
 ) -> Event:
-    """Return what other agents of the team wrote, which the program shows as if a user had typed it."""
+    """Return a message of another agent of the team, which the program writes as if a user had typed it."""
     about = {"from_agent_name": synthetic_text.teammates(words), "teammate": True}
     return _received(context, now, content, block, about | more)
 

@@ -1,4 +1,4 @@
-"""Tool calls and what they returned, and the subagents that some of them started."""
+"""Tool calls and their results, and the subagents that they start."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,12 +43,12 @@ class CodexCalls:
         self._sent: set[str] = set()
 
     def event_of(self, call_id: object) -> str | None:
-        """Return the event that a call is."""
+        """Return the event of a call."""
         call = self._calls.get(text(call_id))
         return call.event_id if call else None
 
     def call(self, now: CurrentCodexRecord, kind: str) -> list[Event]:
-        """Take a call."""
+        """Map a call."""
         events = self._words.flush_prompt() + self._words.flush_early()
         payload = now.payload
         call_id = first_text((payload.get("call_id"), payload.get("id"), now.key))
@@ -73,7 +73,7 @@ class CodexCalls:
         return [*events, event, *self._image(now, call_id, call)]
 
     def _image(self, now: CurrentCodexRecord, call_id: str, call: _Call) -> list[Event]:
-        """Return the result that the call of an image itself holds."""
+        """Return the result that an image call contains itself."""
         image = now.payload.get("result")
         if now.payload.get("type") not in _DRAWING or not isinstance(image, str) or not image:
             return []
@@ -92,7 +92,7 @@ class CodexCalls:
         return [result]
 
     def generated(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take the end of a call of an image, which may hold the image where the call itself does not."""
+        """Map the end of an image call, which may contain the image if the call itself does not."""
         call_id = text(now.payload.get("call_id"))
         call = self._calls.get(call_id)
         if call and not call.result_id and (result := self._image(now, call_id, call)):
@@ -101,7 +101,7 @@ class CodexCalls:
         return self._context.keep(now, "event image_generation_end", tool_use_id=event_id)
 
     def output(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take what a call returned."""
+        """Map the output of a call."""
         events, context, payload = self._words.flush_prompt(), self._context, now.payload
         call_id = text(payload.get("call_id"))
         call = self._calls.get(call_id)
@@ -134,7 +134,7 @@ class CodexCalls:
         return events
 
     def _started(self, now: CurrentCodexRecord, call_id: str, agent: str) -> list[Event]:
-        """Return the message that has started a subagent, once for each call."""
+        """Return the message that started a subagent, once for each call."""
         call = self._calls.get(call_id)
         if call is None or not agent or call_id in self._sent:
             return []
@@ -152,14 +152,14 @@ class CodexCalls:
         ]
 
     def activity(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take news of a subagent."""
+        """Map the activity of a subagent."""
         payload = now.payload
         call_id = first_text((payload.get("event_id"), payload.get("call_id")))
         events = self._started(now, call_id, text(payload.get("agent_thread_id")))
         return events + self._context.keep(now, "event sub_agent_activity")
 
     def turn_item(self, now: CurrentCodexRecord, item: dict[str, Any]) -> list[Event]:
-        """Take a turn's item that is no words: what a tool did, beside its output."""
+        """Map a turn item that is not a message: details of a tool call beside its output."""
         events, kind = self._words.flush_prompt(), text(item.get("type"))
         if kind == "CollabAgentToolCall":
             for agent in items(item.get("receiver_thread_ids")):

@@ -1,4 +1,4 @@
-"""What the parts of the parser share: the maker of events, the record at hand, where the rollout stands."""
+"""State that the parts of the parser share: the event maker, the current record, the current turn."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ TOOL = "codex"
 
 @dataclass(slots=True)
 class CurrentCodexRecord:
-    """The record at hand: what it says, its name, and when it was."""
+    """The current record: its content, id and time."""
 
     record: SourceRecord
     value: dict[str, Any]
@@ -23,7 +23,7 @@ class CurrentCodexRecord:
 
 @dataclass(slots=True)
 class CodexContext:
-    """Makes events of the record at hand, and counts what becomes of it."""
+    """Makes events from the current record, and counts the outcome."""
 
     make: Maker
     about: SessionMetadata
@@ -39,23 +39,23 @@ class CodexContext:
         return self.named(now.key, kind, now, block, **more)
 
     def named(self, key: str, kind: str, now: CurrentCodexRecord, block: str = "", /, **more: Any) -> Event:
-        """Return an event of the record that has another name than the record itself."""
+        """Return an event of the record under another key than the record's own."""
         more.setdefault("at", now.at)
         return self.make.make(
             kind, key, block, line=now.record.line, thread=self.thread, branch=self.branch, **more
         )
 
     def keep(self, now: CurrentCodexRecord, reason: str, **more: Any) -> list[Event]:
-        """Return the record itself, because it has no event of its own."""
+        """Return the record itself as an event, because no other type fits."""
         self.tally.kept[reason] += 1
         return [self.event("import.record", now, **more, source_record=now.value)]
 
     def merge(self, reason: str) -> list[Event]:
-        """Return nothing: what the record says was told before."""
+        """Return nothing: the record repeats an earlier one."""
         self.tally.merged[reason] += 1
         return []
 
     def skip(self, reason: str) -> list[Event]:
-        """Return nothing: there is nothing in the record."""
+        """Return nothing: the record is empty."""
         self.tally.skipped[reason] += 1
         return []

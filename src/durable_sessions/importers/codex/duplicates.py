@@ -1,17 +1,17 @@
-"""The same words as a response item, as an event and as a turn's item: they are one event."""
+"""Duplicates: the same text as a response item, as an event and as a turn item becomes one event."""
 
 from hashlib import blake2b
 
 
 class Duplicates:
-    """Says which words are new: those that a channel has said more often than any other one so far."""
+    """Detects new text: a channel has said it more often than any other channel so far."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, bytes], int] = {}
         self._told: dict[bytes, int] = {}
 
     def is_new(self, channel: str, words: str) -> bool:
-        """Count words of a channel, and say whether they were not told before."""
+        """Count a text of a channel, and say whether it is new."""
         digest = blake2b(words.strip().encode(errors="surrogatepass"), digest_size=8).digest()
         said = self._said[channel, digest] = self._said.get((channel, digest), 0) + 1
         if said <= self._told.get(digest, 0):

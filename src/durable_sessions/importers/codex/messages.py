@@ -1,4 +1,4 @@
-"""What was said. The same words come as response item, event and turn item in any order: one event."""
+"""Messages. The same text comes as response item, event and turn item in any order, and is one event."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ _ANSWER_TWICE = "answer as response item and as event"
 
 
 class Words:
-    """Makes events of messages and reasoning; what may be told again in the next records waits for them."""
+    """Maps messages and reasoning; what the next records may repeat is held back until they are read."""
 
     def __init__(self, context: CodexContext) -> None:
         self._context = context
@@ -56,29 +56,29 @@ class Words:
         self._early: tuple[str, Event] | None = None
         self._reasoning = Reasoning(context)
 
-    # What waits -------------------------------------------------------------------------
+    # Held back --------------------------------------------------------------------------
 
     @property
     def are_waiting(self) -> bool:
-        """Whether there is anything that waits."""
+        """Whether anything is held back."""
         return bool(self._prompt or self._answer or self._early or self._reasoning.are_waiting)
 
     def flush(self) -> list[Event]:
-        """Return everything that waits: nothing more belongs to it."""
+        """Return everything that was held back: nothing more belongs to it."""
         return self.flush_prompt() + self.flush_early() + self.flush_answer()
 
     def end_turn(self) -> list[Event]:
-        """Return what waits at the end of a turn."""
+        """Return what is held back at the end of a turn."""
         return self.flush_prompt() + self.flush_early() + self.flush_thoughts()
 
     def flush_prompt(self) -> list[Event]:
-        """Return a prompt that only a response item has told: the model has begun to answer."""
+        """Return a prompt that came only as a response item: the model has begun to answer."""
         self._prompts_told = 0
         held, self._prompt = self._prompt, None
         return [] if held is None else self._prompted(*held)
 
     def flush_early(self) -> list[Event]:
-        """Return an answer that only an event has told: its response item would have come by now."""
+        """Return an answer that came only as an event: its response item would have come by now."""
         held, self._early = self._early, None
         return [] if held is None else [held[1]]
 
@@ -88,32 +88,32 @@ class Words:
         return [*([] if held is None else [held]), *behind]
 
     def take_answer(self) -> tuple[Event | None, list[Event]]:
-        """Return the answer that may be a summary, and what came behind it; they do not wait any more."""
+        """Return the answer that may be a summary, and what came after it; neither is held back any more."""
         held, self._answer = self._answer, None
         behind, self._behind_answer = self._behind_answer, []
         return held, behind
 
     @property
     def holds_answer(self) -> bool:
-        """Whether there is an answer that a compaction would make a summary."""
+        """Whether an answer is held back that becomes a summary if a compaction follows."""
         return self._answer is not None
 
     def put_behind_answer(self, events: list[Event]) -> None:
-        """Let bookkeeping wait behind the answer, so that the order stays."""
+        """Hold back bookkeeping after the answer, to keep the order."""
         self._behind_answer += events
 
     def flush_item(self) -> list[Event]:
-        """Return reasoning without a readable word: a record follows that is no reasoning."""
+        """Return reasoning without readable text: the record that follows is not reasoning."""
         return self._reasoning.flush_item()
 
     def flush_thoughts(self) -> list[Event]:
-        """Return reasoning that only events have told."""
+        """Return reasoning that came only as events."""
         return self._reasoning.flush()
 
     # Response items ---------------------------------------------------------------------
 
     def message(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a message that went to the model or came from it."""
+        """Map a message to or from the model."""
         context, payload = self._context, now.payload
         role, said = text(payload.get("role")), content(payload.get("content"))
         words = plain_text(said)
@@ -139,7 +139,7 @@ class Words:
         return events if "payload" in now.value else events + self.flush_prompt()
 
     def _is_viewed(self, said: list[Event]) -> bool:
-        """Say whether this is a picture that a tool has opened, which some versions show as the user's."""
+        """Say whether this is a picture that a tool opened, which some versions record as the user's."""
         return self._context.has_viewed_image and bool(said) and all(map(is_picture, said))
 
     def _answered(
@@ -152,7 +152,7 @@ class Words:
             context.merge(_ANSWER_TWICE)
             if early is None or early[0] != words:
                 return []
-            self._early = None  # the event came early: the item is where it belongs
+            self._early = None  # the event came early; the item has the right place
         phase = text(now.payload.get("phase")) or None
         event = context.event("agent.message", now, content=said, phase=phase, source_detail=detail)
         if not context.is_paginated:
@@ -161,11 +161,11 @@ class Words:
         return []
 
     def reasoning(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a reasoning item."""
+        """Map a reasoning item."""
         return self.flush_prompt() + self._reasoning.item(now)
 
     def from_agent(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a message that one agent has sent to another."""
+        """Map a message from one agent to another."""
         payload = now.payload
         return [
             *self.flush_prompt(),
@@ -183,7 +183,7 @@ class Words:
     # Events -----------------------------------------------------------------------------
 
     def user_message(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a prompt as the event tells it."""
+        """Map a prompt from its event."""
         if self._context.is_paginated:
             return self._context.merge("prompt as event and as turn item")
         payload = now.payload
@@ -206,7 +206,7 @@ class Words:
         return events
 
     def _pictures_of_last(self, now: CurrentCodexRecord, said: list[Event]) -> list[Event]:
-        """Return the pictures of a prompt that was told before, without them."""
+        """Return the pictures of a prompt that came before without them."""
         shown = self._last_prompt.get("content", [])
         pictures = [block for block in said if is_picture(block) and block not in shown]
         if not pictures:
@@ -230,7 +230,7 @@ class Words:
         return [*events, context.event("user.message", now, content=said, **more)]
 
     def agent_message(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take an answer as the event tells it; some versions write it before the items that precede it."""
+        """Map an answer from its event; some versions write it before the items that precede it."""
         words = text(now.payload.get("message"))
         if not words.strip():
             return self._context.skip(_BLANK)
@@ -248,15 +248,15 @@ class Words:
         return events
 
     def agent_reasoning(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a summary of reasoning as the event tells it."""
+        """Map a summary of reasoning from its event."""
         return self.flush_prompt() + self._reasoning.tell(now, [text(now.payload.get("text"))], [])
 
     def raw_reasoning(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take raw reasoning as the event tells it."""
+        """Map raw reasoning from its event."""
         return self.flush_prompt() + self._reasoning.tell(now, [], [text(now.payload.get("text"))])
 
     def last_words(self, now: CurrentCodexRecord) -> list[Event]:
-        """Return the last answer of a turn if nothing else has told it."""
+        """Return the last answer of a turn if it did not come otherwise."""
         last = text(now.payload.get("last_agent_message"))
         if not last.strip() or not self._duplicates.is_new("last", last):
             return []
@@ -265,7 +265,7 @@ class Words:
     # Turn items -------------------------------------------------------------------------
 
     def turn_item(self, now: CurrentCodexRecord, item: dict[str, Any]) -> list[Event] | None:
-        """Take a turn's item if it is words; None if it is something else."""
+        """Map a turn item if it is a message or reasoning; None if it is something else."""
         kind, said = item.get("type"), content(item.get("content"))
         if kind == "UserMessage":
             if not self._context.is_paginated:
@@ -296,7 +296,7 @@ class Words:
 
 
 def _with_pictures(said: list[Event], item: list[Event]) -> list[Event]:
-    """Return a prompt with the pictures that only its response item holds; the event may name but a path."""
+    """Return a prompt with the pictures of its response item; the event may have only their paths."""
     pictures = [block for block in item if is_picture(block) and block not in said]
     if not pictures:
         return said

@@ -1,4 +1,4 @@
-"""What Codex tools returned: the text itself, and the exit code that every generation writes differently."""
+"""Outputs of Codex tools: the text, and the exit code, which every generation writes differently."""
 
 import re
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ToolOutput:
 
 
 def read_output(output: object) -> ToolOutput:
-    """Return what a tool has returned, without the frame that the program put around it for the model."""
+    """Return the output of a tool, without the envelope that the program added for the model."""
     if isinstance(output, dict):
         inner = output.get("content", output.get("output"))
         found = (
@@ -84,7 +84,7 @@ def content(given: object) -> list[Event]:
 
 
 def picture(given: object) -> Event:
-    """Return the block of a picture, however it is written; anything else as it is.
+    """Return a picture as a block, whatever its form; anything else unchanged.
 
     A picture is a URL, a block with a URL (itself, or in an object), or base64 data beside its media type.
     """

@@ -1,7 +1,7 @@
 """The records of a Codex rollout, of every generation, as events.
 
-What becomes of a record depends on those before it; some wait for a next one that may tell the same words
-better, or make a summary of them. A file that has grown gives the same events and some more.
+The events of a record depend on the records before it. Some are held back for a next record that may contain
+the same text in a better form, or make it a summary. A file that has grown gives the same events and more.
 """
 
 from collections.abc import Callable, Collection
@@ -97,16 +97,16 @@ class CodexParser(RecordParser):
         return events + self._record(now)
 
     def finish(self, *, settled: bool) -> list[Event]:
-        """Return what was waiting for a next record that does not come for now."""
+        """Return the events that were held back for a next record."""
         return self._words.flush() + self._words.flush_thoughts() if settled else []
 
     @property
     def is_waiting(self) -> bool:
-        """Whether words may still be told again, or better."""
+        """Whether events are held back that the next record may repeat in a better form."""
         return self._words.are_waiting
 
     def _now(self, record: SourceRecord, value: dict[str, Any]) -> CurrentCodexRecord:
-        """Return the record at hand; it is called by its own id where that is one, else by its place."""
+        """Return the current record, identified by its own id if it has one, otherwise by its place."""
         payload = members(value.get("payload")) if "payload" in value else value
         name = first_text((payload.get("call_id"), payload.get("response_id"), payload.get("id")))
         kind = text(payload.get("type")) or text(value.get("type"))
@@ -119,7 +119,7 @@ class CodexParser(RecordParser):
         return CurrentCodexRecord(record, value, payload, key, at)
 
     def _was_copied(self, now: CurrentCodexRecord) -> bool:
-        """Say whether a record is the parent's: behind its own head a fork has a copy of its parent."""
+        """Say whether a record is the parent's: after its own head, a fork has a copy of its parent."""
         if self._number == 2 and self._parent_turns and now.value.get("type") == "session_meta":
             self._is_copy = True
         starts = now.payload.get("type") in ("task_started", "turn_started")
@@ -159,7 +159,7 @@ class CodexParser(RecordParser):
         return events + self._context.keep(now, kind or "no type")
 
     def _bare(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a record of the generation that had no envelopes."""
+        """Map a record of the generation without envelopes."""
         if "record_type" in now.value:
             if len(now.value) > 1:
                 return self._context.keep(now, "state")

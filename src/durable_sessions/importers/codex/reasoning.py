@@ -1,6 +1,6 @@
-"""Reasoning. An item, events and a turn's item tell the same thought in any order: one event.
+"""Reasoning. A response item, events and a turn item contain the same reasoning in any order: one event.
 
-Summaries are always in the item. Raw reasoning is often left out of it; then only an event tells it.
+Summaries are always in the item. Raw reasoning is often left out of it, and then only in an event.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ _TWICE = "reasoning as response item and as event"
 
 @dataclass(slots=True)
 class _Told:
-    """A thought that no item has told so far."""
+    """Reasoning that no item has contained so far."""
 
     now: CurrentCodexRecord
     summary: list[str] = field(default_factory=list)
@@ -27,7 +27,7 @@ class _Told:
 
 
 class Reasoning:
-    """Makes events of reasoning; an event waits for the item that tells it better."""
+    """Maps reasoning; that of an event is held back for an item with more of it."""
 
     def __init__(self, context: CodexContext) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class Reasoning:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether anything may still be told better."""
+        """Whether anything is held back."""
         return bool(self._waiting) or self._opaque is not None
 
     def forget(self) -> None:
@@ -45,7 +45,7 @@ class Reasoning:
         self._items.clear()
 
     def flush(self) -> list[Event]:
-        """Return reasoning that only events have told."""
+        """Return reasoning that came only as events."""
         held, self._waiting = self._waiting, []
         told = [
             self._context.event(
@@ -56,14 +56,14 @@ class Reasoning:
         return self.flush_item() + told
 
     def flush_item(self) -> list[Event]:
-        """Return an item without a readable word: no raw reasoning has followed it."""
+        """Return an item without readable text: no raw reasoning has followed it."""
         held, self._opaque = self._opaque, None
         if held is not None:
             self._remember(held["content"])
         return [] if held is None else [held]
 
     def item(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a reasoning item, which alone has the encrypted part."""
+        """Map a reasoning item, which alone has the encrypted part."""
         events, payload = self.flush_item(), now.payload
         shown = content(payload.get("summary")) + content(payload.get("content"))
         shown = [block for block in shown if text(block.get("text"))]
@@ -83,7 +83,7 @@ class Reasoning:
         return [*events, event]
 
     def tell(self, now: CurrentCodexRecord, summary: list[str], raw: list[str]) -> list[Event]:
-        """Take reasoning as an event or a turn's item tells it, in case that no item does."""
+        """Map reasoning from an event or a turn item, in case that no item contains it."""
         new = _Told(now, self._unsaid(summary), self._unsaid(raw))
         if not (new.summary or new.raw):
             return self._context.merge(_TWICE) if summary or raw else []
@@ -109,7 +109,7 @@ class Reasoning:
         ]
 
     def _take_raw(self, told: str) -> list[Event]:
-        """Return the raw reasoning that belongs to an item, and let go of what the item tells itself."""
+        """Return the raw reasoning that belongs to an item, and drop what the item contains itself."""
         taken: list[Event] = []
         left: list[_Told] = []
         for one in self._waiting:

@@ -1,4 +1,4 @@
-"""Where Codex keeps its rollouts, which of them are subagents or forks, and of what."""
+"""Finds the rollouts of Codex, and which of them are subagents or forks."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def default_paths(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 @dataclass(slots=True)
 class Rollout:
-    """One file, and what its first record says of it."""
+    """One file, and the metadata in its first record."""
 
     path: Path
     name: str
@@ -129,7 +129,7 @@ def _look(path: Path, root: Path) -> Rollout | None:
 
 
 def _titles(index: Path) -> dict[str, str]:
-    """Return the names that threads were given; the last one holds."""
+    """Return the names of threads; the last one counts."""
     try:
         with index.open("rb") as file:
             return {
@@ -193,7 +193,7 @@ class _Family:
         )
 
     def _origin(self, rollout: Rollout) -> ForkPoint | None:
-        """Return where a fork has left its source, if the source is here."""
+        """Return the fork point in the source, if the source was found."""
         base = members(rollout.meta.get("history_base"))
         named = text(base.get("thread_id")) or text(rollout.meta.get("forked_from_id"))
         source = self._by_rollout.get(named)
@@ -211,7 +211,7 @@ class _Family:
 
 
 def _turns(rollout: Rollout) -> set[str]:
-    """Return the turns that a rollout tells of."""
+    """Return the turns in a rollout."""
     if not rollout.turns:
         rollout.turns = {""}
         with open_maybe_compressed(rollout.path) as file:

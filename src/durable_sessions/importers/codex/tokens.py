@@ -1,4 +1,4 @@
-"""Usage: one model request is counted once, though totals go on and records come twice."""
+"""Usage: each model request is counted once, though totals accumulate and records are repeated."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from durable_sessions.importers.events import Event, count, members, usage
 
 
 class Tokens:
-    """Makes spans of usage records, or of token counts where there are no such records."""
+    """Makes spans from usage records, or from token counts if there are none."""
 
     def __init__(self, context: CodexContext, words: Words) -> None:
         self._context = context
@@ -16,11 +16,11 @@ class Tokens:
         self._totals: dict[str, Any] = {}
 
     def record(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take the usage of one response."""
+        """Map the usage of one response."""
         return self._used(now, now.payload.get("usage"), {"response_id": now.payload.get("response_id")})
 
     def count(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a token count: what the total has grown by since the last one."""
+        """Map a token count: the growth of the total since the last one."""
         info = members(now.payload.get("info"))
         total, last = members(info.get("total_token_usage")), members(info.get("last_token_usage"))
         if self._context.is_paginated:

@@ -18,7 +18,7 @@ from durable_sessions.importers.events import (
 
 
 class CodexTurns:
-    """Makes events of what frames the talk."""
+    """Maps the records that frame the conversation."""
 
     def __init__(self, context: CodexContext, words: Words) -> None:
         self.current: str | None = None
@@ -39,7 +39,7 @@ class CodexTurns:
         )
 
     def session_meta(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take what the first record says of the session."""
+        """Map the session's metadata in the first record."""
         context, payload = self._context, now.payload
         if isinstance(version := payload.get("cli_version"), str):
             context.make.version = version
@@ -61,7 +61,7 @@ class CodexTurns:
         return events
 
     def turn_context(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take the settings of a turn, if they have changed."""
+        """Map the settings of a turn, if they have changed."""
         self._context.about.note(model=now.payload.get("model"), cwd=now.payload.get("cwd"))
         settings = without(now.payload, "turn_id", "root_turn_id")
         if settings == self._settings:
@@ -70,7 +70,7 @@ class CodexTurns:
         return [self._context.event("session.updated", now, source_record=now.value)]
 
     def settings(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a name, or settings that were applied."""
+        """Map a name, or settings that were applied."""
         title = text(now.payload.get("thread_name")) or text(now.payload.get("name"))
         self._context.about.name(title)
         return [self._context.event("session.updated", now, title=title or None, source_record=now.value)]
@@ -82,7 +82,7 @@ class CodexTurns:
         return [self._context.event(self._status("running"), now, source_detail=now.payload)]
 
     def completed(self, now: CurrentCodexRecord) -> list[Event]:
-        """End a turn, well or with an error."""
+        """End a turn, successfully or with an error."""
         events, error = self._words.end_turn(), now.payload.get("error")
         if error:
             message = text(members(error).get("message")) or text(error) or "The turn failed."
@@ -91,19 +91,19 @@ class CodexTurns:
         return [*events, self._idle(now, "end_turn", without(now.payload, "last_agent_message"))]
 
     def aborted(self, now: CurrentCodexRecord) -> list[Event]:
-        """End a turn that somebody has stopped."""
+        """End a turn that was interrupted."""
         reason = text(now.payload.get("reason")) or "interrupted"
         interrupt = self._context.event("user.interrupt", now, reason=reason, source_detail=now.payload)
         return [*self._words.end_turn(), interrupt, self._idle(now, reason, None)]
 
     def error(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take an error outside of any turn's end."""
+        """Map an error that is not the end of a turn."""
         message = text(now.payload.get("message"))
         held = self._words.flush_prompt() + self._words.flush_early()
         return [*held, self._failed(now, message, now.payload)]
 
     def rolled_back(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take turns back: they stay, and what follows is another branch."""
+        """Map a rollback of turns: they stay in the log, and what follows is another branch."""
         context = self._context
         left, context.branch = context.branch, context.branch + 1
         context.about.metadata["active_branch"] = str(context.branch)
@@ -119,7 +119,7 @@ class CodexTurns:
         ]
 
     def compacted(self, now: CurrentCodexRecord) -> list[Event]:
-        """Take a compaction; an answer before it that no turn's item repeats is its summary."""
+        """Map a compaction; an answer before it that no turn item repeats is its summary."""
         summary, (held, behind) = text(now.payload.get("message")), self._words.take_answer()
         if held is not None:
             self._context.merge("summary into its compaction")

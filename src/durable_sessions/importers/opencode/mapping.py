@@ -33,7 +33,7 @@ _CHANGING = ("time", "summary", "revert", "cost", "tokens_input", "tokens_output
 
 
 class OpenCodeMapping:
-    """Makes events of one session's messages; a child session is a thread of its parent."""
+    """Maps the messages of one session to events; a child session is a thread of its parent."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class OpenCodeMapping:
         make.version = text(info.get("version")) or None
 
     def events(self, messages: Iterable[Message]) -> Iterator[Event]:
-        """Yield the events of a session; a message that is being written waits, and so do those behind it."""
+        """Yield the events of a session up to the first message that is still being written."""
         yield from self._head()
         for message, parts in messages:
             self._tally.records += 1 + len(parts)

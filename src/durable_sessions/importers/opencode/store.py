@@ -1,4 +1,4 @@
-"""Which OpenCode sessions there are, and which are subagents of which."""
+"""Finds the sessions of OpenCode, and their subagents."""
 
 import os
 import time
@@ -24,7 +24,7 @@ def default_paths(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def discover(paths: Iterable[Path]) -> list[Transcript]:
-    """Return the sessions of databases, trees and exports; what a database has, no stale tree gives."""
+    """Return the sessions of databases, trees and exports; a database takes precedence over a stale tree."""
     found: dict[str, tuple[Store, dict[str, Any], Path]] = {}
     for given in paths:
         for store in _stores(given):
@@ -52,7 +52,7 @@ def _stores(given: Path) -> list[Store]:
         return []
     stores: list[Store] = []
     for path in directory_walk.below(given, "opencode*.db"):
-        with suppress(SourceError):  # a program of the same name has databases, too
+        with suppress(SourceError):  # another program of the same name has databases, too
             stores.append(Database(path))
     parents = [given, *(path.parent for path in directory_walk.below(given, "message"))]
     seen: set[Path] = set()

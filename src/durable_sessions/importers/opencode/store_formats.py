@@ -1,4 +1,4 @@
-"""Where OpenCode keeps sessions: a database, a tree of JSON files, or one exported document."""
+"""The storage formats of OpenCode: a database, a tree of JSON files, or an exported document."""
 
 import json
 import shutil
@@ -21,12 +21,12 @@ _JSON_COLUMNS = ("revert", "permission", "model", "metadata", "summary_diffs")
 
 
 class Store(Protocol):
-    """A place with sessions; nothing in it is ever changed."""
+    """A store of sessions; it is only read."""
 
     path: Path
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Return what is said of each session."""
+        """Return the metadata of each session."""
         ...
 
     def messages(self, session: str) -> Iterator[Message]:
@@ -34,11 +34,11 @@ class Store(Protocol):
         ...
 
     def extras(self, session: str) -> dict[str, Any]:
-        """Return what is kept beside the messages: plans and changes."""
+        """Return what is stored beside the messages: plans and changes."""
         ...
 
     def fingerprint(self, session: str) -> str:
-        """Return what changes when the session does."""
+        """Return a value that changes when the session does."""
         ...
 
 
@@ -97,7 +97,7 @@ class Database:
             database.close()
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Return what is said of each session."""
+        """Return the metadata of each session."""
         with self._open() as database:
             return [_session_row(dict(row)) for row in database.execute("select * from session")]
 
@@ -135,7 +135,7 @@ def _data(value: object) -> dict[str, Any]:
 
 
 def _session_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as the trees hold it: with nested times, and JSON parsed."""
+    """Return a row in the format of the trees: with nested times, and JSON parsed."""
     info = {name: value for name, value in row.items() if value is not None and not name.startswith("time_")}
     info["time"] = {name[5:]: value for name, value in row.items() if name.startswith("time_") and value}
     for name in _JSON_COLUMNS:
@@ -158,7 +158,7 @@ class StorageTree:
         self._old = (path / "session" / "info").is_dir()
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Return what is said of each session."""
+        """Return the metadata of each session."""
         base = self.path / "session"
         pattern = "info/*.json" if self._old else "*/*.json"
         found = directory_walk.below(base, pattern, self.path, deep=False)
@@ -212,7 +212,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 class Exported:
-    """What ``opencode export`` has written: one session in one document."""
+    """The output of ``opencode export``: one session in one document."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -228,7 +228,7 @@ class Exported:
             )
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Return what is said of the session."""
+        """Return the metadata of the session."""
         return [members(self._document["info"])]
 
     def messages(self, session: str) -> Iterator[Message]:
