@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from durable_sessions.access.keys import Keys
 from durable_sessions.errors import LogDamagedError, ManifestLostError
 from durable_sessions.http.api.first_key import FILE, HEADER
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -236,25 +237,28 @@ async def test_a_log_that_cannot_be_opened_yet_is_tried_again(
     assert [one for one in found if one != 2] == [1, 3]
 
 
-@pytest.mark.parametrize("step", ["_open_bucket", "_open_access", "_open_search"])
+@pytest.mark.parametrize(
+    ("part", "step"), [(Engine, "_open_bucket"), (Keys, "load"), (Engine, "_open_parts")]
+)
 async def test_an_opening_that_fails_at_any_step_lets_go_of_the_log_for_the_next(
     client: httpx2.AsyncClient,
     server: LocalServer,
     disk: FaultyDisk,
     monkeypatch: pytest.MonkeyPatch,
+    part: type,
     step: str,
 ) -> None:
     await client.put("/v1/stream/s", headers=JSON, content=b"[1]")
-    whole = getattr(Engine, step)
+    whole = getattr(part, step)
     failures: list[str] = []
 
-    def fail_twice(engine: Engine, *arguments: object) -> object:
+    def fail_twice(opened: object, *arguments: object) -> object:
         if len(failures) < 2:
             failures.append(step)
             raise sqlite3.OperationalError("database or disk is full")
-        return whole(engine, *arguments)
+        return whole(opened, *arguments)
 
-    monkeypatch.setattr(Engine, step, fail_twice)
+    monkeypatch.setattr(part, step, fail_twice)
     disk.fail("write", errno.ENOSPC)
     await client.post("/v1/stream/s", headers=JSON, content=b"[2]")
     await reopened(server, 1)
