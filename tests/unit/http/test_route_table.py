@@ -190,3 +190,16 @@ def test_a_refusal_names_options_where_it_always_did() -> None:
     assert ROUTES.at("/v1/artifacts/{sha256}").allow == "GET, HEAD, PUT, DELETE, OPTIONS"
     assert ROUTES.at("/v1/ingest/claude-code").allow == "POST, OPTIONS"
     assert ROUTES.at("/v1/keys").allow == "GET, HEAD, POST"
+
+
+def test_a_face_of_one_resource_is_bound_by_method_with_the_role_that_each_needs() -> None:
+    resource = ROUTES.at("/v1/stream/{path}")
+    bound = resource.bind({route.id: handler for route in resource.methods.values()})
+    assert {method: role for method, (role, _) in bound.items()} == {
+        b"GET": None,
+        b"HEAD": None,
+        b"PUT": Role.WRITER,
+        b"POST": Role.WRITER,
+        b"DELETE": Role.WRITER,
+    }
+    assert resource.allow == "GET, HEAD, PUT, POST, DELETE, OPTIONS"

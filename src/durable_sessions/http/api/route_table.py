@@ -43,6 +43,7 @@ _OPTIONS = frozenset({"Artifacts", "Ingest", "Subscriptions"})
 """Nouns whose ``Allow`` header lists OPTIONS."""
 
 _REFUSALS: dict[str, str | None] = {
+    "/v1/stream/{path}": "GET, HEAD, PUT, POST, DELETE, OPTIONS",
     _RESOURCES: "GET, POST, DELETE",
     _RESOURCES + "/{resource_id}": "GET, POST, DELETE",
     _RESOURCES + "/{path}": "GET, POST, DELETE",
@@ -100,6 +101,10 @@ class Resource:
         if route is None:
             raise RouteNotFoundError(path=request.path.decode("latin-1"))
         return route
+
+    def bind(self, handlers: Mapping[str, Handler]) -> dict[bytes, tuple[Role | None, Handler]]:
+        """Return by method the role that is needed and what answers, for a face that serves one resource."""
+        return {method: (route.role, handlers[route.id]) for method, route in self.methods.items()}
 
 
 class Match(NamedTuple):

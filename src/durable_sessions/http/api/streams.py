@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
+from typing import ClassVar
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.errors import (
@@ -17,6 +18,7 @@ from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
+from durable_sessions.http.api.route_table import ROUTES, Handler
 from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
@@ -30,8 +32,8 @@ from durable_sessions.streams.messages import Payload
 from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
-ALLOW = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
-_WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
+_RESOURCE = ROUTES.at("/v1/stream/{path}")
+ALLOW = _RESOURCE.allow or ""
 _CLOSED = (b"Stream-Closed", b"true")
 
 
@@ -60,21 +62,13 @@ class StreamsFace:
 
     def handle(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         """Answer a request below the stream root."""
-        method = request.method
-        if method == b"POST":
-            caller.require(_WRITER)
-            return self._append(request, caller)
-        if method == b"GET":
-            return self._read(request, caller)
-        if method == b"HEAD":
-            return self._head(request, caller)
-        if method == b"PUT":
-            caller.require(_WRITER)
-            return self._create(request, caller)
-        if method == b"DELETE":
-            caller.require(_WRITER)
-            return self._delete(request, caller)
-        raise MethodNotAllowedError(allow=ALLOW)
+        try:
+            role, handler = self._methods[request.method]
+        except KeyError:
+            raise MethodNotAllowedError(allow=ALLOW) from None
+        if role is not None:
+            caller.require(role)
+        return handler(self, request, caller)
 
     def _append(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
         key = stream_key(caller.workspace, request.path)
@@ -202,6 +196,21 @@ class StreamsFace:
             return answered
         except DurableSessionsError as error:
             return error_response(error)
+
+    # Every path below the stream root is one resource, so an append finds its handler in one look-up: the
+    # walk through the segments of its path, which the route table makes elsewhere, would find the same.
+    _methods: ClassVar[dict[bytes, tuple[Role | None, Handler]]] = _RESOURCE.bind(
+        ROUTES.complete(
+            {
+                "createStream": _create,
+                "appendToStream": _append,
+                "readStream": _read,
+                "headStream": _head,
+                "deleteStream": _delete,
+            },
+            "Streams",
+        )
+    )
 
 
 def _appended(future: "asyncio.Future[AppendResult]") -> Response:
