@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "howto/when-not-to-use-it",
     ),
     "Run": ("running", "tools"),
-    "Know": ("guarantees", "design", "benchmarks", "formats/log", "formats/bucket"),
+    "Know": ("guarantees", "design", "benchmarks", "formats/log", "formats/shared-log", "formats/bucket"),
     "Reference": (
         "reference/api",
         "reference/settings",
