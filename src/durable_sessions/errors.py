@@ -177,7 +177,7 @@ class LegalHoldError(DurableSessionsError):
 
 
 class StreamClosedError(DurableSessionsError):
-    """The stream is closed and takes no more appends; it ends at {tail}."""
+    """The stream is closed and takes no more appends; it ends at {tail}. Fork it to go on."""
 
     code = "stream_closed"
 

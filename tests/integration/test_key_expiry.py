@@ -123,3 +123,39 @@ def test_commands_for_keys_end_as_they_are_documented(tmp_path: Path) -> None:
             ).stderr
         )
     Commands("http://127.0.0.1:1").run("keys", "list", status=4)
+
+
+def test_the_last_admins_key_is_revoked_only_on_purpose(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with ServerProcess(data) as running:
+        ds = Commands(running.url)
+        first = ds.json("keys", "create", "--principal", "ann", "--role", "admin", "--data", str(data))
+        key = ("--api-key", first["secret"])
+        create = ("keys", "create", "--principal", "b", *key)
+        second, writer = ds.json(*create, "--role", "admin")["id"], ds.json(*create, "--role", "writer")["id"]
+        ds.run("keys", "revoke", writer, *key)
+        ds.run("keys", "revoke", second, *key)
+        said = ds.run("keys", "revoke", first["id"], *key, status=2).stderr
+        assert f"Revoke {first['id']}, the last admin's key in the workspace default?" in said
+        assert "add --yes" in said
+        ds.run("keys", "revoke", first["id"], *key, "--yes")
+        ds.run("keys", "list", *key, status=5)
+
+
+def test_when_a_key_ends_is_told_and_that_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    with ServerProcess(data) as running:
+        ds = Commands(running.url)
+        admin = ds.json("keys", "create", "--principal", "a", "--role", "admin", "--data", str(data))[
+            "secret"
+        ]
+        create = ("keys", "create", "--principal", "b", "--role", "reader", "--api-key", admin)
+        told = ds.run(*create, "--expires", "2999-01-31").stdout
+        assert "reader b in the workspace default, until 2999-01-31 00:00 UTC" in told
+        everything = ("keys", "list", "--all", "--api-key", admin)
+        assert "(expired)" not in ds.run(*everything).stdout
+        monkeypatch.setattr("durable_sessions.cli.keys.rfc3339", lambda _: "2999-02-01T00:00:00.000Z")
+        assert ds.run(*everything).stdout.count("2999-01-31 00:00 (expired)") == 1
+        assert "2999-01-31" not in ds.run("keys", "list", "--api-key", admin).stdout

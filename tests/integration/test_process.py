@@ -60,10 +60,13 @@ def test_sigterm_finishes_what_is_in_flight_and_exits_0(tmp_path: Path) -> None:
 
 
 def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    lock = tmp_path / "data" / "log" / "lock"
     with ServerProcess(tmp_path / "data"):
+        holder = lock.read_text().strip()
         second = run("serve", "--port", "0", "--data", str(tmp_path / "data"))
         assert second.returncode == 1
-        assert "in use by another process" in second.stderr
+        assert f"in use by another process (pid {holder})" in second.stderr
+        assert f"stop it first with kill {holder}; to run a second one, give it a directory" in second.stderr
         assert "Traceback" not in second.stderr
 
 

@@ -112,9 +112,12 @@ def key_needed(message: str) -> str:
 
 
 def _refused(error: errors.ApiError) -> str:
+    message = error.message
+    if error.code == "stream_closed":
+        message = f"{message.removesuffix(' Fork it to go on.')} To go on, fork it: ds fork SESSION NEW"
     if error.outcome_unknown:
-        return f"{error.message} An earlier attempt got no answer, so it may have been done all the same."
-    return error.message
+        return f"{message} An earlier attempt got no answer, so it may have been done all the same."
+    return message
 
 
 def _unreachable(url: str, error: errors.ConnectionFailedError) -> str:

@@ -11,10 +11,11 @@ import click
 import httpcore2
 import msgspec
 
-from durable_sessions.access.caller import ROLES
+from durable_sessions.access.caller import ROLES, Role
 from durable_sessions.cli import first_key
 from durable_sessions.cli.client import Server, T, with_server
 from durable_sessions.cli.command_errors import CommandError, DeniedError, UnreachableError, WrongInputError
+from durable_sessions.cli.confirmation import confirm, with_yes
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import Future, Number, OneOf
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
@@ -39,6 +40,14 @@ class ServerKey(msgspec.Struct):
     revoked_at: str | None
     revoked_by: str | None
     secret: str | msgspec.UnsetType = msgspec.UNSET
+
+    def has_expired(self, now: str) -> bool:
+        """Say whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def is_valid(self, now: str) -> bool:
+        """Say whether it lets anybody in."""
+        return self.revoked_at is None and not self.has_expired(now)
 
 
 class _Page(msgspec.Struct):
@@ -106,7 +115,8 @@ def create(
     if as_json:
         click.echo(msgspec.json.encode(key))
         return
-    click.echo(f"{key.id}: {key.role} {key.principal} in the workspace {key.workspace}")
+    until = "" if key.expires_at is None else f", until {_minute(key.expires_at)} UTC"
+    click.echo(f"{key.id}: {key.role} {key.principal} in the workspace {key.workspace}{until}")
     if path is not None:
         click.echo(f"The secret is in {path}: the server knows only its hash and cannot show it.", err=True)
         return
@@ -174,14 +184,8 @@ def _create(
 @click.option("--all", "everything", is_flag=True, help="Also those that were revoked or have expired.")
 def list_keys(server: Server, as_json: bool, everything: bool) -> None:
     """List the keys of your workspace; an operator sees those of all workspaces."""
-    found: list[ServerKey] = []
-    page: str | None = ""
-    while page is not None:
-        answer = _ask(server, "GET", f"{ROUTE}?limit=1000" + (f"&page={page}" if page else ""), _Page)
-        found += answer.data
-        page = answer.next_page
     now = rfc3339(time.time_ns() // 1_000_000)
-    shown = [key for key in found if everything or not (key.revoked_at or (key.expires_at or now) < now)]
+    shown = [key for key in _all(server) if everything or key.is_valid(now)]
     if as_json:
         for key in shown:
             click.echo(msgspec.json.encode(key))
@@ -197,7 +201,7 @@ def list_keys(server: Server, as_json: bool, everything: bool) -> None:
                 "-" if key.requests_per_second is None else f"{key.requests_per_second:g}/s",
                 _minute(key.created_at),
                 _minute(key.last_used_at),
-                _minute(key.expires_at),
+                _minute(key.expires_at) + (" (expired)" if key.has_expired(now) else ""),
                 _minute(key.revoked_at),
             )
             for key in shown
@@ -209,13 +213,44 @@ def list_keys(server: Server, as_json: bool, everything: bool) -> None:
 @with_server
 @_as_json
 @click.argument("key_id")
-def revoke(server: Server, as_json: bool, key_id: str) -> None:
-    """Revoke a key: it lets nobody in from this moment on."""
+@with_yes
+def revoke(server: Server, as_json: bool, key_id: str, is_sure: bool) -> None:
+    """Revoke a key: it lets nobody in from this moment on.
+
+    Before the last admin's key of a workspace is revoked you are asked.
+    """
+    if not is_sure:
+        _confirm_last(_all(server), key_id)
     key = _ask(server, "DELETE", f"{ROUTE}/{key_id}", ServerKey)
     if as_json:
         click.echo(msgspec.json.encode(key))
     else:
         click.echo(f"{key.id}: revoked at {key.revoked_at}")
+
+
+def _all(server: Server) -> list[ServerKey]:
+    """Return all keys that may be seen, those that let nobody in any more included."""
+    found: list[ServerKey] = []
+    page: str | None = ""
+    while page is not None:
+        answer = _ask(server, "GET", f"{ROUTE}?limit=1000" + (f"&page={page}" if page else ""), _Page)
+        found += answer.data
+        page = answer.next_page
+    return found
+
+
+def _confirm_last(keys: Sequence[ServerKey], key_id: str) -> None:
+    """Ask before the last key is revoked that can make keys for its workspace."""
+    now = rfc3339(time.time_ns() // 1_000_000)
+    valid = {key.id: key for key in keys if ROLES.get(key.role, 0) >= Role.ADMIN and key.is_valid(now)}
+    last = valid.pop(key_id, None)
+    if last is None or any(key.workspace == last.workspace for key in valid.values()):
+        return
+    confirm(
+        f"Revoke {last.id}, the last admin's key in the workspace {last.workspace}? Nobody there can make or "
+        "revoke keys after it, unless the server is started with DURABLE_SESSIONS_API_KEY.",
+        is_sure=False,
+    )
 
 
 def _ask(server: Server, method: str, path: str, shape: type[T], body: object = None) -> T:

@@ -22,6 +22,7 @@ from durable_sessions.tools.verify import LOG_NAME
 
 PRIVATE_UMASK = 0o077
 """Files that a command creates in a data directory are private."""
+IN_USE_ADVICE = "If that is its server, give the address of that with --url; otherwise wait, or stop it."
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from durable_sessions.cli.client import Server, with_server
-from durable_sessions.cli.output import Target, with_target
+from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
 from durable_sessions.errors import LogLockedError
 from durable_sessions.node.service import Service
 
@@ -69,7 +69,7 @@ def reindex(where: Target, server: Server) -> None:
                 events = asyncio.run(_build(where, show))
             except LogLockedError as locked:
                 raise click.ClickException(
-                    f"Nothing listens at {server.url} ({error}), but {locked}"
+                    f"Nothing listens at {server.url} ({error}), but {locked} {IN_USE_ADVICE}"
                 ) from locked
             by = str(where.data)
     answer = Reindexed(events, round(time.monotonic() - begin, 3))

@@ -17,6 +17,7 @@ import structlog
 import uvloop
 
 from durable_sessions import __version__
+from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.cli.log_format import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
 from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
@@ -85,6 +86,8 @@ def serve(config: Path | None, **options: str | None) -> None:
             _remove_data(settings.data, missing)
         if bucket is not None:
             _remove_empty(bucket)
+        if isinstance(refused.error, LogLockedError):
+            raise _in_use(refused.error) from None
         raise refused.error from None
 
 
@@ -106,6 +109,16 @@ class _RefusedError(Exception):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def _in_use(error: LogLockedError) -> CommandError:
+    """Return what to do when another process has the data directory."""
+    told = CommandError(
+        f"{error} If that is a server, use it, or stop it first with kill {error.pid}; to run a second one, "
+        "give it a directory of its own with --data, and another --port."
+    )
+    told.kind = error.code
+    return told
 
 
 def _missing(data: Path) -> Path | None:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -125,7 +126,15 @@ class RealDisk:
         except BaseException:
             lock.close()
             raise
-        return lock.close
+
+        def release() -> None:
+            # While it is still ours: afterwards the name in it would be a successor's.
+            if not lock.closed:
+                with suppress(OSError):
+                    os.ftruncate(lock.fileno(), 0)
+            lock.close()
+
+        return release
 
     def _make(self, directory: Path) -> None:
         directory = directory.absolute()

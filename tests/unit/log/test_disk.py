@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from durable_sessions.errors import LogError, LogLockedError
-from durable_sessions.log.disk import REAL_DISK, Disk, write_all
+from durable_sessions.log.disk import LOCK_NAME, REAL_DISK, Disk, write_all
 from durable_sessions.log.file import FileLog
 from durable_sessions.testing.disk import SECTOR_BYTES, FaultyDisk
 from tests.unit.log.support import FOLDER, opened, replayed, stored, written
@@ -52,6 +52,18 @@ async def test_a_second_process_is_locked_out_until_the_first_is_gone(tmp_path: 
             with pytest.raises(LogLockedError, match=f"in use by another process \\(pid {process.pid}\\)"):
                 await FileLog.open(tmp_path)
     assert [payload for _, payload in await stored(tmp_path)] == [b"from the other process"]
+
+
+def test_a_released_claim_names_nobody_and_leaves_a_successors_alone(tmp_path: Path) -> None:
+    release = REAL_DISK.claim(tmp_path)
+    lock = tmp_path / LOCK_NAME
+    assert lock.read_text() == f"{os.getpid()}\n"
+    release()
+    assert lock.read_text() == ""
+    successor = REAL_DISK.claim(tmp_path)
+    release()
+    assert lock.read_text() == f"{os.getpid()}\n"
+    successor()
 
 
 @pytest.mark.anyio
