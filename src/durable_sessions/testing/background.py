@@ -62,8 +62,8 @@ class BackgroundServer:
 def server(data: Path | None = None, **settings: Any) -> Iterator[BackgroundServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block.
 
-    Its data is in a directory of its own that goes with the block, unless ``data`` names one. Other
-    ``settings`` are given by their names.
+    Its data is in a temporary directory that is removed after the block, unless ``data`` names one. Other
+    ``settings`` are passed by name.
     """
     if data is None:
         with (

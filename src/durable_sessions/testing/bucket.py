@@ -16,7 +16,7 @@ _Answer = TypeVar("_Answer")
 
 
 class BucketCall(NamedTuple):
-    """A call that was made: for reads ``size`` is what was asked for, if that is known."""
+    """A recorded call; for reads ``size`` is the requested length, if it is known."""
 
     operation: Operation
     path: str
@@ -38,12 +38,12 @@ _Faults = list[_Fault]
 
 
 class FaultyBucket:
-    """Passes calls to another store, and lets them go wrong as ordered.
+    """Passes calls to another store and injects faults.
 
-    ``fail``: the call never happens. ``lose_answer``: it happens, but looks as if it failed.
-    ``delay``: it takes longer. ``truncate`` and ``corrupt``: what is read is too short or has a
-    wrong byte. With a ``seed``, each call goes wrong with the probability ``rate``, in one of
-    the ways in ``kinds``.
+    ``fail``: the call never happens. ``lose_answer``: it happens, but reports a failure.
+    ``delay``: it takes longer. ``truncate`` and ``corrupt``: a read returns too few bytes or a
+    wrong byte. With a ``seed``, each call fails with the probability ``rate``, in one of the
+    ways in ``kinds``.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class FaultyBucket:
         times: int = 1,
         seconds: float = 0.0,
     ) -> None:
-        """Let ``times`` calls go wrong after ``skip`` others: of one operation, with ``path`` in the path."""
+        """Inject a fault into ``times`` calls after ``skip`` others, by operation and part of the path."""
         self._faults.append(_Fault(kind, operation, path, skip, times, seconds))
 
     def heal(self) -> None:
-        """Forget all orders and the seed."""
+        """Remove all injected faults and the seed."""
         self._faults.clear()
         self._rate = 0.0
 
@@ -155,7 +155,7 @@ class FaultyBucket:
 
 
 class MemoryBucket:
-    """Objects in memory: a store that does everything right, for tests that need no disk."""
+    """Objects in memory: a correct store for tests that need no disk."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

@@ -1,7 +1,7 @@
-"""Proves of a history that the streams in it kept their promises, or says which one was broken.
+"""Checks that a history keeps the guarantees of streams, and reports each violation.
 
 The history must end with a read of every stream from its first message to its tail, unless the
-stream was deleted: what nobody has read cannot be shown to be there.
+stream was deleted: without a read, the presence of a message cannot be checked.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ class Violation(NamedTuple):
 
 
 def check(calls: Iterable[RecordedCall]) -> list[Violation]:
-    """Return everything that breaks a rule; ValueError if the history cannot be judged."""
+    """Return all violations; ValueError if the history cannot be checked."""
     by_stream: dict[str, list[RecordedCall]] = defaultdict(list)
     for call in calls:
         by_stream[call.stream].append(call)
@@ -46,7 +46,7 @@ def check(calls: Iterable[RecordedCall]) -> list[Violation]:
 
 
 def assert_correct(calls: Sequence[RecordedCall]) -> None:
-    """Raise AssertionError that names the broken rules, if any is."""
+    """Raise an AssertionError that names the broken rules, if there are any."""
     violations = check(calls)
     if violations:
         lines = [f"{one.rule} {one.stream}: {one.problem}" for one in violations[:SHOWN_MAX]]

@@ -27,7 +27,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Inode:
-    """What reads show, what is really on the disk, and the changes that lie between."""
+    """A file: its content as reads show it, its durable content, and the unsynced changes."""
 
     cached: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
@@ -52,7 +52,7 @@ class _Fault:
 
 
 class FaultyDisk:
-    """A disk in memory that forgets what was not synced, and fails when it is told to.
+    """A disk in memory that loses unsynced changes in a crash, and fails on command.
 
     - :meth:`crash` is a power loss. Of an unsynced write nothing, everything, its beginning or
       some of its sectors survive; an unsynced creation or removal has happened or has not.
@@ -77,7 +77,7 @@ class FaultyDisk:
         self._faults: list[_Fault] = []
         self._power_until: int | None = None
 
-    # What a test does to it -----------------------------------------------------------------
+    # For tests ------------------------------------------------------------------------------
 
     def fail(self, operation: str, error: int = errno.EIO, *, skip: int = 0) -> None:
         """Make one ``operation`` (also ``read``) raise OSError, after ``skip`` more that work."""
@@ -92,7 +92,7 @@ class FaultyDisk:
         self._power_until = len(self.operations) + after
 
     def crash(self) -> None:
-        """Lose what power loss loses, and come back; open files and claims are gone."""
+        """Simulate a power loss and a restart; open files and claims are gone."""
         with self._lock:
             for path, inode in self._pending:
                 if self._random.random() < 0.5:
@@ -108,7 +108,7 @@ class FaultyDisk:
             self.life += 1
 
     def kill(self) -> None:
-        """End the process that uses the disk, but not the machine: what it has written stays as it is."""
+        """Simulate the death of the process, not of the machine: written data stays as it is."""
         with self._lock:
             self._claimed.clear()
             self._faults.clear()
@@ -127,7 +127,7 @@ class FaultyDisk:
             self._link(self._cached, path, inode)
             self._link(self._durable, path, inode)
 
-    # What a log asks of it ------------------------------------------------------------------
+    # The interface of a disk ----------------------------------------------------------------
 
     def claim(self, directory: Path) -> Callable[[], None]:
         """Claim ``directory``; return what releases the claim."""
@@ -177,7 +177,7 @@ class FaultyDisk:
                     self._link(self._durable, path, inode)
             self._pending = [entry for entry in self._pending if entry[0].parent != directory]
 
-    # What both need -------------------------------------------------------------------------
+    # Internals ------------------------------------------------------------------------------
 
     def begin(self, operation: str) -> int | None:
         """Count an operation and raise its fault; return the length if it is to be a short write."""
@@ -280,7 +280,7 @@ class FaultyFile:
         self._disk.sync(self._inode)
 
     def close(self) -> None:
-        """Give the file back; nothing is synced."""
+        """Close the file; nothing is synced."""
         self._life = -1
 
     def _check(self, *, writing: bool) -> None:

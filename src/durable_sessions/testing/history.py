@@ -1,4 +1,4 @@
-"""What concurrent clients asked for and were answered, written down with the times.
+"""Histories: the requests of concurrent clients and their outcomes, with times.
 
 A history is the input of :mod:`durable_sessions.testing.checker`. Times come from one clock that
 never goes back, whichever process records. Positions count messages, so only JSON streams are
@@ -12,7 +12,7 @@ import msgspec
 
 
 class ProducerNumbers(msgspec.Struct, frozen=True):
-    """Who appends, for exactly-once."""
+    """The producer of an append, for exactly-once."""
 
     id: str
     epoch: int
@@ -78,7 +78,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
 
 
 class CallRefused(msgspec.Struct, frozen=True, tag="Refused"):
-    """The server said no, and that nothing was done; ``code`` as in the error's body."""
+    """The server refused the call, and nothing was done; ``code`` as in the error's body."""
 
     code: str
 
@@ -91,7 +91,7 @@ Outcome = Done | AppendAcknowledged | Answered | CallRefused | Unknown
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """One request and how it ended; what has an unknown outcome has no end."""
+    """One request and its outcome; a call with an unknown outcome has no end."""
 
     client: str
     stream: str
@@ -102,7 +102,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """Writes calls down as they end; ``now`` is the clock of all clients of the history."""
+    """Records calls as they end; ``now`` is the clock of all clients of the history."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.calls: list[RecordedCall] = []
@@ -111,7 +111,7 @@ class Recorder:
     async def record(
         self, client: str, stream: str, request: Request, perform: Callable[[], Awaitable[Outcome]]
     ) -> Outcome:
-        """Perform a call and write it down; if it raises or is cancelled, its outcome is unknown."""
+        """Perform a call and record it; if it raises or is cancelled, its outcome is unknown."""
         started = self._now()
         outcome: Outcome = Unknown()
         try:

@@ -1,4 +1,4 @@
-"""The lives of the streams of a history: each from a create to a delete, with what was seen of it."""
+"""The incarnations of the streams of a history: each from a create to a delete, with its reads."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -32,18 +32,18 @@ class AppendAttempts:
 
     @property
     def started(self) -> float:
-        """Before this it cannot have happened."""
+        """The earliest time at which it can have happened."""
         return min(call.started for call in self.calls)
 
     @property
     def acknowledged(self) -> RecordedCall | None:
-        """The call that was told where it is; None if none was."""
+        """The call that was acknowledged with a position; None if there is none."""
         told = [call for call in self.calls if isinstance(call.outcome, AppendAcknowledged)]
         return next((call for call in told if not call.outcome.duplicate), None)  # type: ignore[union-attr]
 
     @property
     def acknowledged_at(self) -> float:
-        """By this it must have happened; infinite if nobody was told so."""
+        """The latest time at which it can have happened; infinite if it was not acknowledged."""
         return min(
             (_end(call) for call in self.calls if isinstance(call.outcome, AppendAcknowledged)), default=inf
         )
@@ -55,12 +55,12 @@ class AppendAttempts:
 
     @property
     def open(self) -> bool:
-        """Whether it may or may not have happened, or may happen yet."""
+        """Whether its outcome is unknown: it may have happened, or may happen yet."""
         return self.acknowledged_at == inf and not self.refused
 
 
 class StreamIncarnation:
-    """What is known of one stream between a create and a delete.
+    """One stream between a create and a delete, as seen by its clients.
 
     ``log`` has the message at each position that a read has shown, ``places`` the positions at
     which a message was shown.
@@ -75,7 +75,7 @@ class StreamIncarnation:
         self.attempts = _grouped(call for call in calls if isinstance(call.request, AppendOperation))
         self.reads: list[RecordedCall] = []
         self.refusals = [call for call in calls if _missing(call)]
-        # What had no answer in an earlier life may reach the server in this one.
+        # An unanswered append to an earlier incarnation may reach the server during this one.
         self.late = [] if before is None else [one for one in before.appends if one.open]
         self.late_creates = before is not None and before.may_be_created_late
         self.late_deletes = before is not None and before.may_be_deleted_late
@@ -85,7 +85,7 @@ class StreamIncarnation:
 
     @property
     def appends(self) -> list[AppendAttempts]:
-        """The appends that may be in this life's log."""
+        """The appends that may be in the log of this incarnation."""
         return self.attempts + self.late
 
     @property
@@ -100,12 +100,12 @@ class StreamIncarnation:
 
     @property
     def created_at(self) -> float:
-        """From here on the stream exists; infinite if no create was acknowledged."""
+        """The time from which on the stream exists; infinite if no create was acknowledged."""
         return min((_end(call) for call in self.creates if isinstance(call.outcome, Done)), default=inf)
 
     @property
     def may_end_from(self) -> float:
-        """Before this it cannot be gone; infinite if nobody deletes it."""
+        """The earliest time at which it can be gone; infinite if no client deletes it."""
         if self.late_deletes:
             return -inf
         expiring = [
@@ -118,7 +118,7 @@ class StreamIncarnation:
 
     @property
     def gone_at(self) -> float:
-        """From here on it is gone: a delete was acknowledged, or it was said to be missing."""
+        """The time from which on it is gone: a delete was acknowledged, or it was reported missing."""
         ends = [call for call in self.deletes if isinstance(call.outcome, Done)]
         ends += [call for call in self.refusals if call.started > self.created_at]
         return min(map(_end, ends), default=inf)
@@ -132,7 +132,7 @@ class StreamIncarnation:
         )
 
     def see(self, call: RecordedCall) -> None:
-        """Take in what a read has shown."""
+        """Add the result of a read."""
         assert isinstance(call.request, ReadOperation)
         if _missing(call):
             self.refusals.append(call)
@@ -148,7 +148,7 @@ class StreamIncarnation:
 
 
 def lives_of(stream: str, calls: Iterable[RecordedCall]) -> list[StreamIncarnation]:
-    """Return the lives of a stream, in order, from all calls on it."""
+    """Return the incarnations of a stream, in order, from all calls on it."""
     calls = sorted(calls, key=lambda call: call.started)
     changes = [call for call in calls if not isinstance(call.request, ReadOperation)]
     births = _births(changes)
@@ -166,7 +166,7 @@ def lives_of(stream: str, calls: Iterable[RecordedCall]) -> list[StreamIncarnati
 
 
 def _births(changes: Sequence[RecordedCall]) -> list[float]:
-    """Return when each later life begins: at the first create after an acknowledged delete."""
+    """Return when each later incarnation begins: at the first create after an acknowledged delete."""
     births: list[float] = []
     deleted = inf
     for call in changes:
@@ -181,7 +181,7 @@ def _births(changes: Sequence[RecordedCall]) -> list[float]:
 def _life_of(
     read: RecordedCall, births: Sequence[float], lives: Sequence[StreamIncarnation]
 ) -> StreamIncarnation | None:
-    """Return the life that a read is of, None if it cannot be told."""
+    """Return the incarnation that a read belongs to, None if that cannot be determined."""
     first = sum(birth <= read.started for birth in births)
     last = sum(birth <= _end(read) for birth in births)
     if first == last:

@@ -1,7 +1,7 @@
-"""The rules that every history must keep; each yields what breaks it, in words.
+"""The rules that every history must keep; each yields descriptions of its violations.
 
-A rule looks at one life of one stream. Of a stream that somebody deletes, or that expires, not
-all needs to have been read.
+A rule examines one incarnation of one stream. A stream that is deleted, or that expires, need not have
+been read completely.
 """
 
 from bisect import bisect_left

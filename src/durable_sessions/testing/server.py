@@ -45,7 +45,7 @@ class LocalServer:
     async def start(self) -> None:
         """Open the data directory and listen; the port stays the same from the first start on."""
         if self._disk is not REAL_DISK:
-            self.data.mkdir(parents=True, exist_ok=True)  # for what is not on the disk that is simulated
+            self.data.mkdir(parents=True, exist_ok=True)  # for files that are not on the simulated disk
         self.service = await Service.open(
             self._settings,
             limits=self._limits,
@@ -80,7 +80,7 @@ async def local_server(
 ) -> AsyncIterator[LocalServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block.
 
-    Other ``settings`` are given by their names.
+    Other ``settings`` are passed by name.
     """
     chosen = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds, **settings)
     server = LocalServer(chosen, limits, clock, disk, partition)

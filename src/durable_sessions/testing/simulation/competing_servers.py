@@ -2,7 +2,7 @@
 
 Each machine has its own disk, its own clients and its own history. What must hold: a server that opens
 has all that it acknowledged and nothing of the other; what a refused one acknowledged is on its disk, or in
-the bucket; and whoever is overtaken stops acknowledging soon.
+the bucket; and a server that has been fenced stops acknowledging soon.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from durable_sessions.testing.simulation.world import World
 from durable_sessions.tools.verify import verify
 
 REFUSALS = ("log_foreign", "log_diverged", "archive_ahead", "archive_behind")
-"""With what a server is refused that no longer has the bucket."""
+"""The errors with which a fenced server is refused."""
 SLACK_SECONDS = 5.0
-"""How much later than a flush is due an overtaken server may still acknowledge."""
+"""How long after a flush is due a fenced server may still acknowledge."""
 
 
 class CompetingServers:
-    """Runs both machines at the same time, and judges each by its own history."""
+    """Runs both machines at the same time, and checks the history of each."""
 
     def __init__(self, seed: str, plan: RunPlan, folder: Path, first: World) -> None:
         self._random = random.Random(f"{seed}/rivals")

@@ -1,4 +1,4 @@
-"""The disk as one life of the simulated process sees it: every operation is a fault point, and some fail."""
+"""The disk of one run of the simulated process: every operation is a fault point, and some fail."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ class DiskFaults:
         self._random = random.Random(seed)
 
     def order(self, disk: FaultyDisk, operation: str, length: int) -> None:
-        """Let the next ``operation`` fail, or write less than ``length``, if its turn has come."""
+        """Make the next ``operation`` fail, or write less than ``length``, with the given probability."""
         if not self.rate or self._random.random() >= self.rate:
             return
         if operation == "write" and self._random.random() < 0.3:
@@ -140,5 +140,5 @@ class SimulatedFile:
             self._file.sync()
 
     def close(self) -> None:
-        """Give the file back; nothing is synced."""
+        """Close the file; nothing is synced."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""What must hold when all trouble is over: the process starts, goes on, and has lost nothing."""
+"""Final checks after all faults have ended: the process starts, works, and has lost nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ TRIES_MAX = 60
 
 
 class FinalChecks:
-    """Brings a world to rest and collects what is wrong with it."""
+    """Ends all faults in a world and collects its problems."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,7 +28,7 @@ class FinalChecks:
         self.problems: list[str] = []
 
     async def run(self) -> None:
-        """Heal the world, start it, and look at everything."""
+        """End all faults, start the process, and check everything."""
         world = self._world
         await world.heal()
         process = await self._started("after all trouble")
@@ -60,7 +60,7 @@ class FinalChecks:
             self._check_refusals()
 
     def _check_refusals(self) -> None:
-        """Where nothing fails, a read fails only because its stream is being removed."""
+        """Without injected faults, a read may fail only because its stream is being removed."""
         calls = self._world.book.recorder.calls
         deleted = {call.stream for call in calls if isinstance(call.request, history.DeleteOperation)}
         deleted |= {path.name for path in self._world.book.paths if path.expires}
@@ -101,11 +101,11 @@ class FinalChecks:
                 return
             if process.log.segment_count == 1:
                 return
-            await asyncio.sleep(0.1)  # a stream has expired meanwhile, or was touched
+            await asyncio.sleep(0.1)  # a stream has expired or was accessed meanwhile
         self.problems.append(f"the log is not trimmed: {process.log.segment_count} segments")
 
     async def _patiently(self, call: Callable[[], Awaitable[history.Outcome]]) -> history.Outcome:
-        """Make a call again as long as too much waits to be flushed."""
+        """Repeat a call while it is shed because too much is waiting to be flushed."""
         for _ in range(TRIES_MAX):
             done = await call()
             if done != history.CallRefused("overloaded"):
@@ -129,7 +129,7 @@ class FinalChecks:
                 break
 
     async def _tidy(self, process: Process) -> None:
-        """In the end the bucket holds what the manifest refers to, and nothing else."""
+        """The bucket must contain the objects that the manifest refers to, and nothing else."""
         limits, archive = self._world.plan.limits, process.archive
         assert archive is not None
         graces = limits.delete_within_seconds + limits.orphan_grace_seconds + limits.garbage_grace_seconds

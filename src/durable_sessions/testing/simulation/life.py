@@ -1,4 +1,4 @@
-"""One life of the simulated process: it can end at any fault point, and then nothing of it goes on."""
+"""One run of the simulated process: it can die at any fault point, and then none of its code continues."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ class Life:
         self._watchers: list[asyncio.Future[None]] = []
 
     def reach(self, point: str) -> None:
-        """Pass a fault point on the way of the process's own code, or die there."""
+        """Pass a fault point in the process's own code, or die there."""
         if not self.pass_by(point):
             raise Crash
 
@@ -68,7 +68,7 @@ class Life:
             self.die()
 
     def die(self) -> None:
-        """Let nothing of this life go on."""
+        """Stop everything that belongs to this process."""
         if not self.dead:
             self.dead = True
             self._note("dies")
@@ -83,7 +83,7 @@ class Life:
             watcher.set_result(None)
 
     def bury(self) -> None:
-        """Unwind what was under way when the process died; calls of clients end with an unknown outcome."""
+        """Unwind the tasks of a dead process; calls of clients end with an unknown outcome."""
         assert self.dead
         for task in self.tasks:
             if not task.done():
@@ -96,7 +96,7 @@ def _unwind(task: "asyncio.Task[object]") -> None:
     try:
         task.get_coro().close()
     except (Crash, RuntimeError):
-        pass  # it wanted to wait for something on its way out
+        pass  # it awaited something while unwinding
 
 
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)

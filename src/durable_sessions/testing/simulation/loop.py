@@ -1,4 +1,4 @@
-"""An event loop without threads, sockets or waiting: time passes when nothing else is left to do."""
+"""An event loop without threads, sockets or waiting: virtual time advances when no callback is ready."""
 
 import asyncio
 import gc
@@ -17,11 +17,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 STEPS_MAX = 400_000
-"""After so many steps a run counts as going round in circles."""
+"""After this many steps a run counts as an endless loop."""
 
 
 class StuckError(Exception):
-    """Nothing is left that could happen, or the same goes on for ever."""
+    """A deadlock, or an endless loop."""
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -86,12 +86,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.call_soon(self.create_task, generator.aclose())
 
     def collect(self) -> None:
-        """Let go of what is left of a dead life; nothing of it is run on the way out."""
+        """Free the remains of a dead process without running any of its code."""
         self._collecting = True
         gc.collect()
         self._collecting = False
 
-    # What asyncio asks ------------------------------------------------------------------
+    # The interface of an event loop -----------------------------------------------------
 
     def time(self) -> float:
         """Return the virtual time in seconds."""

@@ -1,4 +1,4 @@
-"""Many runs at the same time, each in a process of its own kind."""
+"""Runs many seeds in parallel, in worker processes."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 AHEAD = 2
-"""How many tasks wait for each process, so that none is ever idle and few are done in vain."""
+"""How many tasks are queued per process, so that none is idle and few are wasted at the end."""
 
 
 def run_all(
@@ -41,5 +41,5 @@ def run_all(
 
 
 def _prepare() -> None:
-    # The runs keep all processors busy as they are; threads of Arrow would only take turns with them.
+    # The runs keep all processors busy; threads of Arrow would only compete with them.
     pa.set_cpu_count(1)

@@ -1,4 +1,4 @@
-"""What a seed decides before a run begins: limits, faults, and how each life of the process ends."""
+"""The plan of a run, drawn from a seed: limits, faults, and how each process ends."""
 
 import random
 from dataclasses import dataclass, replace

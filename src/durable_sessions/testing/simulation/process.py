@@ -29,7 +29,7 @@ LOG_DIRECTORY = Path("/data/log")
 
 @dataclass(slots=True)
 class Machine:
-    """What outlives a process: disk, bucket, clock, and the folder with the catalog."""
+    """What survives a process: disk, bucket, clock, and the folder with the catalog."""
 
     loop: SimulatedLoop
     clock: SimulatedClock
@@ -45,7 +45,7 @@ class Machine:
     problems: list[str] = field(default_factory=list)
 
     def check_removal(self, segment: Path) -> None:
-        """Make sure that a segment of the log goes only when the bucket has all of it."""
+        """Check that a segment of the log is removed only when the bucket has all of it."""
         if segment.suffix != ".log":
             return
         names = (name for name in self.disk.sizes(LOG_DIRECTORY) if name.endswith(".log"))
@@ -112,13 +112,13 @@ class Process:
 
     @property
     def ailing(self) -> bool:
-        """Whether an operator would restart it: it takes nothing any more, or flushing fails for long."""
+        """Whether an operator would restart it: it accepts nothing, or flushes have failed for long."""
         failure = self.flusher.failure
         flushing_fails = failure is not None and self._machine.clock.now_ms() - failure.since_ms > 60_000
         return self.partition.counts().stopped or flushing_fails
 
     async def close(self) -> None:
-        """Stop in good order, as the server does."""
+        """Shut down cleanly, as the server does."""
         assert self.archive is not None
         await self._sweeper.stop()
         await self.partition.close()

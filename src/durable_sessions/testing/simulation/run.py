@@ -1,4 +1,4 @@
-"""Running a seed: the world, its judge, and what came out."""
+"""Runs a seed: the world, its final checks, and the result."""
 
 import gc
 import tempfile
@@ -23,7 +23,7 @@ FAULTS_OF_OURS = ("committer_failed", "listener_failed", "task_failed")
 
 
 class Run(NamedTuple):
-    """What came of a seed: nothing in ``problems`` if all went well; equal digests mean equal runs."""
+    """The result of a seed: ``problems`` is empty if it passed; equal digests mean equal runs."""
 
     seed: int
     problems: list[str]

@@ -1,4 +1,4 @@
-"""A short story that passes every fault point, to be cut off at each of them, one by one."""
+"""A short scenario that passes every fault point, to be interrupted at each of them, one by one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What happened in a run, step by step: a digest always, the lines if they are wanted."""
+"""The trace of a run: always a digest of all steps, and on request the lines."""
 
 import hashlib
 

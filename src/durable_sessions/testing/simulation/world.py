@@ -1,4 +1,4 @@
-"""A run: processes live and die on a machine while clients work with them, until all is healed and judged."""
+"""A world: processes start and die on a machine while clients use them, until all faults are ended."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ from durable_sessions.testing.simulation.trace import Trace
 from durable_sessions.tools.verify.catalog import SUFFIXES, about, copied
 
 OPENS_MAX = 4
-"""How often a process is started anew after a start that failed, before the world moves on."""
+"""How often a failed start is repeated before the plan continues."""
 
 
 class Worker(Protocol):
@@ -35,7 +35,7 @@ class Worker(Protocol):
 
 
 class World:
-    """A machine, its clients, and what becomes of both."""
+    """A machine and its clients."""
 
     def __init__(
         self, seed: str, plan: RunPlan, folder: Path, trace: Trace, *, beside: "World | None" = None
@@ -84,7 +84,7 @@ class World:
         self.trace.note(self.loop.time(), what)
 
     async def live(self) -> None:
-        """Let every life of the plan happen, with all that goes wrong meanwhile."""
+        """Run every process of the plan, with its faults."""
         troubles = [
             trouble
             for wanted, trouble in ((self.plan.clock_jumps, self._jump), (self.plan.outages, self._fail))
@@ -99,7 +99,7 @@ class World:
             task.cancel()
 
     async def heal(self) -> None:
-        """End all trouble, and let arrive what is still under way."""
+        """End all faults, and let calls in flight finish."""
         self.machine.disk_faults.rate = 0.0
         self.machine.store.faults = NetworkFaults()
         self.machine.store.away = False
@@ -108,7 +108,7 @@ class World:
         self.machine.clock.settle()
 
     async def start(self) -> Process:
-        """Start a process that nothing happens to."""
+        """Start a process without faults."""
         process = Process(self.machine, Life(self.note))
         await self.loop.create_task(process.open(), context=process.life.context)
         return process
@@ -179,7 +179,7 @@ class World:
     # What becomes of the catalog --------------------------------------------------------
 
     def _check_catalog(self) -> None:
-        """Make sure that a catalog that a process leaves is not of a manifest that does not hold."""
+        """Check that a catalog that a process leaves is not newer than the newest manifest."""
         try:
             found = about(self.machine.catalog)
         except sqlite3.DatabaseError:
