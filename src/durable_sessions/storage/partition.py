@@ -6,10 +6,9 @@ the I/O of the log and of the archive does not.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -27,14 +26,17 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.log import Claimant, Extent, Log
 from durable_sessions.storage import batch
-from durable_sessions.storage.archive import Archive, Flushed, NothingArchived
+from durable_sessions.storage.archive import Archive, NothingArchived
+from durable_sessions.storage.backlog import FlushBacklog
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
 from durable_sessions.storage.door import ScannedStream, Slice, StreamListener, StreamPage, StreamView
 from durable_sessions.storage.durable_stream import DurableStream
+from durable_sessions.storage.eviction import StreamEviction
 from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.folder_pages import Folders
+from durable_sessions.storage.log_flush import LogFlush
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.record_reader import Reader
@@ -68,15 +70,6 @@ def _refusal(lost: Lost) -> DurableSessionsError:
     return PartitionMovedError() if isinstance(lost, LogFencedError) else PartitionFencedError()
 
 
-class Unflushed(NamedTuple):
-    """A batch of the log that is not in the bucket yet."""
-
-    position: int
-    size: int
-    effects: int
-    at_ms: int
-
-
 class Partition:
     """Streams with durable appends, consistent reads and live tails."""
 
@@ -89,13 +82,14 @@ class Partition:
         self._archive = archive
         self._loop = asyncio.get_running_loop()
         self._expiry = ExpiryQueue()
-        self._unflushed: deque[Unflushed] = deque()
-        self.unflushed_bytes = 0
+        self._backlog = FlushBacklog(clock)
         self._state = State(archive.cold, self._warmed, retention.govern)
         self._published = PublishedStreams(limits, self._warm, archive.stream_count())
         self._reader = Reader(self._published, log, archive.records)
         self._folders = Folders(self._state, self._published, archive)
         self._scan = StreamScan(self._state, self._published, archive)
+        self._eviction = StreamEviction(self._state, self._published, self._expiry, archive, limits)
+        self._flush = LogFlush(log, archive, self._backlog, self._state, self._published, limits)
         self._committer = Committer(log, self._publish, limits, self.step_down)
         self._quotas: Quotas | None = None
         self._stepped_down: asyncio.Future[Lost] = self._loop.create_future()
@@ -144,7 +138,7 @@ class Partition:
                 effects += 1
                 if effects % _STEP_STREAMS == 0 or isinstance(effect, Linked):
                     await asyncio.sleep(0)
-            self._note_unflushed(position, len(payload), effects)
+            self._backlog.add(position, len(payload), effects)
         for count, stream in enumerate(list(self._state.by_id.values()), 1):
             if count % (10 * _STEP_STREAMS) == 0:
                 await asyncio.sleep(0)
@@ -260,15 +254,15 @@ class Partition:
             return str(self.lost)
         if self._committer.failure is not None:
             return self._committer.failure
-        if self.unflushed_bytes >= self._limits.unflushed_bytes_max:
-            return f"{self.unflushed_bytes} bytes wait to be flushed to the bucket"
+        if self._backlog.bytes_held >= self._limits.unflushed_bytes_max:
+            return f"{self._backlog.bytes_held} bytes wait to be flushed to the bucket"
         return None
 
     def admit(self, body_bytes: int) -> None:
         """Shed a request if too many bytes are waiting to become durable or to be flushed."""
         if self._committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
             raise OverloadedError(what="appends not yet durable")
-        if self.unflushed_bytes + body_bytes > self._limits.unflushed_bytes_max:
+        if self._backlog.bytes_held + body_bytes > self._limits.unflushed_bytes_max:
             raise OverloadedError(what="appends not yet in the bucket")
 
     def admit_document(self, size: int) -> None:
@@ -405,7 +399,7 @@ class Partition:
             for effect, encoded in zip(entry.effects, entry.encoded, strict=True):
                 self._show(effect, Extent(position, offset, len(encoded)), encoded)
                 offset += len(encoded)
-        self._note_unflushed(position, offset, effects)
+        self._backlog.add(position, offset, effects)
 
     def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
         if type(effect) is not StreamCreated:
@@ -420,24 +414,28 @@ class Partition:
 
     # Moving to the bucket ---------------------------------------------------------------
 
-    def _note_unflushed(self, position: int, size: int, effects: int) -> None:
-        self._unflushed.append(Unflushed(position, size, effects, self._clock.now_ms()))
-        self.unflushed_bytes += size
+    @property
+    def unflushed_bytes(self) -> int:
+        """The size of the batches that wait for a flush."""
+        return self._backlog.bytes_held
 
     @property
     def unflushed_from(self) -> int | None:
         """The position of the oldest unflushed batch; None if there is none."""
-        return self._unflushed[0].position if self._unflushed else None
+        oldest = self._backlog.oldest
+        return None if oldest is None else oldest.position
 
     @property
     def last_position(self) -> int:
         """The position of the newest durable batch."""
-        return self._unflushed[-1].position if self._unflushed else self._archive.flushed_through
+        newest = self._backlog.newest
+        return self._archive.flushed_through if newest is None else newest.position
 
     @property
     def unflushed_since_ms(self) -> int | None:
         """Since when the oldest unflushed batch is waiting; None if there is none."""
-        return self._unflushed[0].at_ms if self._unflushed else None
+        oldest = self._backlog.oldest
+        return None if oldest is None else oldest.at_ms
 
     async def look(self) -> None:
         """Check the fence: raise ManifestLostError if another writer has the bucket."""
@@ -449,52 +447,11 @@ class Partition:
         Flushes are serialised. A failure leaves everything as it was. A flush is bounded in bytes, and in
         effects, each of which may change another stream.
         """
-        if not self._unflushed:
-            return False
-        through, size, effects = 0, 0, 0
-        for one in self._unflushed:
-            size, effects = size + one.size, effects + one.effects
-            if through and (size > self._limits.flush_bytes_max or effects > self._limits.flush_effects_max):
-                break
-            through = one.position
-        batches = []
-        async for position, payload in self._log.replay(self._archive.flushed_through):
-            if position > through:
-                break
-            batches.append(payload)
-        flushed = await self._archive.flush(batches, through)
-        steps = self._noting(flushed)
-        try:
-            for count, _ in enumerate(steps, 1):
-                if count % (10 * _STEP_STREAMS) == 0:
-                    await asyncio.sleep(0)
-        finally:
-            # Completed without awaiting, even if the caller was cancelled: a flush is reported only once.
-            for _ in steps:
-                pass
-        await self._log.trim(flushed.through)
-        return True
-
-    def _noting(self, flushed: Flushed) -> Iterator[None]:
-        """Note which records are in the bucket now, stream by stream; anything may happen in between."""
-        for number, tail in flushed.tails.items():
-            self._published.flushed(number, tail, flushed.through)
-            known = self._state.by_id.get(number)
-            if known is not None:
-                known.flushed_names(tail)
-            yield
-        for number in flushed.removed:
-            self._state.removed.pop(number, None)
-        while self._unflushed and self._unflushed[0].position <= flushed.through:
-            self.unflushed_bytes -= self._unflushed.popleft().size
+        return await self._flush.step()
 
     def crowded(self, times: int = 1) -> bool:
         """Say whether the streams in memory, or their documents, exceed ``times`` their budget."""
-        limits, state = self._limits, self._state
-        return (
-            len(state.by_id) > times * limits.active_streams_max
-            or state.attribute_bytes > times * limits.attribute_bytes_max
-        )
+        return self._eviction.crowded(times)
 
     async def rest(self) -> int:
         """Evict streams that are flushed entirely and were not used for an era; return how many.
@@ -505,23 +462,7 @@ class Partition:
         if not self.crowded():
             return 0
         await self.settled()  # after this, an idle stream has nothing pending
-        left = 0
-        for count, stream in enumerate(list(self._state.by_id.values()), 1):
-            if count % _STEP_STREAMS == 0:
-                await asyncio.sleep(0)
-            durable = self._published.by_id.get(stream.id)
-            if (
-                durable is not None
-                and durable.stream is stream
-                and stream.era < self._state.era - 1
-                and durable.changed_at <= self._archive.flushed_through
-                and not durable.waiters  # the next change would load it again
-            ):
-                self._state.evict(stream)
-                self._expiry.discard(stream.id)
-                self._published.evict(durable)
-                left += 1
-        return left
+        return await self._eviction.evict_idle()
 
     def _warm(self, name: Key | int) -> Stream | None:
         return self._state.get_id(name) if isinstance(name, int) else self._state.get(name)
@@ -617,7 +558,7 @@ class Partition:
             active_streams=len(state.by_id),
             memory_bytes=published.memory_bytes,
             pending_bytes=committer.pending_bytes,
-            unflushed_bytes=self.unflushed_bytes,
+            unflushed_bytes=self._backlog.bytes_held,
             waiting_readers=published.waiting,
             subscriptions=len(state.subscriptions),
             subscription_bytes=state.subscriptions.bytes_held,

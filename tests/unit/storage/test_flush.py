@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from durable_sessions.node.supervisor import Supervisor
-from durable_sessions.storage import partition
+from durable_sessions.storage import log_flush
 from durable_sessions.storage.flush import Flusher
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.storage.world import World, key
@@ -69,7 +69,7 @@ async def test_a_fault_of_ours_stops_the_flusher_and_is_told(
 async def test_a_flush_whose_client_goes_away_leaves_nothing_half_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition, "_STEP_STREAMS", 1)
+    monkeypatch.setattr(log_flush, "_STEP_STREAMS", 1)
     world = await World(tmp_path).open()
     for number in range(20):
         await world.create(f"s{number}", b"[1]")

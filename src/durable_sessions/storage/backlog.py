@@ -1,0 +1,59 @@
+"""The batches of the log that are not in the bucket yet."""
+
+from collections import deque
+from typing import NamedTuple
+
+from durable_sessions.clock import Clock
+from durable_sessions.limits import Limits
+
+
+class UnflushedBatch(NamedTuple):
+    """A batch of the log that is not in the bucket yet."""
+
+    position: int
+    size: int
+    effects: int
+    at_ms: int
+
+
+class FlushBacklog:
+    """Unflushed batches, the oldest first; ``bytes_held`` is their size, which appends are shed by."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._batches: deque[UnflushedBatch] = deque()
+        self.bytes_held = 0
+
+    def add(self, position: int, size: int, effects: int) -> None:
+        """Add a batch that has become durable."""
+        self._batches.append(UnflushedBatch(position, size, effects, self._clock.now_ms()))
+        self.bytes_held += size
+
+    @property
+    def oldest(self) -> UnflushedBatch | None:
+        """The batch that has waited longest; None if there is none."""
+        return self._batches[0] if self._batches else None
+
+    @property
+    def newest(self) -> UnflushedBatch | None:
+        """The batch that became durable last; None if there is none."""
+        return self._batches[-1] if self._batches else None
+
+    def flush_end(self, limits: Limits) -> int | None:
+        """Return the position through which the next flush goes: at least one batch; None if there is none.
+
+        A flush is bounded in bytes, and in effects, each of which may change another stream.
+        """
+        through, size, effects = None, 0, 0
+        for one in self._batches:
+            size, effects = size + one.size, effects + one.effects
+            over = size > limits.flush_bytes_max or effects > limits.flush_effects_max
+            if through is not None and over:
+                break
+            through = one.position
+        return through
+
+    def flushed(self, through: int) -> None:
+        """Drop the batches up to a position: they are in the bucket."""
+        while self._batches and self._batches[0].position <= through:
+            self.bytes_held -= self._batches.popleft().size

@@ -1,0 +1,69 @@
+"""One flush: batches of the log go to the bucket, and memory learns of it."""
+
+import asyncio
+from collections.abc import Iterator
+
+from durable_sessions.limits import Limits
+from durable_sessions.log import Log
+from durable_sessions.storage.archive import Archive, Flushed
+from durable_sessions.storage.backlog import FlushBacklog
+from durable_sessions.storage.published import PublishedStreams
+from durable_sessions.streams.state import State
+
+_STEP_STREAMS = 1_000
+"""How many streams are noted as flushed before other work can run."""
+
+
+class LogFlush:
+    """Moves durable batches to the bucket and trims the log."""
+
+    def __init__(
+        self,
+        log: Log,
+        archive: Archive,
+        backlog: FlushBacklog,
+        state: State,
+        published: PublishedStreams,
+        limits: Limits,
+    ) -> None:
+        self._log = log
+        self._archive = archive
+        self._backlog = backlog
+        self._state = state
+        self._published = published
+        self._limits = limits
+
+    async def step(self) -> bool:
+        """Flush as much as one flush may; say whether there was anything. A failure leaves all as it was."""
+        through = self._backlog.flush_end(self._limits)
+        if through is None:
+            return False
+        batches = []
+        async for position, payload in self._log.replay(self._archive.flushed_through):
+            if position > through:
+                break
+            batches.append(payload)
+        flushed = await self._archive.flush(batches, through)
+        steps = self._noting(flushed)
+        try:
+            for count, _ in enumerate(steps, 1):
+                if count % _STEP_STREAMS == 0:
+                    await asyncio.sleep(0)
+        finally:
+            # Completed without awaiting, even if the caller was cancelled: a flush is reported only once.
+            for _ in steps:
+                pass
+        await self._log.trim(flushed.through)
+        return True
+
+    def _noting(self, flushed: Flushed) -> Iterator[None]:
+        """Note which records are in the bucket now, stream by stream; anything may happen in between."""
+        for number, tail in flushed.tails.items():
+            self._published.flushed(number, tail, flushed.through)
+            known = self._state.by_id.get(number)
+            if known is not None:
+                known.flushed_names(tail)
+            yield
+        for number in flushed.removed:
+            self._state.removed.pop(number, None)
+        self._backlog.flushed(flushed.through)
