@@ -1,6 +1,6 @@
 """Agents in the description."""
 
-from durable_sessions.http.openapi.common import PAGE, created_at, page_limit
+from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, created_at
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
@@ -27,6 +27,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.agents import AgentBody
 
 AGENT_ID = in_path("agent_id", text(), "The agent.", "agent_01")
+VERSION = in_query("version", whole(minimum=1, maximum=2**31), "This version; the newest if absent.", 1)
 _SHOWN = json_answer("The agent.", ref("Agent"))
 _CHANGED = (
     "invalid_session",
@@ -97,7 +98,7 @@ def _operations() -> tuple[Operation, ...]:
             {200: json_answer("A page of agents, newest first.", page(ref("Agent")))},
             "",
             (
-                page_limit(20, 100),
+                REGISTRY_LIMIT,
                 PAGE,
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 *created_at("gte", "lte"),
@@ -113,9 +114,7 @@ def _operations() -> tuple[Operation, ...]:
             "",
             (
                 AGENT_ID,
-                in_query(
-                    "version", whole(minimum=1, maximum=2**31), "This version; the newest if absent.", 1
-                ),
+                VERSION,
             ),
             refusals=("invalid_request", "registered_object_not_found", *READING),
             calls=(Call("The newest version"), Call("An older one", {"version": "1"})),
@@ -151,7 +150,7 @@ def _operations() -> tuple[Operation, ...]:
             "List the versions of an agent",
             {200: json_answer("A page of versions, newest first.", page(ref("Agent")))},
             "",
-            (AGENT_ID, page_limit(20, 100), PAGE),
+            (AGENT_ID, REGISTRY_LIMIT, PAGE),
             refusals=("invalid_request", "registered_object_not_found", *READING),
         ),
     )

@@ -162,9 +162,18 @@ HAPPENED = (
 def page_limit(default: int, most: int) -> Parameter:
     """Return how many items a page may have."""
     return in_query(
-        "limit", whole(minimum=1, maximum=most), f"Items on a page, 1 to {most:,}; {default:,} if absent.", 10
+        "limit",
+        whole(minimum=1, maximum=most),
+        f"Items on a page, 1 to {most:,}; {default:,} if absent.",
+        10,
+        default=default,
     )
 
+
+ALL_LIMIT = page_limit(1_000, 1_000)
+"""Of what a session has few of: its threads and resources."""
+REGISTRY_LIMIT = page_limit(20, 100)
+"""Of agents and environments."""
 
 PAGE = in_query("page", text(), "The `next_page` of the page before. Filters and order are sent again.")
 

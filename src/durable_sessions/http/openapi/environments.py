@@ -1,6 +1,6 @@
 """Environments in the description."""
 
-from durable_sessions.http.openapi.common import PAGE, created_at, page_limit
+from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, created_at
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
@@ -96,7 +96,7 @@ def _operations() -> tuple[Operation, ...]:
             {200: json_answer("A page of environments, newest first.", page(ref("Environment")))},
             "",
             (
-                page_limit(20, 100),
+                REGISTRY_LIMIT,
                 PAGE,
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 *created_at("gte", "lte"),

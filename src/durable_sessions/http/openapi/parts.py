@@ -15,7 +15,10 @@ TEXT = "text/plain"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something that a request says in its path, its query or its headers; ``example`` is worth trying."""
+    """Something that a request says in its path, its query or its headers; ``example`` is worth trying.
+
+    ``default`` is what it means to leave it out; a parser takes that and the bounds from here.
+    """
 
     name: str
     place: str
@@ -24,6 +27,7 @@ class Parameter:
     example: Any = None
     required: bool = False
     style: str | None = None
+    default: Any = None
 
 
 def in_path(name: str, schema: Schema, text: str, example: str) -> Parameter:
@@ -32,10 +36,16 @@ def in_path(name: str, schema: Schema, text: str, example: str) -> Parameter:
 
 
 def in_query(
-    name: str, schema: Schema, text: str, example: Any = None, style: str | None = None
+    name: str,
+    schema: Schema,
+    text: str,
+    example: Any = None,
+    style: str | None = None,
+    *,
+    default: Any = None,
 ) -> Parameter:
     """Return a parameter of the query; ``style`` is OpenAPI's, for objects."""
-    return Parameter(name, "query", schema, text, example, style=style)
+    return Parameter(name, "query", schema, text, example, style=style, default=default)
 
 
 def in_header(

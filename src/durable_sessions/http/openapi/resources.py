@@ -1,6 +1,6 @@
 """Resources in the description."""
 
-from durable_sessions.http.openapi.common import PAGE, SESSION_ID, page_limit
+from durable_sessions.http.openapi.common import ALL_LIMIT, PAGE, SESSION_ID
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_path, json_answer, json_body
 from durable_sessions.http.openapi.schemas import constant, page, record, ref, text, time
@@ -41,7 +41,7 @@ def noun(_: Limits) -> Noun:
                 "List the resources of a session",
                 {200: json_answer("A page of resources, oldest first.", page(ref("Resource")))},
                 "",
-                (SESSION_ID, page_limit(1_000, 1_000), PAGE),
+                (SESSION_ID, ALL_LIMIT, PAGE),
                 refusals=(*_SESSION, "invalid_request"),
             ),
             Operation(

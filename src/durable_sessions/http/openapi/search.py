@@ -24,10 +24,13 @@ QUERY = in_query(
     "`name:bash`, `is:error`. Whatever does not fit is taken as plain words.",
     "green",
 )
+LIMIT = in_query("limit", whole(minimum=1, maximum=100), "Sessions on a page; 10 if absent.", 10, default=10)
+HITS = in_query("hits", whole(minimum=1, maximum=20), "Hits of each session; 3 if absent.", 3, default=3)
+ROLES = ("user", "agent", "tool", "system", "error")
 SCOPES = (
     in_query(
         "role",
-        choice("user", "agent", "tool", "system", "error"),
+        choice(*ROLES),
         "With `q`: only what they said. May be repeated.",
         "agent",
     ),
@@ -102,8 +105,8 @@ def _search() -> Operation:
         "Hits are grouped by session.",
         (
             QUERY,
-            in_query("limit", whole(minimum=1, maximum=100), "Sessions on a page; 10 if absent.", 10),
-            in_query("hits", whole(minimum=1, maximum=20), "Hits of each session; 3 if absent.", 3),
+            LIMIT,
+            HITS,
             PAGE,
             in_query("session", text(), "Only in this session, what it inherits included. May be repeated."),
             in_query("agent", text(), "Only in sessions of the agent with this id."),

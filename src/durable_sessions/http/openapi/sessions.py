@@ -16,6 +16,7 @@ from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
     Operation,
+    Parameter,
     in_header,
     in_query,
     json_answer,
@@ -42,6 +43,12 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions.summary import STATUSES
 from durable_sessions.sessions.view import LIFECYCLES
 
+LIMIT = page_limit(20, 1_000)
+ORDER = in_query(
+    "order", choice("asc", "desc"), "By time of creation; `desc` if absent.", "asc", default="desc"
+)
+SORTS = ("created_at", "started_at", "updated_at", "activity")
+AGENT_VERSION = in_query("agent_version", whole(maximum=2**31), "Only those of this version of an agent.", 1)
 _SHOWN = json_answer("The session.", ref("Session"))
 _ONE = ("invalid_session", "session_not_found")
 
@@ -153,6 +160,19 @@ def noun(limits: Limits) -> Noun:
     )
 
 
+def sort(limits: Limits) -> Parameter:
+    """Return which time a list of sessions is sorted by."""
+    return in_query(
+        "sort",
+        choice(*SORTS),
+        "Which time `order` goes by; `created_at` if absent. Of imported sessions `started_at` "
+        "and `activity` are when they happened. Sorted lists look at all sessions, of which "
+        f"there may be {limits.sorted_sessions_max:,}.",
+        "activity",
+        default=SORTS[0],
+    )
+
+
 def _whole(limits: Limits) -> tuple[Operation, ...]:
     return (
         Operation(
@@ -220,17 +240,10 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
             f"still have a `next_page`: a filtered list looks at {limits.listed_sessions_max:,} sessions at "
             "a time.",
             (
-                page_limit(20, 1_000),
+                LIMIT,
                 PAGE,
-                in_query("order", choice("asc", "desc"), "By time of creation; `desc` if absent.", "asc"),
-                in_query(
-                    "sort",
-                    choice("created_at", "started_at", "updated_at", "activity"),
-                    "Which time `order` goes by; `created_at` if absent. Of imported sessions `started_at` "
-                    "and `activity` are when they happened. Sorted lists look at all sessions, of which "
-                    f"there may be {limits.sorted_sessions_max:,}.",
-                    "activity",
-                ),
+                ORDER,
+                sort(limits),
                 in_query("q", text(), "Only those whose id, title or metadata contains this.", "build"),
                 in_query(
                     "metadata",
@@ -249,7 +262,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                     ["idle"],
                 ),
                 in_query("agent_id", text(), "Only those of this agent.", "agent_01"),
-                in_query("agent_version", whole(maximum=2**31), "Only those of this version of an agent.", 1),
+                AGENT_VERSION,
                 in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
                 in_query("deployment_id", text(), "Only those that refer to it."),
                 in_query("memory_store_id", text(), "Only those that refer to it."),

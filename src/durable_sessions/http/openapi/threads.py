@@ -1,6 +1,6 @@
 """Threads in the description."""
 
-from durable_sessions.http.openapi.common import FROM_OFFSET, PAGE, SESSION_ID, page_limit
+from durable_sessions.http.openapi.common import ALL_LIMIT, FROM_OFFSET, PAGE, SESSION_ID
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.events import EVENT_DELTAS, FRAMES, page_answer, thread_parameters
 from durable_sessions.http.openapi.parts import (
@@ -67,7 +67,7 @@ def noun(limits: Limits) -> Noun:
                 "",
                 (
                     SESSION_ID,
-                    page_limit(1_000, 1_000),
+                    ALL_LIMIT,
                     PAGE,
                     in_query(
                         "statuses[]", many(choice(*_STATUSES)), "Only those with one of these.", ["idle"]

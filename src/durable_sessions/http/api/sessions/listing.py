@@ -10,15 +10,13 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
-from durable_sessions.http.api.sessions.sorted_pages import CREATED, RANKS, sorted_page
+from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_page
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORTS
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.door import StreamView
-
-_PAGE_MAX = 1_000
-_PAGE_DEFAULT = 20
 
 
 class _Cursor(NamedTuple):
@@ -47,8 +45,8 @@ async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     """Return a page of sessions as JSON, with the tokens of the next and the previous page."""
     parameters = Parameters(request)
     wanted = _wanted(parameters, tolerant=is_strict(request))
-    limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
-    if (sort := parameters.choice("sort", CREATED, (CREATED, *RANKS))) != CREATED:
+    limit = parameters.whole(LIMIT)
+    if (sort := parameters.choice("sort", CREATED, SORTS)) != CREATED:
         async with sessions.scans.admitted(caller.key_id):
             return await sorted_page(sessions, parameters, caller.workspace, sort, limit, wanted)
     cursor = _cursor(parameters)
@@ -73,7 +71,7 @@ async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
 
 
 def _cursor(parameters: Parameters) -> _Cursor:
-    order = parameters.choice("order", "desc", ("asc", "desc"))
+    order = parameters.word(ORDER)
     token = parameters.text("page")
     if token is None:
         return _Cursor(order == "desc", back=False, after=None)
@@ -133,7 +131,7 @@ class _Agent(msgspec.Struct):
 
 
 def _agent_tests(parameters: Parameters) -> list[Wanted]:
-    name, version = parameters.text("agent_id"), parameters.number("agent_version", None, 2**31)
+    name, version = parameters.text("agent_id"), parameters.whole_if_given(AGENT_VERSION)
     return [] if name is None and version is None else [by_agent(name, version)]
 
 

@@ -6,12 +6,11 @@ from typing import TypeVar
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.openapi.common import ALL_LIMIT
 from durable_sessions.limits import Limits
 from durable_sessions.storage.turns import Turns
 
 T = TypeVar("T")
-
-_PAGE_MAX = 1_000
 
 
 async def sliced(
@@ -27,7 +26,7 @@ async def sliced(
     Positions count all items, whether they match the filter or not, so that a page stays in place when items
     change. A page ends before the item that would make it too large.
     """
-    limit = parameters.number("limit", _PAGE_MAX, _PAGE_MAX, 1)
+    limit = parameters.whole(ALL_LIMIT)
     found: list[bytes] = []
     size = 0
     turn = turns.begin()

@@ -7,6 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.openapi.parts import Parameter
 from durable_sessions.sessions.selection import Selection
 from durable_sessions.times import parse_rfc3339
 
@@ -74,6 +75,18 @@ class Parameters:
             )
         return int(value)
 
+    def whole(self, declared: Parameter) -> int:
+        """Return a whole number within the bounds that it is described with, or its default."""
+        return self.number(declared.name, int(declared.default), *_bounds(declared))
+
+    def whole_if_given(self, declared: Parameter) -> int | None:
+        """Return a whole number within the bounds that it is described with, None if it is not given."""
+        return self.number(declared.name, None, *_bounds(declared))
+
+    def word(self, declared: Parameter) -> str:
+        """Return one of the words that a parameter is described with, or its default."""
+        return self.choice(declared.name, str(declared.default), tuple(declared.schema["enum"]))
+
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
         """Return one of some words, or the default if it is not given."""
         value = self.text(name)
@@ -122,3 +135,8 @@ def _text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise InvalidRequestError(problem="The query is not UTF-8 when its escapes are decoded.") from None
+
+
+def _bounds(declared: Parameter) -> tuple[int, int]:
+    """Return the most and the least that a number may be."""
+    return declared.schema["maximum"], declared.schema["minimum"]

@@ -17,6 +17,8 @@ from durable_sessions.http.api.sessions.bodies import decode
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Request, Response
+from durable_sessions.http.openapi.agents import VERSION
+from durable_sessions.http.openapi.common import REGISTRY_LIMIT
 from durable_sessions.json_problems import problem
 from durable_sessions.managed_agents import agents
 from durable_sessions.managed_agents.object_kind import Document
@@ -24,9 +26,6 @@ from durable_sessions.managed_agents.registry import Head, Registered, Registry
 from durable_sessions.sessions.record import NULL
 from durable_sessions.storage.scans import Scans
 from durable_sessions.times import parse_rfc3339
-
-_PAGE_MAX = 100
-_PAGE_DEFAULT = 20
 
 
 class AgentSpec(msgspec.Struct):
@@ -116,7 +115,7 @@ class Registries:
     async def _get_agent(self, request: Request, caller: Caller, name: str) -> Response:
         """Answer with an agent, or with one of its versions, which stay readable."""
         registry = self._agents
-        version = Parameters(request).number("version", None, 2**31, 1)
+        version = Parameters(request).whole_if_given(VERSION)
         if version is None:
             return await self._get(registry, request, caller, name)
         return _json(registry.kind.shown(await registry.version(caller.workspace, name, version)))
@@ -194,7 +193,7 @@ def _json(document: bytes) -> Response:
 
 def _paging(request: Request) -> tuple[int | None, int]:
     parameters = Parameters(request)
-    limit = parameters.number("limit", _PAGE_DEFAULT, _PAGE_MAX, 1)
+    limit = parameters.whole(REGISTRY_LIMIT)
     token = parameters.text("page")
     if token is None:
         return None, limit

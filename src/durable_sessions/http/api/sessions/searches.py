@@ -12,6 +12,7 @@ from durable_sessions.errors import InvalidRequestError, StreamNotFoundError
 from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Header, Request, Response
+from durable_sessions.http.openapi import search as described
 from durable_sessions.limits import Limits
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.query import Query, parse
@@ -29,10 +30,7 @@ from durable_sessions.times import rfc3339
 
 _FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _HITS = 20
-_SESSIONS, _SESSIONS_MAX = 10, 100
-_HITS_PER_SESSION, _HITS_PER_SESSION_MAX = 3, 20
 _NAMED_SESSIONS_MAX = 100
-_ROLES = ("user", "agent", "tool", "system", "error")
 _ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
 _PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})(?:-([0-9]{1,15})-([0-9]{1,15}))?", re.ASCII)
 _READ_AT_A_TIME = 8
@@ -97,8 +95,8 @@ class Searches:
         parameters = Parameters(request)
         query = _query(parameters.text("q"))
         page = _page(parameters)
-        limit = parameters.number("limit", _SESSIONS, _SESSIONS_MAX, 1)
-        hits = parameters.number("hits", _HITS_PER_SESSION, _HITS_PER_SESSION_MAX, 1)
+        limit = parameters.whole(described.LIMIT)
+        hits = parameters.whole(described.HITS)
         if _order(parameters) != "score":
             raise InvalidRequestError(
                 problem="Sessions are in the order of their best hits; order= goes with …/events?q=."
@@ -252,8 +250,10 @@ def _order(parameters: Parameters) -> Order:
 def _scope(parameters: Parameters, selection: Selection) -> Scope:
     roles = parameters.texts("role")
     for role in roles:
-        if role not in _ROLES:
-            raise InvalidRequestError(problem=f"role={role[:40]} is not known; send {', '.join(_ROLES)}.")
+        if role not in described.ROLES:
+            raise InvalidRequestError(
+                problem=f"role={role[:40]} is not known; send {', '.join(described.ROLES)}."
+            )
     lower = [selection.happened_after_ms, selection.after_ms]
     upper = [selection.through_ms]
     after = [at + 1 for at in lower if at is not None] + [at for at in (selection.from_ms,) if at is not None]

@@ -9,6 +9,7 @@ import msgspec
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.openapi.sessions import ORDER
 from durable_sessions.sessions import view
 from durable_sessions.sessions.ranking import SortKey, ranked
 from durable_sessions.sessions.store import Sessions, Wanted
@@ -65,7 +66,7 @@ async def sorted_page(
 
 
 def _cursor(parameters: Parameters, sort: str) -> _Cursor:
-    order = parameters.choice("order", "desc", ("asc", "desc"))
+    order = parameters.word(ORDER)
     token = parameters.text("page")
     if token is None:
         return _Cursor(sort, order == "desc", back=False, after=None)
