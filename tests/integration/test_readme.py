@@ -88,8 +88,9 @@ def test_all_pages_work_in_one_place_in_order_and_again(tmp_path: Path) -> None:
             walk.run(page)
 
 
-def test_the_page_on_the_command_line_works_after_the_readme_and_again(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "cli.md"
+@pytest.mark.parametrize("name", ["cli", "exporting"])
+def test_a_page_on_commands_works_after_the_readme_and_again(name: str, tmp_path: Path) -> None:
+    page = ROOT / "docs" / f"{name}.md"
     with Walk(tmp_path / "walk") as walk:
         leave_history(walk.home)
         for one in (ROOT / "README.md", page, page):
