@@ -1,10 +1,11 @@
 """Growth: what more streams, longer streams and more data cost in speed, memory and time to restart."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from bench import agents, calls, feeding, load
+from bench import agents, calls, feeding, load, opening
 from bench.figures import Figures, Result, Row, interleave, say
 from bench.options import Options
 from bench.place import Place
@@ -46,6 +47,7 @@ DATA_COLUMNS = (
     Column("log on disk MiB", "log_mib"),
     Column("restart after `kill -9`, s", "restart_seconds", "{:.2f}".format),
 )
+OPEN_COLUMNS = (Column("open in s", "open_seconds", "{:.2f}".format),)
 IDLE_COLUMNS = (
     Column("resident MiB", "resident_mib"),
     Column("above the empty server, MB", "above_mb"),
@@ -58,6 +60,7 @@ def run(place: Place, options: Options) -> Part:
     _streams(place, options, part)
     _lengths(place, options, part)
     _data(place, options, part)
+    _openings(options, part)
     return part
 
 
@@ -229,3 +232,24 @@ def _require_all(server: Server) -> None:
 
 def _path(number: int) -> str:
     return f"/v1/stream/data/{number}"
+
+
+# Opening ------------------------------------------------------------------------------------
+
+
+def _openings(options: Options, part: Part) -> None:
+    sessions = options.scaled(opening.SESSIONS, opening.SESSIONS // 20)
+    results = []
+    for way, seconds in asyncio.run(opening.run(sessions, options.rounds)).items():
+        result = Result(f"from {way}")
+        result.rounds += [{"open_seconds": one} for one in seconds]
+        say(f"{sessions:,} sessions opened {result.name}: {seconds}")
+        results.append(result)
+    part.tables.append(Table(f"Opening {sessions:,} sessions", OPEN_COLUMNS, results))
+    _, snapshot, everything = results
+    claim = f"opening {sessions:,} sessions without a local catalog"
+    part.claims.append(Claim(claim, snapshot.median("open_seconds"), 1, 3, 1, at_most=True, unit=" s"))
+    ratio = f"{claim}: from a snapshot ÷ from everything"
+    part.claims.append(
+        Claim(ratio, snapshot.median("open_seconds"), everything.median("open_seconds"), 1, 0.1, at_most=True)
+    )

@@ -144,6 +144,13 @@ class Limits:
     checkpoints_max: int = 16
     # The most streams in one part of a full one.
     checkpoint_rows_max: int = 20_000
+    # What opening without a local catalog must read at least, in rows of checkpoints and streams of segments,
+    # before a snapshot of the catalog is written to the bucket.
+    snapshot_rows_min: int = 1_000
+    # How long after a snapshot the next one may be written, unless a deletion has made it void.
+    snapshot_seconds: float = 600.0
+    # A catalog with more bytes is not written as a snapshot; opening without a local one then takes longer.
+    snapshot_bytes_max: int = 512 * MIB
     # From the flush that removes a stream until no object in the bucket holds any of it.
     delete_within_seconds: float = 24 * 3600.0
     # How long a replaced object stays in the bucket for those who are reading it.

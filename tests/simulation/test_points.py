@@ -12,6 +12,7 @@ PASSED = {
     "log.unlink",
     "bucket.create events",
     "bucket.create sessions",
+    "bucket.create catalog",
     "bucket.create manifest",
     "bucket.delete events",
     "bucket.delete sessions",

@@ -38,6 +38,16 @@ def subscriptions_path(partition: PartitionId, number: int, kind: str) -> str:
     return f"{subscriptions_prefix(partition)}/{number:0{FLUSH_DIGITS}d}.{kind}"
 
 
+def snapshots_prefix(partition: PartitionId) -> str:
+    """Return where the snapshots of a partition's catalog lie."""
+    return f"{partition_prefix(partition)}/catalog"
+
+
+def snapshot_path(partition: PartitionId, number: int) -> str:
+    """Return where the snapshot of the catalog goes that the manifest with this number names first."""
+    return f"{snapshots_prefix(partition)}/{number:0{FLUSH_DIGITS}d}.snapshot"
+
+
 def manifests_prefix(partition: PartitionId) -> str:
     """Return where a partition's manifests lie."""
     return f"{partition_prefix(partition)}/manifest/"
@@ -60,15 +70,17 @@ class FlushedNames:
             rf"{EVENTS}/date=\d{{4}}-\d\d-\d\d/{own}-",
             rf"{SESSIONS}/{own}-",
             rf"{re.escape(subscriptions_prefix(partition))}/",
+            rf"{re.escape(snapshots_prefix(partition))}/",
         )
         self._flushed = re.compile(
-            rf"(?:{'|'.join(folders)}){digits}(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes)", re.ASCII
+            rf"(?:{'|'.join(folders)}){digits}(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes|snapshot)",
+            re.ASCII,
         )
         self._manifest = re.compile(rf"{re.escape(manifests_prefix(partition))}{digits}\.json", re.ASCII)
         self.prefixes = (EVENTS, SESSIONS, partition_prefix(partition))
 
     def parse(self, path: str) -> FlushedName | None:
-        """Return what the name of a segment, a checkpoint or subscriptions says; None for anything else."""
+        """Return what the name of an object says that only manifests refer to; None for anything else."""
         match = self._flushed.fullmatch(path)
         return None if match is None else FlushedName(int(match[1]), int(match[2] or 0), int(match[3] or 0))
 

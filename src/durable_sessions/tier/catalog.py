@@ -10,6 +10,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.effects import Name
 from durable_sessions.streams.stream import Stream
-from durable_sessions.tier import stream_codec
+from durable_sessions.tier import snapshot_file, stream_codec
 from durable_sessions.tier.catalog_view import About, CatalogView, Placed
 
 T = TypeVar("T")
@@ -81,6 +82,7 @@ class Catalog:
     """The file. ``reader`` is for the event loop, ``writer`` for what :meth:`run` is given."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
+        self._path = path
         self._limits = limits
         self._retention = NO_RETENTION
         self._reading = _connect(path)
@@ -104,14 +106,42 @@ class Catalog:
     @classmethod
     def create(cls, path: Path, limits: Limits) -> "Catalog":
         """Make an empty catalog in place of whatever is there."""
-        for name in (path.name, path.name + "-wal", path.name + "-shm"):
-            path.with_name(name).unlink(missing_ok=True)
+        _remove(path)
         catalog = cls(path, limits)
         with catalog._writing as connection:
             connection.executescript(_SCHEMA)
             about = (_VERSION, _boot(), NO_RETENTION.fingerprint)
             connection.execute("insert into about values (?, ?, 0, 0, ?)", about)
         return catalog
+
+    @classmethod
+    def unpack(cls, path: Path, data: bytes, limits: Limits) -> "tuple[Catalog, bytes]":
+        """Make the catalog of a snapshot in place of whatever is there; return the manifest it is of, too.
+
+        Until it has been brought to another manifest it says that it is of none, and before that, while it
+        is not whole, that it was not made since the machine started: a crash leaves nothing that is trusted.
+        """
+        _remove(path)
+        snapshot_file.unpack(data, path, limits.snapshot_bytes_max)
+        catalog = cls(path, limits)
+        try:
+            with catalog._writing as connection:
+                found = connection.execute(
+                    "select version, snapshot.manifest from about, snapshot"
+                ).fetchone()
+                if found is None or found[0] != _VERSION:
+                    raise sqlite3.DatabaseError(f"this program reads version {_VERSION} of the catalog")
+                # Streams that are added now are told by no policies, so that all must be told again.
+                connection.execute(
+                    "update about set boot = ?1, manifest = -1, flushed_through = -1,"
+                    " policies = case policies when ?2 then ?2 else '' end",
+                    (_boot(), NO_RETENTION.fingerprint),
+                )
+                connection.execute("drop table snapshot")
+        except BaseException:
+            catalog.close()
+            raise
+        return catalog, found[1]
 
     def _trusted(self) -> bool:
         """Say whether the file is one of ours and was not open when the machine went down."""
@@ -174,6 +204,21 @@ class Catalog:
             connection.executemany("insert or ignore into dirty values (?, ?)", dirty)
             connection.execute("update about set manifest = ?, flushed_through = ?", change.about)
 
+    def pack(self, manifest: bytes, bytes_max: int) -> bytes | None:
+        """Return a snapshot with the manifest that the catalog is of; None if it has more bytes than that."""
+        pages = self._writing.execute("pragma page_count").fetchone()[0]
+        if pages * self._writing.execute("pragma page_size").fetchone()[0] > bytes_max:
+            return None
+
+        def copy(path: Path) -> None:
+            self._writing.execute("vacuum into ?", (str(path),))
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute("create table snapshot (manifest blob not null)")
+                connection.execute("insert into snapshot values (?)", (manifest,))
+                connection.execute("update about set boot = ''")
+
+        return snapshot_file.pack(copy, self._path.with_name(self._path.name + "-snapshot"))
+
     def _govern(self, retention: Retention) -> None:
         self._retention = retention
         with self._writing as connection:
@@ -202,6 +247,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = off")
     return connection
+
+
+def _remove(path: Path) -> None:
+    for name in (path.name, path.name + "-wal", path.name + "-shm"):
+        path.with_name(name).unlink(missing_ok=True)
 
 
 def _boot() -> str:

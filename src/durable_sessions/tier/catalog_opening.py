@@ -1,4 +1,7 @@
-"""Opening the local catalog at the newest manifest: as it is if it is of that manifest, else made anew."""
+"""Opening the local catalog at the newest manifest: as it is if it is of that manifest.
+
+Else it is made anew: of the newest snapshot and what has changed since, or of everything in the bucket.
+"""
 
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from durable_sessions.threads import CPU
 from durable_sessions.tier.catalog import Catalog, Change
 from durable_sessions.tier.catalog_rebuild import NamesOf, rebuild
 from durable_sessions.tier.next_manifest import about
+from durable_sessions.tier.snapshot_restore import restore
 
 
 async def open_catalog(
@@ -27,6 +31,9 @@ async def open_catalog(
         known = catalog.reader.about()
         if known not in (about(manifest), about(found)):
             catalog.close()
+            restored = await restore(path, bucket, manifest, cache, names_of, limits)
+            if restored is not None:
+                return restored
             catalog = await CPU.run(Catalog.create, path, limits)  # it removes a large file
             await rebuild(catalog, bucket, manifest, cache, names_of)
         elif known != about(manifest):

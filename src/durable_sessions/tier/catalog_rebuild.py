@@ -49,12 +49,14 @@ async def rebuild(
 
 async def add_checkpoints(
     catalog: Catalog, bucket: ObjectStore, checkpoints: Sequence[CheckpointInfo]
-) -> None:
-    """Apply the rows of checkpoints, the oldest first."""
+) -> set[int]:
+    """Apply the rows of checkpoints, the oldest first; return the numbers of the streams that they leave."""
+    there: set[int] = set()
     for info in checkpoints:
         rows = await read_checkpoint(bucket, info)
-        await catalog.run(_add_rows, catalog, info.path, rows)
+        await catalog.run(_add_rows, catalog, info.path, rows, there)
         await let_go(rows)
+    return there
 
 
 async def add_segments(
@@ -76,9 +78,11 @@ async def add_segments(
 # In the catalog's thread ----------------------------------------------------------------
 
 
-def _add_rows(catalog: Catalog, path: str, rows: Sequence[SessionRow]) -> None:
+def _add_rows(catalog: Catalog, path: str, rows: Sequence[SessionRow], there: set[int]) -> None:
     streams = [stream_codec.decode(row.state or b"") for row in rows if not row.deleted]
     removed = [row.stream for row in rows if row.deleted]
+    there.update(stream.id for stream in streams)
+    there.difference_update(removed)
     dirty = [path] if removed else []
     catalog.apply_here(Change(UNFINISHED, streams=streams, removed=removed, dirty=dirty))
 

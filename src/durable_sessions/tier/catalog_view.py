@@ -136,6 +136,10 @@ class CatalogView:
                 break
         return last, found
 
+    def all_numbers(self) -> set[int]:
+        """Return the numbers of all streams; takes a while."""
+        return {number for (number,) in self._connection.execute("select id from streams")}
+
     def existing(self, streams: Iterable[int]) -> set[int]:
         """Return those of the streams that there were at the last flush."""
         found: set[int] = set()

@@ -26,6 +26,7 @@ from durable_sessions.tier.disposal import let_go
 from durable_sessions.tier.merge_policy import Candidate, choose, day_of, rewrite_at_ms
 from durable_sessions.tier.next_manifest import Replacement, about, successor
 from durable_sessions.tier.segment_unpacker import Runs, WholeSegment
+from durable_sessions.tier.snapshot_info import snapshot_of, with_snapshot
 
 logger = structlog.get_logger(__name__)
 
@@ -71,7 +72,7 @@ class Compactor:
             return None  # nothing is being removed, so that merging would only add to it
         dirty = await self._archive.catalog.run(self._archive.catalog.writer.dirty)
         following = (
-            await self._full_checkpoint(manifest)
+            await self._full_checkpoint(manifest, dirty)
             if self._full_checkpoint_due(manifest, dirty, now_ms)
             else await self._merge(manifest, dirty, now_ms)
         )
@@ -158,7 +159,7 @@ class Compactor:
         since = [dirty[info.path] for info in manifest.checkpoints if info.path in dirty]
         return bool(since) and now_ms >= rewrite_at_ms(min(since), self._limits)
 
-    async def _full_checkpoint(self, manifest: Manifest) -> Replacement:
+    async def _full_checkpoint(self, manifest: Manifest, dirty: Collection[str]) -> Replacement:
         catalog, number = self._archive.catalog, manifest.number + 1
         parts = full_parts(catalog.writer, self._limits.checkpoint_rows_max)
         infos: list[CheckpointInfo] = []
@@ -168,6 +169,11 @@ class Compactor:
                 path = path.replace(".parquet", f"-part{len(infos)}.parquet")
             infos.append(part.info(await create_beside(self._bucket, path, part.data)))
         replaced = [info.path for info in manifest.checkpoints]
+        snapshot = snapshot_of(manifest)
+        if snapshot is not None and not set(dirty).isdisjoint(replaced):
+            # It may still hold what was removed since. Another one is due, and until then opening is slower.
+            manifest = with_snapshot(manifest, None)
+            replaced.append(snapshot.path)
         following = msgspec.structs.replace(
             successor(manifest, self._clock.now_ms(), checkpoints=infos, replaced=replaced),
             extra={**manifest.extra, FULL_PARTS: msgspec.Raw(b"%d" % len(infos))},

@@ -14,6 +14,7 @@ from durable_sessions.tasks import Task, TaskSupervisor
 from durable_sessions.threads import CPU
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.compaction import Compactor
+from durable_sessions.tier.snapshot_writer import SnapshotWriter
 from durable_sessions.tier.sweeper import Sweeper
 
 logger = structlog.get_logger(__name__)
@@ -28,6 +29,7 @@ class Maintenance:
         self._task: Task | None = None
         self._swept_at_ms: int | None = None
         self.compactor = Compactor(archive, clock, limits)
+        self.snapshots = SnapshotWriter(archive, clock, limits)
         self.sweeper = Sweeper(archive, clock, limits)
         self.failure: Failure | None = None
 
@@ -42,7 +44,7 @@ class Maintenance:
 
     async def step(self) -> bool:
         """Do the next thing and return True, or False if there is nothing to do now."""
-        if await self.sweeper.collect() or await self.compactor.step():
+        if await self.sweeper.collect() or await self.compactor.step() or await self.snapshots.step():
             return True
         now_ms = self._clock.now_ms()
         # A clock that was set back does not tell how long it has been: then it is time, too.

@@ -12,6 +12,7 @@ from durable_sessions.tier.catalog import Change
 from durable_sessions.tier.catalog_view import About
 from durable_sessions.tier.flush_contents import FlushContents
 from durable_sessions.tier.flush_objects import FlushObjects
+from durable_sessions.tier.snapshot_info import snapshot_of
 
 
 class Replacement(NamedTuple):
@@ -96,6 +97,9 @@ def referred(manifest: Manifest) -> set[str]:
     paths = {info.path for info in manifest.segments}
     paths.update(info.path for info in manifest.checkpoints)
     paths.update(info.path for info in subscription_objects.objects(manifest))
+    snapshot = snapshot_of(manifest)
+    if snapshot is not None:
+        paths.add(snapshot.path)
     return paths
 
 

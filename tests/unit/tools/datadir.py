@@ -19,7 +19,14 @@ from durable_sessions.streams.stream import Key
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.maintenance import Maintenance
 
-LIMITS = replace(DEFAULT_LIMITS, compaction_segments_min=3, checkpoints_max=3, memory_bytes_max=0)
+LIMITS = replace(
+    DEFAULT_LIMITS,
+    compaction_segments_min=3,
+    checkpoints_max=3,
+    memory_bytes_max=0,
+    snapshot_rows_min=1,
+    snapshot_seconds=0.0,
+)
 JSON = "application/json"
 STREAMS = ("a", "b", "c", "text", "fork")
 MARKER = {"type": "durable_sessions.lost"}

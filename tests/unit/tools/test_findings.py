@@ -19,6 +19,7 @@ from durable_sessions.storage.artifacts import ArtifactInfo
 from durable_sessions.streams.stream import Key
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tier import stream_codec
+from durable_sessions.tier.snapshot_info import snapshot_of
 from durable_sessions.tier.subscription_objects import SUBSCRIPTIONS
 from durable_sessions.tools.verify import Findings, verify
 from tests.unit.tools.damage import (
@@ -175,6 +176,20 @@ async def subscriptions_of_something_else(data: Path) -> str:
     return str(info.path)
 
 
+async def snapshot_gone(data: Path) -> str:
+    info = snapshot_of(await newest(data))
+    assert info is not None
+    (data / "bucket" / info.path).unlink()
+    return info.path
+
+
+async def snapshot_changed(data: Path) -> str:
+    info = snapshot_of(await newest(data))
+    assert info is not None
+    flip(data / "bucket" / info.path, info.bytes // 2)
+    return info.path
+
+
 async def log_frame(data: Path) -> str:
     newest_log = logs(data)[-1]
     return str(flip(newest_log, newest_log.stat().st_size // 2))
@@ -266,6 +281,8 @@ MENDABLE: list[tuple[Damage, str]] = [
     (format_of_another_program, "this program does not read"),
     (subscriptions_gone, "it is missing"),
     (subscriptions_changed, "its bytes have changed"),
+    (snapshot_gone, "it is missing"),
+    (snapshot_changed, "its bytes have changed"),
     (log_frame, "a frame is broken"),
     (log_header, "header"),
     (log_segment_gone, "missing"),

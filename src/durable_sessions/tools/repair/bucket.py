@@ -17,6 +17,7 @@ from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier.compaction import FULL_PARTS
 from durable_sessions.tier.ownership import continues
+from durable_sessions.tier.snapshot_info import SNAPSHOT
 from durable_sessions.tier.subscription_objects import CHANGES, SUBSCRIPTIONS
 from durable_sessions.tools.repair.backups import Backups
 from durable_sessions.tools.repair.checkpoint_rewrite import (
@@ -103,6 +104,8 @@ class BucketRepair:
             self._damaged += [one.info.path for one in examined.segments if not one.intact]
             self._records.plan(examined.segments, unnamed, plan)
             await self._plan_subscriptions(plan, adopting=adopting)
+            if examined.snapshot_damaged is not None:
+                self._damaged.append(examined.snapshot_damaged)
 
     def _examiner(self, findings: Findings) -> Examiner:
         return Examiner(self._bucket, self._partition, self._inventory, findings)
@@ -248,6 +251,7 @@ class BucketRepair:
     async def _next_manifest(self, clock: Clock, ids: Ids) -> Manifest:
         number, before = self.examined.newest + 1, self.examined.manifest or self._first
         extra = dict(before.extra)
+        extra.pop(SNAPSHOT, None)  # it may say more, or something else, than could be saved
         if self._new_subscriptions:
             extra.pop(SUBSCRIPTIONS, None)
             extra.pop(CHANGES, None)

@@ -20,6 +20,7 @@ from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import stream_codec, subscription_objects
 from durable_sessions.tier.next_manifest import referred
+from durable_sessions.tier.snapshot_info import snapshot_of
 from durable_sessions.tools.verify.findings import Findings
 from durable_sessions.tools.verify.inventory import Inventory, SegmentExtent
 from durable_sessions.tools.verify.segments import CheckedSegment, check_segment
@@ -38,6 +39,7 @@ class Examined:
     segments: list[CheckedSegment] = field(default_factory=list)
     subscriptions: list[Effect] = field(default_factory=list)
     subscriptions_damaged: str | None = None
+    snapshot_damaged: str | None = None
 
     @property
     def trusted(self) -> bool:
@@ -84,6 +86,7 @@ class Examiner:
                 examined.segments.append(checked)
                 self._place(checked)
             await self._read_subscriptions(examined.manifest)
+            await self._check_snapshot(examined.manifest)
         self._findings.checked["streams"] += self._inventory.count()
         return examined
 
@@ -227,6 +230,19 @@ class Examiner:
             self._examined.subscriptions = decode_subscriptions(b"".join(found))
         except ValueError as error:
             self._findings.add(infos[-1].path, str(error), mendable=False)
+
+    # The catalog's snapshot -------------------------------------------------------------
+
+    async def _check_snapshot(self, manifest: Manifest) -> None:
+        info = snapshot_of(manifest)
+        if info is None:
+            return
+        self._findings.checked["catalog snapshots"] += 1
+        try:
+            await fetch_object(self._bucket, info.path, info.bytes, info.sha256)
+        except (ObjectDamagedError, BucketError) as error:
+            await self._report(info.path, error)
+            self._examined.snapshot_damaged = info.path
 
 
 def decode_subscriptions(data: bytes) -> list[Effect]:

@@ -1,0 +1,58 @@
+"""Writing snapshots of the catalog to the bucket, when opening without one would take long."""
+
+from durable_sessions.bucket.fetch import digest
+from durable_sessions.bucket.layout import snapshot_path
+from durable_sessions.bucket.manifest import Manifest, encode_manifest
+from durable_sessions.bucket.numbered import create_beside
+from durable_sessions.clock import Clock
+from durable_sessions.limits import Limits
+from durable_sessions.threads import CPU
+from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.catalog import Change
+from durable_sessions.tier.next_manifest import Replacement, about, successor
+from durable_sessions.tier.snapshot_info import SnapshotInfo, is_due, snapshot_of, with_snapshot
+
+
+class SnapshotWriter:
+    """Puts a new snapshot in place of the old one, which becomes garbage."""
+
+    def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
+        self._archive = archive
+        self._clock = clock
+        self._limits = limits
+        self.snapshots = 0
+
+    async def step(self) -> bool:
+        """Write a snapshot and return True, or False if none is due, or the catalog is too large for one."""
+        archive = self._archive
+        if not is_due(archive.manifest, archive.partition, self._clock.now_ms(), self._limits):
+            return False
+        async with archive.changing() as manifest:
+            following = None if manifest is None else await self._prepare(manifest)
+            if following is None:
+                return False
+            await archive.replace(following)
+            self.snapshots += 1
+            return True
+
+    async def _prepare(self, manifest: Manifest) -> Replacement | None:
+        archive, now_ms = self._archive, self._clock.now_ms()
+        catalog = archive.catalog
+        # The catalog is exactly of this manifest as long as it is our turn.
+        data = await catalog.run(catalog.pack, encode_manifest(manifest), self._limits.snapshot_bytes_max)
+        if data is None:
+            return None
+        path = await create_beside(
+            archive.bucket, snapshot_path(archive.partition, manifest.number + 1), data
+        )
+        info = SnapshotInfo(
+            path=path,
+            bytes=len(data),
+            sha256=await CPU.run(digest, data),
+            manifest=manifest.number,
+            rows=await catalog.run(catalog.writer.count),
+            created_at_ms=now_ms,
+        )
+        old = snapshot_of(manifest)
+        following = successor(manifest, now_ms, replaced=[] if old is None else [old.path])
+        return Replacement(with_snapshot(following, info), Change(about(following)))
