@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from durable_sessions.access.keys import Keys
-from durable_sessions.errors import LogDamagedError, ManifestLostError
+from durable_sessions.errors import LogDamagedError, LogFencedError, ManifestLostError
 from durable_sessions.http.api.first_key import FILE, HEADER
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node import disk_space
@@ -349,6 +349,36 @@ async def test_a_server_that_has_lost_its_bucket_is_not_opened_again(tmp_path: P
             refused = await client.put("/v1/stream/s", headers=JSON)
             assert (refused.status_code, code(refused)) == (503, "partition_fenced")
             assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_a_server_whose_log_was_claimed_by_another_answers_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = replace(LIMITS, step_down_seconds=0.01)
+    async with (
+        local_server(tmp_path, limits=limits) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
+    ):
+        await client.put("/v1/stream/s", headers=JSON, content=b"[0]")
+        opened = server.service.engine
+
+        async def fenced(batch: bytes) -> int:
+            raise LogFencedError(log="somewhere", problem="epoch 9 was claimed")
+
+        monkeypatch.setattr(opened.log, "append", fenced)
+        asked = (client.post("/v1/stream/s", headers=JSON, content=b"[1]") for _ in range(5))
+        for refused in [*await asyncio.gather(*asked), await client.get("/v1/stream/s?offset=-1")]:
+            assert (refused.status_code, code(refused)) == (503, "partition_moved")
+            assert refused.headers["Retry-After"] == "1"
+        async with asyncio.timeout(60):
+            assert isinstance(await server.service.until_failed(), LogFencedError)
+        assert (server.service.engine, server.service.health.reopenings) == (opened, 0)
+        monkeypatch.undo()
+    async with (
+        local_server(tmp_path, limits=limits) as server,
+        httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
+    ):
+        assert (await client.get("/v1/stream/s?offset=-1")).content == b"[0]"
 
 
 async def test_a_log_that_is_opened_again_does_not_take_the_bucket_back_from_a_copy(tmp_path: Path) -> None:

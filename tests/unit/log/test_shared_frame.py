@@ -53,6 +53,7 @@ def log_of(batches: list[bytes], payload_bytes_max: int = 8, after: int = 0) -> 
 BATCHES = st.lists(st.binary(max_size=40), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(BATCHES, st.integers(1, 50), st.sampled_from([0, 7, 2**40]))
 def test_batches_come_back_as_they_were(batches: list[bytes], most: int, after: int) -> None:
     found = read(log_of(batches, most, after), after)
@@ -60,7 +61,7 @@ def test_batches_come_back_as_they_were(batches: list[bytes], most: int, after: 
     assert [position for position, _ in found] == sorted({position for position, _ in found})
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(BATCHES, st.data())
 def test_no_changed_bit_goes_unnoticed(batches: list[bytes], data: st.DataObject) -> None:
     slots = log_of(batches)
@@ -72,6 +73,7 @@ def test_no_changed_bit_goes_unnoticed(batches: list[bytes], data: st.DataObject
         read(slots)
 
 
+@settings(deadline=None)
 @given(BATCHES, st.data())
 def test_no_missing_cut_or_misplaced_frame_goes_unnoticed(batches: list[bytes], data: st.DataObject) -> None:
     slots = log_of([*batches, b"last"])
@@ -86,6 +88,7 @@ def test_no_missing_cut_or_misplaced_frame_goes_unnoticed(batches: list[bytes], 
         read(slots)
 
 
+@settings(deadline=None)
 @given(BATCHES, st.data())
 def test_after_a_trim_the_first_frame_says_what_came_before(
     batches: list[bytes], data: st.DataObject
@@ -96,6 +99,7 @@ def test_after_a_trim_the_first_frame_says_what_came_before(
     assert read(kept, first - 1, trimmed=True) == [batch for batch in read(slots) if batch[0] >= first]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_rubbish_is_no_frame(data: bytes) -> None:
     with pytest.raises(BadFrameError):
