@@ -506,6 +506,32 @@ def test_a_search_that_can_show_no_more_does_not_offer_it(ds: Commands, client: 
     assert "more with --limit" not in ds.run("search", "okapi", "--limit", "1000").stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("is:eror",), "is:eror is no filter, and was looked for as words; there is is:error."),
+        (
+            ("type:agnet.message",),
+            "No event of the type agnet.message was found. Did you mean agent.message?",
+        ),
+        (("x", "--type", "user.mesage"), "Did you mean user.message?"),
+    ],
+)
+def test_a_misspelt_filter_is_told_the_nearest(ds: Commands, arguments: tuple[str, ...], said: str) -> None:
+    assert said in ds.run("search", *arguments).stderr
+
+
+@pytest.mark.parametrize("query", ["is:error", "type:agent.*", "what type:agent.message is", "type:my.own"])
+def test_a_filter_that_there_is_needs_no_hint(ds: Commands, query: str) -> None:
+    said = ds.run("search", query).stderr
+    assert "no filter" not in said
+    assert "Did you mean" not in said
+
+
+def test_a_query_may_begin_with_a_dash_behind_two(ds: Commands, found: None) -> None:
+    assert "hit" in ds.run("search", "--", "-nothing").stderr
+
+
 def test_an_empty_search_is_wrong_use(ds: Commands) -> None:
     said = ds.run("search", " ", status=2).stderr
     assert "Give words to look for" in said

@@ -96,6 +96,14 @@ async def test_an_unusable_end_is_refused(guarded: LocalServer, expires_at: obje
         assert said in refused.json()["error"]["message"]
 
 
+async def test_a_misspelt_member_of_a_key_is_told_the_nearest(guarded: LocalServer) -> None:
+    async with ask(guarded, BOOTSTRAP) as operator:
+        refused = await create(operator, expires="2999-01-01T00:00:00Z")
+        assert refused.status_code == 400
+        said = refused.json()["error"]["message"]
+        assert "expires is not known here; perhaps expires_at is meant." in said
+
+
 # The commands -------------------------------------------------------------------------------
 
 

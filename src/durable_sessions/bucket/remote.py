@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as Remote
 
 CONNECT_SECONDS_MAX = 5.0
+_CREDENTIALS = {
+    "169.254.169.254/latest": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
+    "metadata.google.internal": "GOOGLE_APPLICATION_CREDENTIALS",
+    "169.254.169.254/metadata": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+"""Where credentials are looked for last, and what would have given them before."""
 _VARIABLES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE"}
 
 
@@ -138,5 +144,9 @@ def _mapped(path: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what the error says without its debug dump."""
-    return str(error).partition("\n\nDebug source:")[0].strip()
+    """Return what the error says without its debug dump, and what to set if it found no credentials."""
+    said = str(error).partition("\n\nDebug source:")[0].strip()
+    wanted = next((variables for place, variables in _CREDENTIALS.items() if place in said), None)
+    if wanted is None:
+        return said
+    return f"no credentials were found; set {wanted}, or give this machine a role ({said})"

@@ -1,6 +1,7 @@
 """``durable-sessions search``: find events by their words."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -10,10 +11,11 @@ from rich.text import Text
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
+from durable_sessions.cli.spelling import nearest
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
 from durable_sessions.rendering import moments
-from durable_sessions.rendering.entries import entry_of
+from durable_sessions.rendering.entries import KNOWN_TYPES, entry_of
 from durable_sessions.rendering.text import clean, one_line, plural
 
 SNIPPET_CHARACTERS_MAX = 400
@@ -22,6 +24,7 @@ HITS_PER_SESSION_MAX = 20
 HITS_PER_PAGE_MAX = 100
 """The most hits that the server returns in one answer."""
 _HIGHLIGHT = "bold yellow"
+_FILTER = re.compile(r'(?<!\S)[+-]?(is|type):("[^"]+"|[^\s"]+)')
 
 
 @click.command()
@@ -75,6 +78,21 @@ def search(
             output.tell(group.raw)
     else:
         _show(output, found, limit)
+        for hint in filter_hints(" ".join(query), types, is_empty=not found.groups):
+            output.note(hint)
+
+
+def filter_hints(query: str, types: tuple[str, ...], *, is_empty: bool) -> Iterator[str]:
+    """Yield what filters may have been meant that there are not, or of a type that nothing has."""
+    for found in _FILTER.finditer(query):
+        name, value = found[1], found[2].strip('"')
+        if name == "is" and value.lower() != "error":
+            yield f"is:{value} is no filter, and was looked for as words; there is is:error."
+        elif name == "type":
+            types = (*types, value)
+    for kind in types if is_empty else ():
+        if kind not in KNOWN_TYPES and not kind.endswith("*") and (meant := nearest(kind, KNOWN_TYPES)):
+            yield f"No event of the type {kind} was found. {meant}"
 
 
 class _Filters(NamedTuple):

@@ -17,6 +17,7 @@ from durable_sessions.cli.terminal import Output
 from durable_sessions.client.errors import BadRequestError
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.pages import Sort
+from durable_sessions.exporters.summary import shown_status
 from durable_sessions.rendering.moments import ago
 from durable_sessions.rendering.text import one_line
 
@@ -154,9 +155,7 @@ def _has_any(connection: ServerConnection) -> bool:
 
 
 def _row(info: SessionInfo, now_ms: int) -> tuple[Text, ...]:
-    status = info.lifecycle if info.lifecycle in ("closed", "archived", "paused") else info.status
-    if info.imported and status == "idle":
-        status = "imported"
+    status = shown_status(info.raw)
     started_ms, active_ms = (
         int(at.timestamp() * 1000)
         for at in (info.started_at or info.created_at, info.last_activity_at or info.updated_at)

@@ -29,10 +29,21 @@ def facts(session: Session) -> tuple[str, Rows]:
         ("Session", name if title else ""),
         ("Agent", "" if agent.get("name") in (None, "unknown") else str(agent["name"])),
         ("Model", str(model) if isinstance(model, str) and model != "unknown" else ""),
-        ("Status", str(session.get("status") or "")),
+        ("Status", shown_status(session)),
         ("Started" if imported else "Created", "" if created is None else f"{moments.minute(created)} UTC"),
     ]
     return title or name, [(label, one_line(value, 200)) for label, value in rows if value]
+
+
+def shown_status(session: Session) -> str:
+    """Return the status that readers see: that it has ended or was imported counts more than how it was left.
+
+    A transcript of another tool may end in the middle of a turn; nobody works on it here.
+    """
+    status, lifecycle = str(session.get("status") or ""), session.get("lifecycle")
+    if lifecycle in ("closed", "archived", "paused"):
+        return str(lifecycle)
+    return "imported" if session.get("imported") is True and status in ("idle", "running") else status
 
 
 @dataclass(slots=True)

@@ -306,6 +306,8 @@ _MAKERS: dict[str, Callable[[Event], TranscriptEntry]] = {
     "span.model_request_end": _request_end,
     "import.record": _import_record,
 }
+KNOWN_TYPES = tuple(_MAKERS)
+"""The types of events that are shown as what they mean; any other type is shown by its members."""
 _FAMILIES: tuple[tuple[str, Callable[[Event], TranscriptEntry]], ...] = (
     ("session.", _status),
     ("span.", _span),

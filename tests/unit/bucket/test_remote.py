@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from obstore import exceptions
 
 from durable_sessions.bucket.remote import RemoteStore
 from durable_sessions.bucket.store import Bucket
@@ -182,3 +183,15 @@ async def test_plain_http_must_be_allowed(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(BucketError):
             await RemoteStore.open("s3://name/prefix", 1.0).get("a")
         assert s3.requests == []
+
+
+async def test_a_store_without_credentials_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted(monkeypatch) as (_, bucket):
+        said = "Error performing PUT http://169.254.169.254/latest/api/token in 1ms: refused"
+
+        def refuse(*_: object, **__: object) -> None:
+            raise exceptions.GenericError(said)
+
+        monkeypatch.setattr("obstore.get_async", refuse)
+        with pytest.raises(BucketError, match="set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION"):
+            await bucket.get("a")

@@ -156,8 +156,8 @@ def _ttl_seconds(value: str, limits: Limits) -> int:
     if not _WHOLE_NUMBER.fullmatch(value) or len(value) > 12 or int(value) > limits.ttl_seconds_max:
         raise InvalidHeaderError(
             header="Stream-TTL",
-            problem=f"{value[:40]!r} is not a whole number of seconds from 0 to {limits.ttl_seconds_max}, "
-            "without sign or leading zeros",
+            problem=f"{value[:40]!r} is no number of seconds; send a whole number such as 3600, from 0 to "
+            f"{limits.ttl_seconds_max}, without sign or leading zeros",
         )
     return int(value)
 

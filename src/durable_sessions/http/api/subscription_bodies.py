@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TypeVar
 
 import msgspec
@@ -10,7 +11,7 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api import webhook_urls
 from durable_sessions.http.bodies.subscriptions import HoldBody, StreamsBody, SubscribeBody
 from durable_sessions.http.paths import checked_path
-from durable_sessions.json_problems import problem
+from durable_sessions.json_problems import problem, unknown_member
 from durable_sessions.limits import Limits
 from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config
@@ -25,8 +26,15 @@ def decode(body: bytes, shape: type[T], send: str) -> T:
     except UnicodeDecodeError:
         wrong = "it is not UTF-8"
     except (msgspec.DecodeError, RecursionError) as error:
-        wrong = problem(error)
+        wrong = problem(error) + _meant(error, shape)
     raise InvalidRequestError(problem=f"The body is not usable: {wrong}. Send {send}.")
+
+
+def _meant(error: Exception, shape: type[object]) -> str:
+    """Return the name of the member that one may have meant that is not known."""
+    unknown = unknown_member(error) if isinstance(error, msgspec.DecodeError) else None
+    near = get_close_matches(unknown or "", getattr(shape, "__struct_fields__", ()), n=1, cutoff=0.5)
+    return f"; perhaps {near[0]} is meant" if near else ""
 
 
 def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook_urls.Reach) -> Subscribe:
