@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from durable_sessions.bucket.layout import FlushedNames
 from durable_sessions.bucket.manifest import Manifest, Manifests
-from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.objects import ObjectInfo, ObjectStore
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     LogDivergedError,
@@ -253,8 +254,8 @@ def take_a_rivals_manifest_for_ours(patch: pytest.MonkeyPatch) -> None:
 
 
 def sweep_what_is_about_to_be_named(patch: pytest.MonkeyPatch) -> None:
-    def reason(info: object, newest: int, now_ms: int, limits: object) -> str | None:
-        return sweeper.ORPHAN if sweeper._OURS.fullmatch(info.path) else None  # type: ignore[attr-defined]
+    def reason(names: FlushedNames, info: ObjectInfo, *_: object) -> str | None:
+        return sweeper.ORPHAN if names.parse(info.path) else None
 
     patch.setattr(sweeper, "_reason", reason)
 
@@ -315,7 +316,13 @@ def wake_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def no_manifest_at_open(patch: pytest.MonkeyPatch) -> None:
     async def claim(
-        bucket: ObjectStore, partition: PartitionId, log: Log, writer: str, clock: Clock, ids: Ids
+        bucket: ObjectStore,
+        partition: PartitionId,
+        log: Log,
+        writer: str,
+        clock: Clock,
+        ids: Ids,
+        predecessors: object,
     ) -> tuple[Manifest, Manifest]:
         found = await Manifests(bucket, partition).newest()
         if found is None:
