@@ -21,7 +21,7 @@ with_output_file: Callable[[Callable[..., None]], Callable[..., None]] = click.o
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file; it replaces ``path`` if it was written without an error."""
-    if path.exists() and not path.is_file():  # a device or a pipe is written directly is written directly
+    if path.exists() and not path.is_file():  # a device or a pipe is written directly
         with path.open("wb") as file:
             yield file
         return
