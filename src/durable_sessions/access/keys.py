@@ -5,7 +5,7 @@ import hmac
 from collections import Counter
 from collections.abc import Callable
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -38,6 +38,8 @@ _JSON = "application/json"
 _PAGE = 100
 _LOOK_SECONDS_MAX = 86_400.0
 _BOOTSTRAP = "bootstrap"
+
+N = TypeVar("N", int, float)
 
 
 class NewKey(NamedTuple):
@@ -288,28 +290,24 @@ class Keys:
             )
 
     def _expiry(self, caller: Caller, wanted_ms: int | None) -> int | None:
-        """Return when a new key expires: no key outlives its maker."""
+        """Return when a new key expires."""
         maker = self._document(caller)
         most_ms = None if maker is None else maker.expires_at_ms
-        if most_ms is None or wanted_ms is None:
-            return wanted_ms or most_ms
-        if wanted_ms > most_ms:
-            raise ForbiddenError(
-                problem=f"No key outlives its maker: send expires_at up to {rfc3339(most_ms)}."
-            )
-        return wanted_ms
+        return _at_most(
+            most_ms,
+            wanted_ms,
+            lambda most: f"No key outlives its maker: send expires_at up to {rfc3339(most)}.",
+        )
 
     def _rate(self, caller: Caller, wanted: float | None) -> float | None:
-        """Return the rate of a new key: no key is faster than its maker."""
+        """Return the rate of a new key."""
         maker = self._document(caller)
         most = None if maker is None else maker.requests_per_second
-        if most is None or wanted is None:
-            return wanted or most
-        if wanted > most:
-            raise ForbiddenError(
-                problem=f"No key is faster than its maker: send requests_per_second up to {most:g}."
-            )
-        return wanted
+        return _at_most(
+            most,
+            wanted,
+            lambda most: f"No key is faster than its maker: send requests_per_second up to {most:g}.",
+        )
 
     def _document(self, caller: Caller) -> KeyDocument | None:
         """Return the key of a caller, None for one that has none of ours."""
@@ -373,3 +371,12 @@ def _told(document: KeyDocument) -> dict[str, object]:
             "role": document.role,
         }
     }
+
+
+def _at_most(most: N | None, wanted: N | None, problem: Callable[[N], str]) -> N | None:
+    """Return what a new key gets: what is wanted, or what its maker has, but never more than that."""
+    if most is None or wanted is None:
+        return wanted or most
+    if wanted > most:
+        raise ForbiddenError(problem=problem(most))
+    return wanted

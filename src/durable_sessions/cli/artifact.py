@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from durable_sessions.cli.atomic_file import replacing, with_output_file
+from durable_sessions.cli.atomic_file import with_output_file, write_pieces
 from durable_sessions.cli.command_errors import MissingError, WrongInputError
 from durable_sessions.cli.confirmation import confirm, with_yes
 from durable_sessions.cli.connection import ServerConnection, with_connection
@@ -63,10 +63,7 @@ def get(connection: ServerConnection, output: Output, sha256: str, path: Path | 
             for piece in pieces:
                 output.bytes(piece)
             return
-        with replacing(path) as file:
-            for piece in pieces:
-                file.write(piece)
-            written = file.tell()
+        written = write_pieces(path, pieces)
     except ValueError as error:
         raise WrongInputError(str(error)) from error
     if output.json:

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -39,3 +39,11 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> int:
+    """Write a file piece by piece, as :func:`replacing` does, and return its size."""
+    with replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+        return file.tell()

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from durable_sessions.cli.argument_completion import SESSION
-from durable_sessions.cli.atomic_file import replacing, with_output_file
+from durable_sessions.cli.atomic_file import with_output_file, write_pieces
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.option_types import OneOf
 from durable_sessions.cli.terminal import Output
@@ -45,10 +45,7 @@ def export(
             for piece in pieces:
                 output.bytes(piece)
             return
-        with replacing(path) as file:
-            for piece in pieces:
-                file.write(piece)
-            written = file.tell()
+        written = write_pieces(path, pieces)
     if output.json:
         told = {
             "session": info.id,
