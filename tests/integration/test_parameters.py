@@ -42,6 +42,22 @@ def test_an_unknown_parameter_is_refused(api: httpx2.Client, target: str, said: 
     assert said in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/v1/sessions/s/events?type=",
+        "/v1/sessions/s/events?types[]=,",
+        "/v1/search?q=x&session=",
+        "/v1/sessions?statuses=",
+    ],
+)
+def test_a_choice_that_is_empty_is_refused_but_in_the_other_dialect(api: httpx2.Client, target: str) -> None:
+    answer = api.get(target)
+    assert (answer.status_code, error_code(answer)) == (400, "invalid_request")
+    assert "is empty; give it a value or leave it out" in answer.json()["error"]["message"]
+    assert api.get(target, headers={"anthropic-version": "2023-06-01"}).status_code == 200
+
+
 def test_nothing_is_stored_by_a_request_with_an_unknown_parameter(api: httpx2.Client) -> None:
     assert api.post("/v1/sessions/new/events?x=1", json={"type": "note"}).status_code == 400
     assert api.get("/v1/sessions/new").status_code == 404

@@ -18,8 +18,8 @@ from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.route_table import ROUTES, Match
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal
-from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace

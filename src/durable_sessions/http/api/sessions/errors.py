@@ -14,7 +14,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api.errors import error_headers
 from durable_sessions.http.api.sessions import incarnations
-from durable_sessions.http.api.sessions.incarnations import is_strict
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE
 

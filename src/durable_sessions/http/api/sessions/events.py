@@ -21,9 +21,9 @@ from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
 from durable_sessions.http.api.sessions import event_indexes, incarnations
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal_to
 from durable_sessions.http.api.sessions.event_stream import SessionFraming
-from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sse import FIELDS

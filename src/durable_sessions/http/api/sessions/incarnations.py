@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api import headers
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.sessions import event_ids
@@ -13,11 +14,6 @@ from durable_sessions.sessions.change import By
 from durable_sessions.storage.door import StreamView
 
 _INCARNATION = re.compile(r"[0-9a-f]{12}", re.ASCII)
-
-
-def is_strict(request: Request) -> bool:
-    """Say whether a request speaks Anthropic's dialect."""
-    return b"anthropic-version" in request.headers
 
 
 def asked(request: Request) -> str | None:

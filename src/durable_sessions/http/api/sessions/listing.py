@@ -7,7 +7,7 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidRequestError
-from durable_sessions.http.api.sessions.incarnations import is_strict
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_page

@@ -6,6 +6,7 @@ from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.parts import Parameter
 from durable_sessions.sessions.selection import Selection
@@ -21,6 +22,7 @@ class Parameters:
     """The parameters of one request by name; unknown ones are ignored here."""
 
     def __init__(self, request: Request) -> None:
+        self._is_tolerant = is_strict(request)  # Anthropic's dialect takes what it cannot use for nothing
         self._found: dict[str, list[str]] = {}
         for pair in request.query.split(b"&") if request.query else ():
             name, _, value = pair.partition(b"=")
@@ -41,7 +43,13 @@ class Parameters:
     def texts(self, name: str) -> list[str]:
         """Return a parameter that may be repeated, as ``name``, as ``name[]`` or as a list with commas."""
         values = [*self._found.get(name, ()), *self._found.get(name + "[]", ())]
-        return [part for value in values for part in value.split(",") if part]
+        parts = [part for value in values for part in value.split(",") if part]
+        if values and not parts and not self._is_tolerant:
+            # Everything would be returned where a variable that is empty by mistake meant to choose.
+            raise InvalidRequestError(
+                problem=f"The parameter {name} is empty; give it a value or leave it out."
+            )
+        return parts
 
     def choices(self, name: str, choices: tuple[str, ...], *, tolerant: bool) -> list[str]:
         """Return a parameter that may be repeated, each time one of some words; or any, if ``tolerant``."""

@@ -25,9 +25,9 @@ from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
 from durable_sessions.http.api.sessions import bodies, event_indexes, incarnations
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.events import JSON, Events
-from durable_sessions.http.api.sessions.incarnations import is_strict
 from durable_sessions.http.api.sessions.listing import listed
 from durable_sessions.http.api.sessions.pages import sliced
 from durable_sessions.http.api.sessions.parameters import Parameters
