@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import quote
 
 import httpx2
@@ -73,37 +73,74 @@ def nothing(answer: httpx2.Response) -> None:
 # Sessions -------------------------------------------------------------------------------
 
 
+class SessionFields(TypedDict, total=False):
+    """What can be said of a new session."""
+
+    title: str | None
+    metadata: Mapping[str, Any] | None
+    agent: str | Mapping[str, Any] | None
+    environment_id: str | None
+    initial_events: Iterable[EventLike] | None
+    resources: Iterable[Mapping[str, Any]] | None
+    budget: Mapping[str, Any] | None
+    ttl_seconds: int | None
+    expires_at: Time | None
+
+
 def create(
     id: str | None,  # noqa: A002 - the name on the wire
     *,
-    source_life: str | None = None,
-    ttl_seconds: int | None = None,
-    expires_at: Time | None = None,
-    forked_from: str | None = None,
-    fork_offset: str | int | None = None,
+    title: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    agent: str | Mapping[str, Any] | None = None,
+    environment_id: str | None = None,
     initial_events: Iterable[EventLike] | None = None,
     resources: Iterable[Mapping[str, Any]] | None = None,
-    **said: object,
+    budget: Mapping[str, Any] | None = None,
+    ttl_seconds: int | None = None,
+    expires_at: Time | None = None,
 ) -> ApiCall[SessionInfo]:
-    """Create a session under an id that is known before, so that it can be sent again."""
-    headers = dict(_JSON)
+    """Create a session."""
+    headers = {}
     if ttl_seconds is not None:
         headers["Stream-TTL"] = str(ttl_seconds)
     if expires_at is not None:
         headers["Stream-Expires-At"] = time_text(expires_at)
-    if forked_from is not None:
-        headers["Stream-Forked-From"] = session_path(forked_from)
-        if source_life is not None:
-            headers["Stream-Forked-From"] += f"?incarnation={source_life}"
-    if fork_offset is not None:
-        headers["Stream-Fork-Offset"] = offset_text(fork_offset)
-    body = {name: value for name, value in said.items() if value is not None}
-    if initial_events is not None:
-        body["initial_events"] = list(initial_events)
-    if resources is not None:
-        body["resources"] = list(resources)
-    name = id or "sesn_" + secrets.token_hex(16)
-    return ApiCall("PUT", session_path(name), info_of, headers=headers, content=encoding.encode(body))
+    body = {
+        "title": title,
+        "metadata": metadata,
+        "agent": agent,
+        "environment_id": environment_id,
+        "budget": budget,
+        "initial_events": None if initial_events is None else list(initial_events),
+        "resources": None if resources is None else list(resources),
+    }
+    return _put(id, headers, body)
+
+
+def fork(
+    id: str | None,  # noqa: A002
+    source: str,
+    *,
+    source_life: str | None = None,
+    at: str | int | None = None,
+    title: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> ApiCall[SessionInfo]:
+    """Create a session that begins with the events of another."""
+    headers = {"Stream-Forked-From": session_path(source)}
+    if source_life is not None:
+        headers["Stream-Forked-From"] += f"?incarnation={source_life}"
+    if at is not None:
+        headers["Stream-Fork-Offset"] = offset_text(at)
+    return _put(id, headers, {"title": title, "metadata": metadata})
+
+
+def _put(id: str | None, headers: dict[str, str], body: Mapping[str, object]) -> ApiCall[SessionInfo]:  # noqa: A002
+    """Put a session under an id that is known before, so that it can be sent again."""
+    path = session_path(id or "sesn_" + secrets.token_hex(16))
+    content = encoding.encode({name: value for name, value in body.items() if value is not None})
+    return ApiCall("PUT", path, info_of, headers={**_JSON, **headers}, content=content)
 
 
 def info(session: str) -> ApiCall[SessionInfo]:

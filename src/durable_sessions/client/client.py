@@ -1,21 +1,21 @@
 """The client for ordinary programs: every call waits for its answer."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Unpack
 
 import httpx2
 
 from durable_sessions.client import artifact, calls, pages, search
 from durable_sessions.client.artifact import Artifact, Download
-from durable_sessions.client.calls import EventLike, Time
+from durable_sessions.client.calls import SessionFields
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
-from durable_sessions.client.pages import Order, Sort
+from durable_sessions.client.pages import SessionFilters
 from durable_sessions.client.producer import Lines
-from durable_sessions.client.search import HITS_PER_SESSION_MAX, SESSIONS_MAX, SearchResults
+from durable_sessions.client.search import SearchFilters, SearchResults
 from durable_sessions.client.session import Session
 from durable_sessions.client.transport import Transport
 
@@ -30,67 +30,19 @@ class SessionCollection:
     def create(
         self,
         id: str | None = None,  # noqa: A002
-        *,
-        title: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        agent: str | Mapping[str, Any] | None = None,
-        environment_id: str | None = None,
-        initial_events: Iterable[EventLike] | None = None,
-        resources: Iterable[Mapping[str, Any]] | None = None,
-        budget: Mapping[str, Any] | None = None,
-        ttl_seconds: int | None = None,
-        expires_at: Time | None = None,
+        **said: Unpack[SessionFields],
     ) -> Session:
         """Create a session, or confirm one that says the same; ConflictError if it differs."""
-        wanted = calls.create(
-            id,
-            title=title,
-            metadata=metadata,
-            agent=agent,
-            environment_id=environment_id,
-            initial_events=initial_events,
-            resources=resources,
-            budget=budget,
-            ttl_seconds=ttl_seconds,
-            expires_at=expires_at,
-        )
-        made = self._transport.send(wanted)
+        made = self._transport.send(calls.create(id, **said))
         return Session(made.id, self._transport, self._lines, made.incarnation)
 
     def get(self, id: str) -> SessionInfo:  # noqa: A002
         """Return what the server knows of a session."""
         return self._transport.send(calls.info(id))
 
-    def list(
-        self,
-        *,
-        limit: int | None = None,
-        q: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        lifecycle: str | Iterable[str] | None = None,
-        statuses: str | Iterable[str] | None = None,
-        agent_id: str | None = None,
-        after: Time | None = None,
-        before: Time | None = None,
-        include_archived: bool = False,
-        order: Order = "desc",
-        sort: Sort | None = None,
-    ) -> Iterator[SessionInfo]:
-        """Yield all sessions that match, the newest first, page by page."""
-        walk = pages.sessions(
-            limit=limit,
-            q=q,
-            metadata=metadata,
-            lifecycle=lifecycle,
-            statuses=statuses,
-            agent_id=agent_id,
-            after=after,
-            before=before,
-            include_archived=include_archived,
-            order=order,
-            sort=sort,
-        )
-        return self._transport.walk(walk)
+    def list(self, **filters: Unpack[SessionFilters]) -> Iterator[SessionInfo]:
+        """Yield all sessions that match, the newest first unless ``order`` is ``"asc"``, page by page."""
+        return self._transport.walk(pages.sessions(**filters))
 
 
 class ArtifactCollection:
@@ -164,35 +116,10 @@ class Client:
         """Return a handle of a session; nothing is sent."""
         return Session(id, self._transport, self._lines)
 
-    def search(
-        self,
-        q: str,
-        *,
-        limit: int = SESSIONS_MAX,
-        hits: int = HITS_PER_SESSION_MAX,
-        session: str | None = None,
-        role: str | None = None,
-        agent: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        types: str | Iterable[str] | None = None,
-        after: Time | None = None,
-        before: Time | None = None,
-        order: Order | None = None,
-        page: str | None = None,
-    ) -> SearchResults:
-        """Return up to ``limit`` sessions in which something matches, best first, with ``hits`` of each."""
-        wanted = search.everywhere(
-            q,
-            limit=limit,
-            hits=hits,
-            session=session,
-            role=role,
-            agent=agent,
-            metadata=metadata,
-            types=types,
-            after=after,
-            before=before,
-            order=order,
-            page=page,
-        )
-        return self._transport.send(wanted)
+    def search(self, q: str, **filters: Unpack[SearchFilters]) -> SearchResults:
+        """Return the sessions in which something matches, best first.
+
+        Up to ``limit`` sessions, 20 unless said otherwise, with up to ``hits`` events of each, 3 unless said
+        otherwise.
+        """
+        return self._transport.send(search.everywhere(q, **filters))

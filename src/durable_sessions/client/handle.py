@@ -39,9 +39,7 @@ class SessionHandle(Generic[L]):
         metadata: Mapping[str, Any] | None,
     ) -> ApiCall[SessionInfo]:
         life = self._life.incarnation
-        return calls.create(
-            id, forked_from=self.id, source_life=life, fork_offset=at, title=title, metadata=metadata
-        )
+        return calls.fork(id, self.id, source_life=life, at=at, title=title, metadata=metadata)
 
     def _deleted(self) -> None:
         """Take note that the session is gone: what is appended later begins a new one."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import httpx2
 
@@ -94,6 +94,22 @@ class Walk(Generic[T]):
         )
 
 
+class EventFilters(TypedDict, total=False):
+    """Which events of a session are read, and in which order; see ``Session.events``."""
+
+    offset: str | int | None
+    from_: int | None
+    tail: int | None
+    around: int | None
+    window: int | None
+    types: str | Iterable[str] | None
+    after: Time | None
+    before: Time | None
+    order: Order
+    pairs: Literal["keep"] | None
+    limit: int | None
+
+
 def events(
     session: str,
     *,
@@ -126,6 +142,22 @@ def events(
     path = session_path(session, "events")
     whole_pages = pairs is not None
     return Walk(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=whole_pages, life=life)
+
+
+class SessionFilters(TypedDict, total=False):
+    """Which sessions are listed, and in which order."""
+
+    limit: int | None
+    q: str | None
+    metadata: Mapping[str, str] | None
+    lifecycle: str | Iterable[str] | None
+    statuses: str | Iterable[str] | None
+    agent_id: str | None
+    after: Time | None
+    before: Time | None
+    include_archived: bool
+    order: Order
+    sort: Sort | None
 
 
 def sessions(

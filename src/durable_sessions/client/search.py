@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import httpx2
 
@@ -70,6 +70,22 @@ class SearchResults:
     raw: dict[str, Any] = field(repr=False)
 
 
+class SearchFilters(TypedDict, total=False):
+    """Which events of the workspace are searched, and how many are found."""
+
+    limit: int
+    hits: int
+    session: str | None
+    role: str | None
+    agent: str | None
+    metadata: Mapping[str, str] | None
+    types: str | Iterable[str] | None
+    after: Time | None
+    before: Time | None
+    order: Order | None
+    page: str | None
+
+
 def everywhere(
     q: str,
     *,
@@ -100,6 +116,18 @@ def everywhere(
     )
     parameters += metadata_parameters(metadata) + type_parameters(types)
     return ApiCall("GET", "/v1/search", _results, tuple(parameters))
+
+
+class EventSearchFilters(TypedDict, total=False):
+    """Which events of one session are searched, and how many are found."""
+
+    limit: int
+    role: str | None
+    types: str | Iterable[str] | None
+    after: Time | None
+    before: Time | None
+    order: Order | None
+    page: str | None
 
 
 def within(

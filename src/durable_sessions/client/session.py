@@ -2,19 +2,19 @@
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from durable_sessions.client import calls, pages, search
-from durable_sessions.client.calls import UNSET, Appended, EventLike, Time, Unset
+from durable_sessions.client.calls import UNSET, Appended, EventLike, Unset
 from durable_sessions.client.errors import ClientError
 from durable_sessions.client.event import Event
 from durable_sessions.client.following import SILENCE_SECONDS_MAX, Following
 from durable_sessions.client.handle import Appending, SessionHandle
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.outbox import Bounds
-from durable_sessions.client.pages import Order
+from durable_sessions.client.pages import EventFilters
 from durable_sessions.client.producer import Lines
-from durable_sessions.client.search import HITS_MAX, SearchPage
+from durable_sessions.client.search import EventSearchFilters, SearchPage
 from durable_sessions.client.transport import Transport
 from durable_sessions.client.writer import Writer
 
@@ -108,43 +108,14 @@ class Session(SessionHandle[Lock]):
 
     # Reading ----------------------------------------------------------------------------
 
-    def events(
-        self,
-        *,
-        offset: str | int | None = None,
-        from_: int | None = None,
-        tail: int | None = None,
-        around: int | None = None,
-        window: int | None = None,
-        types: str | Iterable[str] | None = None,
-        after: Time | None = None,
-        before: Time | None = None,
-        order: Order = "asc",
-        pairs: Literal["keep"] | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Event]:
+    def events(self, **filters: Unpack[EventFilters]) -> Iterator[Event]:
         """Yield events up to the present end; of a session of any length one page is in memory.
 
         Begins at an ``offset``, at the event number ``from_``, at the last ``tail`` events, or ``window``
         events on each side of number ``around``. ``types`` are exact or end in ``.*``. With ``pairs="keep"``
         no tool call is parted from its result.
         """
-        walk = pages.events(
-            self.id,
-            offset=offset,
-            from_=from_,
-            tail=tail,
-            around=around,
-            window=window,
-            types=types,
-            after=after,
-            before=before,
-            order=order,
-            pairs=pairs,
-            limit=limit,
-            life=self._life,
-        )
-        return self._transport.walk(walk)
+        return self._transport.walk(pages.events(self.id, life=self._life, **filters))
 
     def event(self, event_id: str) -> Event:
         """Return one event."""
@@ -170,28 +141,6 @@ class Session(SessionHandle[Lock]):
             else:
                 yield from self._transport.receive(following, silence_seconds_max)
 
-    def search(
-        self,
-        q: str,
-        *,
-        limit: int = HITS_MAX,
-        role: str | None = None,
-        types: str | Iterable[str] | None = None,
-        after: Time | None = None,
-        before: Time | None = None,
-        order: Order | None = None,
-        page: str | None = None,
-    ) -> SearchPage:
-        """Return the events of the session that match best."""
-        wanted = search.within(
-            self.id,
-            q,
-            limit=limit,
-            role=role,
-            types=types,
-            after=after,
-            before=before,
-            order=order,
-            page=page,
-        )
-        return self._transport.send(self._life.meant(wanted))
+    def search(self, q: str, **filters: Unpack[EventSearchFilters]) -> SearchPage:
+        """Return the events of the session that match best, up to ``limit``: 20 unless said otherwise."""
+        return self._transport.send(self._life.meant(search.within(self.id, q, **filters)))

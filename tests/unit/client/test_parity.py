@@ -2,12 +2,20 @@
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, get_type_hints
 
 import pytest
 
-from durable_sessions.client import async_client, async_session, async_transport, async_writer
+from durable_sessions.client import (
+    async_client,
+    async_session,
+    async_transport,
+    async_writer,
+    calls,
+    pages,
+    search,
+)
 from durable_sessions.client import client as sync_client
 from durable_sessions.client import session as sync_session
 from durable_sessions.client import transport as sync_transport
@@ -116,3 +124,35 @@ def test_every_class_of_the_async_shell_has_a_sync_counterpart() -> None:
         if kind.__module__ == module.__name__
     }
     assert found == {other for _, other in PAIRS}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "request_of"),
+    [
+        (calls.SessionFields, calls.create),
+        (pages.SessionFilters, pages.sessions),
+        (pages.EventFilters, pages.events),
+        (search.SearchFilters, search.everywhere),
+        (search.EventSearchFilters, search.within),
+    ],
+)
+def test_the_keywords_of_a_method_are_those_of_its_request(
+    keywords: type[Any], request_of: Callable[..., Any]
+) -> None:
+    hints = get_type_hints(request_of)
+    taken = inspect.signature(request_of).parameters.values()
+    named = {one.name: hints[one.name] for one in taken if one.kind is one.KEYWORD_ONLY}
+    named.pop("life", None)  # which the handle of a session adds
+    assert get_type_hints(keywords) == named
+    assert not keywords.__required_keys__, "all may be left out"
+
+
+def test_a_misspelt_keyword_is_refused() -> None:
+    with sync_client.Client("http://127.0.0.1:1", retries=0) as client:
+        session = client.session("s")
+        for method in (client.sessions.create, client.sessions.list, session.events):
+            with pytest.raises(TypeError, match="ordr"):
+                method(ordr="asc")  # type: ignore[call-arg]
+        for find in (client.search, session.search):
+            with pytest.raises(TypeError, match="ordr"):
+                find("word", ordr="asc")  # type: ignore[call-arg]
