@@ -1,4 +1,4 @@
-"""Groups of commands: what is misspelt is told the nearest, and every description is whole."""
+"""Groups of commands that suggest corrections for misspelt names and list full descriptions."""
 
 import click
 
@@ -13,7 +13,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; name those that are spelt alike if there is none."""
+        """Return the command with this name; if there is none, fail and suggest similar names."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             raise click.UsageError(self._unknown(ctx, args[0]), ctx)
         return super().resolve_command(ctx, args)
@@ -23,11 +23,11 @@ class CommandGroup(click.Group):
         return f"There is no command {given!r}. {meant}"
 
     def sections(self, ctx: click.Context) -> dict[str, tuple[str, ...]]:
-        """Return the names of the commands as the help lists them."""
+        """Return the names of the commands by section, as the help lists them."""
         return {"Commands": tuple(self.list_commands(ctx))}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands by section, each with its first sentence, however long that is."""
+        """Write the list of commands by section, each with its whole first sentence."""
         for section, names in self.sections(ctx).items():
             commands = ((name, self.get_command(ctx, name)) for name in names)
             with formatter.section(section):

@@ -1,10 +1,10 @@
-"""What a misspelt word may have meant."""
+"""Suggestions for misspelt words."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
 
 
 def nearest(given: str, known: Sequence[str], most: int = 1) -> str:
-    """Return a question that names the known words that are spelt alike; empty if none is."""
+    """Return a question that suggests similar known words; empty if there are none."""
     near = get_close_matches(given.lower(), known, n=most, cutoff=0.5)
     return f"Did you mean {' or '.join(near)}?" if near else ""

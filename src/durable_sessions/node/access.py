@@ -15,7 +15,7 @@ from durable_sessions.storage.door import Streams
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The keys of one partition, and everything that goes by them."""
+    """The keys of one partition, and the parts that depend on them."""
 
     keys: Keys
     audit: Audit
@@ -26,7 +26,7 @@ class Access:
     async def open(
         cls, partition: Streams, settings: Settings, limits: Limits, clock: Clock, ids: Ids
     ) -> "Access":
-        """Load all keys."""
+        """Load all keys, and add the one from the settings, if any."""
         audit = Audit(partition, clock, limits)
         keys = Keys(partition, audit, clock, ids, limits, settings.workspace)
         await keys.load()

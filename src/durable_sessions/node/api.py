@@ -52,7 +52,7 @@ from durable_sessions.tasks import TaskSupervisor
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """Everything of an engine that its API stands on."""
+    """The parts of an engine that its API uses."""
 
     settings: Settings
     limits: Limits
@@ -76,8 +76,8 @@ class Foundation:
 class Api:
     """The application of one engine; ``app`` answers its requests.
 
-    What all live readers share is made once: how many bytes are read in a turn, how many rendered frames are
-    kept, how many readers there may be.
+    The limits on live readers are shared by all faces, so they are created once: the bytes read per turn, the
+    rendered frames kept in memory, and the number of readers.
     """
 
     def __init__(self, base: Foundation, documentation: Documentation) -> None:
@@ -113,7 +113,7 @@ class Api:
         self.app = self._application(documentation)
 
     def drain(self) -> None:
-        """Let live readers end as soon as they are woken."""
+        """Let live readers end when they are next woken."""
         self._stream_followers.draining = self._session_followers.draining = True
 
     def _application(self, documentation: Documentation) -> Application:

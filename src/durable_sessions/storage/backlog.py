@@ -17,7 +17,7 @@ class UnflushedBatch(NamedTuple):
 
 
 class FlushBacklog:
-    """Unflushed batches, the oldest first; ``bytes_held`` is their size, which appends are shed by."""
+    """Unflushed batches, oldest first; appends are shed when their size, ``bytes_held``, is too large."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -40,15 +40,15 @@ class FlushBacklog:
         return self._batches[-1] if self._batches else None
 
     def flush_end(self, limits: Limits) -> int | None:
-        """Return the position through which the next flush goes: at least one batch; None if there is none.
+        """Return the position up to which the next flush goes; None if there is no batch.
 
-        A flush is bounded in bytes, and in effects, each of which may change another stream.
+        A flush is bounded in bytes, and also in effects, since each effect may change another stream.
         """
         through, size, effects = None, 0, 0
         for one in self._batches:
             size, effects = size + one.size, effects + one.effects
             over = size > limits.flush_bytes_max or effects > limits.flush_effects_max
-            if through is not None and over:
+            if through is not None and over:  # the first batch is always taken, or a large one would never go
                 break
             through = one.position
         return through

@@ -1,4 +1,4 @@
-"""Evicting streams that nobody uses, when they take too much memory."""
+"""Evicts idle streams when they take too much memory."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.state import State
 
 _STEP_STREAMS = 100
-"""How many streams are looked at before other work can run."""
+"""How many streams are looked at before the event loop runs other work."""
 
 
 class StreamEviction:
-    """Decides which streams leave memory, and takes them out of all that holds them."""
+    """Decides which streams leave memory, and removes them from everything that holds them."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class StreamEviction:
         self._limits = limits
 
     def crowded(self, times: int = 1) -> bool:
-        """Say whether the streams in memory, or their documents, exceed ``times`` their budget."""
+        """Return whether the streams in memory, or their attributes, exceed ``times`` their budget."""
         limits, state = self._limits, self._state
         return (
             len(state.by_id) > times * limits.active_streams_max
@@ -52,7 +52,7 @@ class StreamEviction:
                 and durable.stream is stream
                 and stream.era < self._state.era - 1
                 and durable.changed_at <= self._archive.flushed_through
-                and not durable.waiters  # the next change would load it again
+                and not durable.waiters  # a live reader waits for it, and its next change would load it again
             ):
                 self._state.evict(stream)
                 self._expiry.discard(stream.id)

@@ -1,4 +1,4 @@
-"""One flush: batches of the log go to the bucket, and memory learns of it."""
+"""One flush: archives batches of the log in the bucket, and marks their records in memory as flushed."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.state import State
 
 _STEP_STREAMS = 1_000
-"""How many streams are noted as flushed before other work can run."""
+"""How many streams are marked as flushed before the event loop runs other work."""
 
 
 class LogFlush:
@@ -34,7 +34,7 @@ class LogFlush:
         self._limits = limits
 
     async def step(self) -> bool:
-        """Flush as much as one flush may; say whether there was anything. A failure leaves all as it was."""
+        """Flush as much as one flush may; return whether there was anything. A failure changes nothing."""
         through = self._backlog.flush_end(self._limits)
         if through is None:
             return False
@@ -50,14 +50,16 @@ class LogFlush:
                 if count % _STEP_STREAMS == 0:
                     await asyncio.sleep(0)
         finally:
-            # Completed without awaiting, even if the caller was cancelled: a flush is reported only once.
+            # Completed without awaiting, even if the caller was cancelled: the archive reports a flush only
+            # once, and batches that are not marked would be counted in the backlog for ever.
             for _ in steps:
                 pass
+        # Last: readers go to the log for records that are not marked as flushed.
         await self._log.trim(flushed.through)
         return True
 
     def _noting(self, flushed: Flushed) -> Iterator[None]:
-        """Note which records are in the bucket now, stream by stream; anything may happen in between."""
+        """Mark the flushed records stream by stream; other work may change the state between two steps."""
         for number, tail in flushed.tails.items():
             self._published.flushed(number, tail, flushed.through)
             known = self._state.by_id.get(number)

@@ -1,4 +1,4 @@
-"""Numbered slots in memory that several logs can share, and that lose, delay and lag when told to."""
+"""Numbered slots in memory that several logs can share; a test can make them lose, delay and lag."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,18 +8,19 @@ SAFE: Mapping[str, object] = {"replicas": 3, "synced": True, "discards": "new"}
 
 
 class SlotTakenError(Exception):
-    """The slot is not the one after the last: another frame has it, or an earlier try of this one."""
+    """The slot is not the next free one: another frame has it, or an earlier attempt with the same frame."""
 
 
 class SlotsFullError(Exception):
-    """There is no room for a frame; it was not taken."""
+    """There is no room for a frame; it was not stored."""
 
 
 class MemorySlots:
-    """Frames by their number; only the slot after the last can be filled, and only once.
+    """Frames by number; only the slot after the last one can be filled, and only once.
 
-    ``lag`` is how many of the newest frames the next reads do not show, one less each time. ``configuration``
-    says how the slots are kept. Whatever else but the two refusals a put raises leaves its outcome open.
+    ``lag`` is how many of the newest frames the next read does not show; each read lowers it by one.
+    ``configuration`` says how the slots are stored. If a put raises anything but SlotTakenError or
+    SlotsFullError, its outcome is unknown.
     """
 
     def __init__(self, begins_after: int = 0) -> None:
@@ -37,29 +38,29 @@ class MemorySlots:
     # What a test does to them ---------------------------------------------------------------
 
     def lose_requests(self, count: int) -> None:
-        """Let the next puts never arrive; nobody is told so."""
+        """Let the next puts time out without arriving."""
         self._lost_requests = count
 
     def lose_answers(self, count: int) -> None:
-        """Let the next puts arrive without an answer."""
+        """Let the next puts arrive, and then time out without an answer."""
         self._lost_answers = count
 
     def hold_request(self) -> None:
-        """Let the next put wait on its way here until :meth:`release`."""
+        """Delay the arrival of the next put until :meth:`release`."""
         self._holds_arrival = True
         self._released.clear()
 
     def hold_answer(self) -> None:
-        """Let the next put arrive, and wait for its answer until :meth:`release`."""
+        """Let the next put arrive, and delay its answer until :meth:`release`."""
         self._holds_answer = True
         self._released.clear()
 
     def release(self) -> None:
-        """Let everything go on that was held."""
+        """Let everything that was held continue."""
         self._released.set()
 
     def forget(self, count: int) -> None:
-        """Lose the newest frames, as a service does that has lost its disks."""
+        """Lose the newest frames, like a service that has lost its disks."""
         for _ in range(count):
             del self.frames[self.last]
             self.last -= 1
@@ -67,7 +68,7 @@ class MemorySlots:
     # What a log does ------------------------------------------------------------------------
 
     async def put(self, position: int, frame: bytes) -> None:
-        """Fill the slot after the last."""
+        """Fill the slot after the last one."""
         if self._holds_arrival:
             self._holds_arrival = False
             await self._hold()
@@ -95,11 +96,11 @@ class MemorySlots:
             self.held -= 1
 
     async def get(self, position: int) -> bytes | None:
-        """Return what is in a slot now, None if nothing is."""
+        """Return the frame in a slot; None if the slot is empty."""
         return self.frames.get(position)
 
     async def frames_after(self, position: int) -> list[tuple[int, bytes]]:
-        """Return the frames after a position in order, as a replica shows them that may lag."""
+        """Return the frames after a position in order, as a lagging replica may show them."""
         end = self.last - self.lag
         self.lag = max(0, self.lag - 1)
         return [(number, frame) for number, frame in sorted(self.frames.items()) if position < number <= end]

@@ -1,1 +1,1 @@
-"""The tier of the bucket: what a flush writes, where cold data is read, and what keeps the bucket tidy."""
+"""The bucket tier: writes flushes, reads cold data, merges small objects and removes unused ones."""

@@ -1,4 +1,4 @@
-"""The records of an archive, read from its segments: in turn, within a budget of memory and of time."""
+"""Cold reads: records from the segments in the bucket, bounded in memory and in time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,11 @@ from durable_sessions.tier.catalog_view import CatalogView
 
 T = TypeVar("T")
 _ROW_GROUP_BYTES = 1024 * 1024
-_COPIES = 3  # as it came, as it was unpacked, and as it is answered
+_COPIES = 3  # a read holds its bytes as fetched, as decompressed and as answered
 
 
 class ArchivedRecords:
-    """Reads records where the catalog says that they lie."""
+    """Reads records from the segments in which the catalog places them."""
 
     def __init__(self, bucket: ObjectStore, catalog: CatalogView, cache: BlockCache, limits: Limits) -> None:
         self._bucket = bucket
@@ -31,13 +31,13 @@ class ArchivedRecords:
         self.cold_reads = FairQueue(limits.cold_read_bytes_max)
 
     def add_segments(self, manifest: Manifest) -> None:
-        """Read also from the segments of this manifest, as soon as the catalog places records there."""
+        """Open readers for the segments of this manifest, before the catalog places records there."""
         for info in manifest.segments:
             if info.path not in self._segments:
                 self._segments[info.path] = SegmentReader(self._bucket, info, self.cache)
 
     def forget_segments(self, manifest: Manifest) -> None:
-        """Forget the segments that this manifest does not have; the catalog places nothing there any more."""
+        """Drop the readers of segments that this manifest no longer has, after the catalog dropped them."""
         for path in self._segments.keys() - {info.path for info in manifest.segments}:
             self.cache.forget(self._segments.pop(path).info.sha256)
 
@@ -54,7 +54,7 @@ class ArchivedRecords:
     async def _read(
         self, stream: int, position: int, read: Callable[[SegmentReader], Awaitable[T]], bytes_max: int = 0
     ) -> T:
-        """Read when it is the turn of whoever asks, within the time that a reader may have to wait."""
+        """Wait for memory, shared fairly between callers, and read; both within the time for cold reads."""
         memory_bytes = _COPIES * max(bytes_max, _ROW_GROUP_BYTES)
         seconds = self._cold_read_seconds_max
         try:
@@ -71,7 +71,9 @@ class ArchivedRecords:
             try:
                 return await read(reader)
             except (BucketError, ObjectDamagedError) as error:
-                if self._reader(stream, position) is reader:  # else a merge has replaced the segment
+                # A merge may have replaced the segment during the read, and a sweep removed the object. The
+                # records are then in another segment, and the read is repeated there.
+                if self._reader(stream, position) is reader:
                     raise ColdReadError(reason=str(error)) from error
 
     def _reader(self, stream: int, position: int) -> SegmentReader:

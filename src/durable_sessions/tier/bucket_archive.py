@@ -1,15 +1,15 @@
 """The archive in a bucket: segments, checkpoints and manifests, with the local catalog over them.
 
-A flush is five steps, each of which takes plain values and gives plain values:
+A flush has five steps, each of which takes plain values and returns plain values:
 
 1. fold the log's batches into segments, a checkpoint and changed streams (``flush_contents``);
 2. write these objects, which nothing refers to yet (``flush_objects``);
-3. make the next manifest, and the change of the catalog that goes with it (``next_manifest``);
+3. build the next manifest and the matching change of the catalog (``next_manifest``);
 4. commit that manifest, or lose the bucket to another writer (``manifest_chain``);
-5. carry the change out in the catalog (``catalog``).
+5. apply the change to the catalog (``catalog``).
 
-A crash before the fourth loses nothing and leaves at worst objects that a sweep removes. Merges and
-sweeps change the manifest by the last three steps, and only one change is under way at a time.
+A crash before step 4 loses nothing; at worst it leaves objects that a sweep removes. Merges and sweeps
+change the manifest through the last three steps. Only one change is under way at a time.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from durable_sessions.tier.ownership import claim, first_manifest, require_numbe
 
 
 class BucketArchive:
-    """Everything up to the newest manifest, and the one place where that is replaced."""
+    """Everything up to the newest manifest; the only class that replaces the manifest."""
 
     def __init__(
         self,
@@ -91,12 +91,12 @@ class BucketArchive:
         writers: set[str] | None = None,
         partition: PartitionId = ONLY_PARTITION,
     ) -> "BucketArchive":
-        """Open the archive for a log; a catalog that is not of the newest manifest is made anew.
+        """Open the archive for a log; rebuild the catalog if it does not belong to the newest manifest.
 
-        A log that is not the bucket's is refused. Else a new manifest ties both and fences whoever
-        wrote the one before it. Without a log nothing is written, and nothing can be flushed. ``names_of``
-        tells again, for a new catalog, which names the records of an append were given. ``writers`` are
-        those that this process was before, and the one that it becomes.
+        A log that does not belong to the bucket is refused. Otherwise a new manifest ties the two together
+        and fences the writer of the previous one. Without a log opening writes nothing to the bucket, and
+        nothing can be flushed. ``names_of`` recovers the names of an append's records for a new catalog.
+        ``writers`` are the writer names that this process has used; its new one is added.
         """
         writer = ids.token("writer_")
         predecessors = frozenset(writers or ())
@@ -117,7 +117,7 @@ class BucketArchive:
         return cls(bucket, catalog, cache, manifest, clock, limits, log, partition)
 
     async def close(self) -> None:
-        """Let the catalog and what is being read go."""
+        """Stop reads that fill the cache, and close the catalog."""
         await self.cache.close()
         self.catalog.close()
 
@@ -125,7 +125,7 @@ class BucketArchive:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest that the catalog is of: it holds, and nothing more has been carried out."""
+        """The newest manifest that is committed and applied to the catalog."""
         return self._manifest
 
     @property
@@ -140,33 +140,33 @@ class BucketArchive:
 
     @property
     def next_stream(self) -> int:
-        """A number that no stream has had."""
+        """A number that no stream has ever had."""
         return self.manifest.next_stream
 
     async def subscriptions(self) -> Sequence[Effect]:
-        """Return effects that give the subscriptions as of the last flush; they are not kept."""
+        """Return effects that rebuild the subscriptions as of the last flush; they are not cached."""
         return await subscription_objects.load(self.bucket, self.manifest)
 
     async def govern(self, retention: Retention) -> None:
-        """Tell by these policies from now on which streams are due."""
+        """Use these retention policies from now on to decide which streams are due for removal."""
         await self.catalog.govern(retention)
 
     def due(self, now_ms: int) -> Iterable[tuple[int, Key]]:
-        """Return number and path of the streams to be removed by now, as far as the last flush knows."""
+        """Return number and path of the streams due for removal by ``now_ms``, as of the last flush."""
         return self.catalog.reader.due(now_ms)
 
     def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> Sequence[tuple[int, str]]:
-        """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
+        """Return number and path of the next streams, by path, under a prefix, as of the last flush."""
         return self.catalog.reader.paths_after(workspace, prefix, after, limit)
 
     def numbers(
         self, workspace: str, folder: str, after: int | None, *, newest_first: bool
     ) -> AbstractContextManager[Iterator[int]]:
-        """Give the numbers of a folder's streams after one, in order, as of the last flush."""
+        """Yield the numbers of a folder's streams that follow ``after``, in order, as of the last flush."""
         return self.catalog.reader.numbers(workspace, folder, after, newest_first=newest_first)
 
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
-        """Look at the next streams by number as of the last flush."""
+        """Return the next streams by number as of the last flush: see :meth:`CatalogView.streams_after`."""
         return self.catalog.reader.streams_after(number, prefix, limit)
 
     def stream_count(self) -> int:
@@ -180,19 +180,19 @@ class BucketArchive:
     # The writer -------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Find out whether another writer has taken the archive; raise ManifestLostError if one has."""
+        """Check whether another writer has taken the archive; raise ManifestLostError if one has."""
         async with self._turn:
             await self._chain.look()
 
     def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
-        """Say whom to tell, at once, when another writer has taken the archive."""
+        """Set the callback that is called as soon as another writer is seen to have taken the archive."""
         self._chain.on_lost = on_lost
 
     async def confirmed(self) -> Manifest | None:
-        """Return the manifest after making sure that it holds and that this process wrote it.
+        """Return the manifest after making sure that it is the newest one and that this process wrote it.
 
-        Whoever else believes to be the writer can then no longer make a manifest that refers
-        to an object with a number up to this one's. None while the outcome of a flush is unknown.
+        Another process that still believes it is the writer can then no longer commit a manifest that refers
+        to an object with this manifest's number or a lower one. None while the outcome of a flush is unknown.
         """
         async with self.changing() as manifest:
             if manifest is None:
@@ -200,6 +200,8 @@ class BucketArchive:
             if self._chain.written:
                 await self._chain.confirm()
             else:
+                # A manifest that was only read proves nothing about its writer, who may still be alive.
+                # Committing the next one fences that writer, or shows that this process is not the writer.
                 await self.replace(unchanged(manifest, self._clock.now_ms()))
             return self.manifest
 
@@ -208,11 +210,13 @@ class BucketArchive:
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
         """Archive the batches that follow the last flush, up to ``through``; all or nothing.
 
-        If the outcome of the last try is unknown, that one is completed instead; ``through`` of
-        the answer says what was archived.
+        If the outcome of the previous attempt is unknown, that attempt is completed instead; ``through`` of
+        the result says what was archived.
         """
         async with self._turn:
             self._chain.require_writer()
+            # The unfinished replacement may be a merge's or a sweep's. It is completed first, and the flush
+            # follows in the next round, built on the manifest that the merge left.
             while True:
                 following = self._unfinished or await self._flush(batches, through)
                 await self.replace(following)
@@ -220,9 +224,11 @@ class BucketArchive:
                     return following.flushed
 
     async def _flush(self, batches: Sequence[bytes], through: int) -> Replacement:
-        """Write what a flush needs, up to its manifest; nothing refers to it yet."""
+        """Write the objects of a flush and build its manifest, which is not committed yet."""
         assert self._log is not None, "only what has a log can be flushed"
         manifest, catalog = self._manifest, self.catalog
+        # Folding reads the streams through the catalog's writer, so it runs in the catalog's thread: nothing
+        # else can change the catalog while the batches are applied to it.
         contents = await catalog.run(flush_contents, batches, catalog.writer, manifest.next_stream)
         now_ms = self._clock.now_ms()
         written = await write_objects(self.bucket, self.partition, manifest, contents, self._limits)
@@ -231,10 +237,10 @@ class BucketArchive:
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[Manifest | None]:
-        """Give the manifest that may be replaced in a ``with`` block, in which nobody else can.
+        """Yield the manifest that may be replaced within the ``with`` block; no other change runs meanwhile.
 
-        A change whose outcome is unknown is finished first; but only a flush may finish a flush,
-        because it tells the partition: until then there is nothing to replace, and None is given.
+        A change whose outcome is unknown is finished first. Only a flush may finish a flush, because
+        its caller must tell the partition what was archived; until then None is yielded.
         """
         async with self._turn:
             self._chain.require_writer()
@@ -244,14 +250,14 @@ class BucketArchive:
 
     @asynccontextmanager
     async def quiet(self) -> AsyncIterator[None]:
-        """Let no change begin for the length of a ``with`` block, which is entered when none is under way."""
+        """Wait until no change is under way, and let none begin within the ``with`` block."""
         async with self._turn:
             yield
 
     async def replace(self, following: Replacement) -> None:
-        """Commit a manifest and carry out what it changes; for those whose turn it is.
+        """Commit a manifest and apply its change to the catalog; the caller holds the turn.
 
-        What fails here is unfinished: it is completed before anything else begins.
+        If this fails, the replacement stays unfinished and is completed before any other change begins.
         """
         assert self._turn.locked()
         self._unfinished = following
@@ -261,7 +267,9 @@ class BucketArchive:
         self._unfinished = None
 
     async def _carry_out(self, following: Replacement) -> None:
-        """Go over to a manifest that holds. Reads go on, by the old or the new one, all the while."""
+        """Switch to a committed manifest; reads continue meanwhile, by the old one or the new one."""
+        # In this order: the catalog may name a segment only while it has a reader. New readers are opened
+        # before the catalog changes, and old ones are dropped after it.
         self.records.add_segments(following.manifest)
         await self.catalog.apply(following.change)
         await let_go(following.change.streams, following.change.placed, following.change.names)

@@ -1,4 +1,4 @@
-"""The bucket's tier as operators see it: its failures, a flush on demand, its counts."""
+"""The bucket tier as operators see it: its failures, a flush on demand, its counts."""
 
 from durable_sessions.storage.counts import BucketCounts, Failure
 from durable_sessions.storage.door import FlushedThrough
@@ -8,7 +8,7 @@ from durable_sessions.tier.maintenance import Maintenance
 
 
 class BucketTier:
-    """Gives operators what they may know of flushes, merges and reads, and nothing to change them by."""
+    """Shows operators the state of flushes, merges and cold reads, and lets them request a flush."""
 
     def __init__(self, archive: BucketArchive, flusher: Flusher, maintenance: Maintenance) -> None:
         self._archive = archive
@@ -17,17 +17,17 @@ class BucketTier:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the bucket takes no flush now, and since when; None if it does."""
+        """Why flushes fail at present, and since when; None if they do not."""
         return self._flusher.failure
 
     async def flush_all(self) -> FlushedThrough:
-        """Flush all that is durable now; raise if the bucket fails."""
+        """Flush everything that is durable now; raise if the bucket fails."""
         await self._flusher.flush_all()
         manifest = self._archive.manifest
         return FlushedThrough(manifest.number, manifest.flushed_through)
 
     def counts(self) -> BucketCounts:
-        """Return what metrics show."""
+        """Return the counts for the metrics."""
         archive, maintenance = self._archive, self._maintenance
         segments = archive.manifest.segments
         return BucketCounts(

@@ -1,9 +1,9 @@
 """The catalog: every stream as of the last flush, in a local SQLite file.
 
-It is derived: the bucket's checkpoints and the log hold the truth, so it is written without
-syncs, and a file that is missing, damaged or of another flush is made anew. The event loop
-reads through one connection while a thread of the catalog's own writes through another; a write
-is one transaction, so a reader sees one flush or the next and nothing in between.
+The catalog is derived from the bucket's checkpoints and the log. It is therefore written without syncs,
+and rebuilt if the file is missing, damaged or belongs to another flush. The event loop reads through one
+connection while the catalog's own thread writes through another. Each write is one transaction, so a
+reader sees the state of one flush or of the next, and nothing in between.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ create table dirty (path text primary key, since_ms integer not null) without ro
 
 
 class Sized(NamedTuple):
-    """A segment, and how many bytes its records have when they are not compressed."""
+    """A segment, and the size of its records before compression."""
 
     path: str
     record_bytes: int
@@ -62,9 +62,9 @@ class Sized(NamedTuple):
 class Change(NamedTuple):
     """What one flush or compaction changes; it is applied whole or not at all.
 
-    ``replaced`` are objects that no longer count. The segments that hold records of ``removed``
-    streams become dirty at ``at_ms``, and so do the objects in ``dirty``. ``names`` are those of records,
-    each with the number of its stream.
+    ``replaced`` are objects that the manifest no longer refers to. The segments that hold records of
+    ``removed`` streams become dirty at ``at_ms``, and so do the objects in ``dirty``. ``names`` are the names
+    of records, each with the number of its stream.
     """
 
     about: About
@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
 
 class Catalog:
-    """The file. ``reader`` is for the event loop, ``writer`` for what :meth:`run` is given."""
+    """The catalog's file. ``reader`` is for the event loop, ``writer`` for work given to :meth:`run`."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
@@ -93,19 +93,19 @@ class Catalog:
 
     @classmethod
     def open(cls, path: Path, limits: Limits) -> "Catalog":
-        """Open the catalog, made anew and empty if it cannot be trusted."""
+        """Open the catalog; if it cannot be trusted, replace it with an empty one."""
         try:
             catalog = cls(path, limits)
             if catalog._trusted():
                 return catalog
             catalog.close()
         except sqlite3.DatabaseError:
-            pass  # not a database any more: it is derived
+            pass  # damaged, which is harmless: it is derived and can be rebuilt
         return cls.create(path, limits)
 
     @classmethod
     def create(cls, path: Path, limits: Limits) -> "Catalog":
-        """Make an empty catalog in place of whatever is there."""
+        """Create an empty catalog, replacing any file that is there."""
         _remove(path)
         catalog = cls(path, limits)
         with catalog._writing as connection:
@@ -116,10 +116,10 @@ class Catalog:
 
     @classmethod
     def unpack(cls, path: Path, data: bytes, limits: Limits) -> "tuple[Catalog, bytes]":
-        """Make the catalog of a snapshot in place of whatever is there; return the manifest it is of, too.
+        """Replace any file that is there by the catalog of a snapshot; also return the snapshot's manifest.
 
-        Until it has been brought to another manifest it says that it is of none, and before that, while it
-        is not whole, that it was not made since the machine started: a crash leaves nothing that is trusted.
+        A crash must not leave a file that is trusted. While it is being unpacked, the file has no boot id, as
+        the snapshot was packed; afterwards it claims no manifest until it is brought up to a newer one.
         """
         _remove(path)
         snapshot_file.unpack(data, path, limits.snapshot_bytes_max)
@@ -131,7 +131,8 @@ class Catalog:
                 ).fetchone()
                 if found is None or found[0] != _VERSION:
                     raise sqlite3.DatabaseError(f"this program reads version {_VERSION} of the catalog")
-                # Streams that are added now are told by no policies, so that all must be told again.
+                # Streams added from now on are stored without retention policies applied. Unless the snapshot
+                # had none either, clearing the fingerprint makes govern() compute all removal times again.
                 connection.execute(
                     "update about set boot = ?1, manifest = -1, flushed_through = -1,"
                     " policies = case policies when ?2 then ?2 else '' end",
@@ -144,7 +145,7 @@ class Catalog:
         return catalog, found[1]
 
     def _trusted(self) -> bool:
-        """Say whether the file is one of ours and was not open when the machine went down."""
+        """Return whether the file has our version and was created since the machine started."""
         try:
             found = self._reading.execute("select version, boot from about").fetchone()
         except sqlite3.OperationalError:
@@ -152,15 +153,15 @@ class Catalog:
         return bool(found == (_VERSION, _boot()))
 
     def close(self) -> None:
-        """Finish what is being written and let the file go."""
+        """Finish pending writes and close the file."""
         self._worker.shutdown()
         self._reading.close()
         self._writing.close()
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """Return what ``work`` returns in the catalog's thread.
+        """Run ``work`` in the catalog's thread and return its result.
 
-        There is one, so that work which was given up there ends before other work begins.
+        There is only one thread, so work whose caller was cancelled ends before other work begins.
         """
         return await asyncio.get_running_loop().run_in_executor(self._worker, work, *arguments)
 
@@ -169,13 +170,13 @@ class Catalog:
         await self.run(self._apply, change)
 
     async def govern(self, retention: Retention) -> None:
-        """Tell by these policies from now on which streams are due."""
+        """Use these retention policies from now on to decide which streams are due for removal."""
         await self.run(self._govern, retention)
 
     # In the catalog's thread ------------------------------------------------------------
 
     def apply_here(self, change: Change) -> None:
-        """Apply a change; for work that :meth:`run` was given."""
+        """Apply a change from within the catalog's thread, for work given to :meth:`run`."""
         self._apply(change)
 
     def _apply(self, change: Change) -> None:
@@ -205,7 +206,7 @@ class Catalog:
             connection.execute("update about set manifest = ?, flushed_through = ?", change.about)
 
     def pack(self, manifest: bytes, bytes_max: int) -> bytes | None:
-        """Return a snapshot with the manifest that the catalog is of; None if it has more bytes than that."""
+        """Return a snapshot of the catalog with its manifest; None if the catalog exceeds ``bytes_max``."""
         pages = self._writing.execute("pragma page_count").fetchone()[0]
         if pages * self._writing.execute("pragma page_size").fetchone()[0] > bytes_max:
             return None
@@ -215,6 +216,7 @@ class Catalog:
             with closing(sqlite3.connect(path)) as connection, connection:
                 connection.execute("create table snapshot (manifest blob not null)")
                 connection.execute("insert into snapshot values (?)", (manifest,))
+                # Without a boot id the copy is not trusted wherever it is unpacked, until that is complete.
                 connection.execute("update about set boot = ''")
 
         return snapshot_file.pack(copy, self._path.with_name(self._path.name + "-snapshot"))
@@ -231,6 +233,7 @@ class Catalog:
 
     def _row(self, stream: Stream) -> tuple[int, str, str, str, bool, int | None, int, bytes]:
         state = stream_codec.encode(stream)
+        # Decoded again because _removal_ms changes the stream that it is given.
         removal_ms = self._removal_ms(stream_codec.decode(state))
         key, folder = stream.key, stream.key.folder
         return stream.id, *key, folder, stream.soft_deleted, removal_ms, stream.record_bytes, state
@@ -255,5 +258,5 @@ def _remove(path: Path) -> None:
 
 
 def _boot() -> str:
-    """Return what changes when the machine restarts: only then can an unsynced file have lost pages."""
+    """Return the machine's boot id: only when the machine restarts can an unsynced file have lost pages."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,4 +1,4 @@
-"""Bringing a catalog from one manifest to a later one, by what only the later one refers to."""
+"""Brings a catalog from one manifest to a later one by reading only the objects that are new in it."""
 
 from durable_sessions.bucket.cache import BlockCache
 from durable_sessions.bucket.manifest import Manifest
@@ -16,18 +16,18 @@ async def advance(
     cache: BlockCache,
     names_of: NamesOf,
 ) -> None:
-    """Make a catalog as of ``before`` the same that a rebuild at ``after`` would make.
+    """Bring a catalog from ``before`` to ``after``, with the same result as a rebuild at ``after``.
 
-    Names are told only from segments that ``before`` did not have. A stream that went meanwhile makes its
-    segments dirty at once, as in a rebuild. ValueError if the one manifest does not follow the other.
+    Names are read only from segments that ``before`` did not have. The segments of streams removed since
+    become overdue for a rewrite, as in a rebuild. ValueError if ``after`` does not follow ``before``.
     """
     _require_follower(before, after)
     known = before.checkpoints
     if after.checkpoints[: len(known)] == known:
         await add_checkpoints(catalog, bucket, after.checkpoints[len(known) :])
     else:
-        # A full checkpoint has replaced those that we know: what it does not mention is gone. The numbers are
-        # asked for first, because a new stream takes the row of an old one that had the same path.
+        # A full checkpoint has replaced the known ones: streams that it does not list are gone. The old
+        # numbers are read first, because a new stream replaces the row of an old one with the same path.
         numbers = await catalog.run(catalog.writer.all_numbers)
         there = await add_checkpoints(catalog, bucket, after.checkpoints)
         await catalog.run(_remove, catalog, numbers, there)
@@ -48,7 +48,7 @@ def _paths(manifest: Manifest) -> set[str]:
 
 
 def _require_follower(before: Manifest, after: Manifest) -> None:
-    """Refuse a manifest of another bucket, or of a history that a repair has ended."""
+    """Refuse a manifest of another bucket, or of a history that a repair has replaced."""
     later = (
         before.number <= after.number
         and before.flushed_through <= after.flushed_through

@@ -1,6 +1,7 @@
-"""Opening the local catalog at the newest manifest: as it is if it is of that manifest.
+"""Opens the local catalog at the newest manifest.
 
-Else it is made anew: of the newest snapshot and what has changed since, or of everything in the bucket.
+A catalog of another manifest is replaced: by the newest snapshot and the changes since it, or by a rebuild
+from everything in the bucket.
 """
 
 from pathlib import Path
@@ -25,7 +26,7 @@ async def open_catalog(
     names_of: NamesOf,
     limits: Limits,
 ) -> Catalog:
-    """Open the catalog of a manifest; ``found`` is the one before it, if the claim changed nothing else."""
+    """Open the catalog at ``manifest``; ``found`` is the manifest before it, which has the same contents."""
     catalog = Catalog.open(path, limits)
     try:
         known = catalog.reader.about()
@@ -34,7 +35,7 @@ async def open_catalog(
             restored = await restore(path, bucket, manifest, cache, names_of, limits)
             if restored is not None:
                 return restored
-            catalog = await CPU.run(Catalog.create, path, limits)  # it removes a large file
+            catalog = await CPU.run(Catalog.create, path, limits)  # in a thread: it may remove a large file
             await rebuild(catalog, bucket, manifest, cache, names_of)
         elif known != about(manifest):
             await catalog.apply(Change(about(manifest)))

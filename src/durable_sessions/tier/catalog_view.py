@@ -1,4 +1,4 @@
-"""What the catalog knows, read through one connection."""
+"""Queries on the catalog, through one connection."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _PATHS_AFTER = (
     "select id, path from streams where workspace = ? and path >= ? and path > ? and path < ? "
     "and not soft_deleted order by path limit ?"
 )
-_LAST_CHARACTER = "\U0010ffff"  # no path holds it
+_LAST_CHARACTER = "\U0010ffff"  # sorts after every path that begins with a prefix: no path contains it
 _STREAMS_AFTER = (
     "select id, case when path >= ? and path < ? then state end from streams where id > ? order by id limit ?"
 )
@@ -30,7 +30,7 @@ _OLDEST_FIRST = _IN_FOLDER + "> ? order by id"
 
 
 class About(NamedTuple):
-    """Which flush the catalog is of."""
+    """The manifest that the catalog belongs to, and up to where the log is flushed in it."""
 
     manifest: int
     flushed_through: int
@@ -61,7 +61,7 @@ class CatalogView:
         return self._stream("select state from streams where id = ?", (stream,))
 
     def load_name(self, stream: int, name: str) -> Name | None:
-        """Return which records of a stream have a name, as of the last flush."""
+        """Return the records of a stream that have this name, as of the last flush."""
         query = "select name, first, count, checked from names where stream = ? and name = ?"
         found = self._connection.execute(query, (stream, name)).fetchone()
         return None if found is None else Name(*found)
@@ -70,9 +70,10 @@ class CatalogView:
     def numbers(
         self, workspace: str, folder: str, after: int | None, *, newest_first: bool
     ) -> Iterator[Iterator[int]]:
-        """Give the numbers of a folder's streams after one, in order, as of the last flush.
+        """Yield the numbers of a folder's streams that follow ``after``, in order, as of the last flush.
 
-        They are read as they are taken; until the block ends, the file keeps what they were read from.
+        Rows are fetched as the caller takes them. Until the block ends, SQLite keeps the version of the file
+        that they are read from, so the write-ahead file can only grow.
         """
         start = after if after is not None else _NUMBER_MAX if newest_first else 0
         query = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
@@ -88,7 +89,7 @@ class CatalogView:
         return stream
 
     def about(self) -> About:
-        """Return which flush the catalog is of."""
+        """Return the manifest that the catalog belongs to."""
         return About(*self._connection.execute("select manifest, flushed_through from about").fetchone())
 
     def count(self) -> int:
@@ -101,12 +102,12 @@ class CatalogView:
         return {workspace: WorkspaceUsage(*held) for workspace, *held in self._connection.execute(query)}
 
     def paths_after(self, workspace: str, prefix: str, after: str, limit: int) -> list[tuple[int, str]]:
-        """Return number and path of the next streams, by path, whose paths begin so, as of the last flush."""
+        """Return number and path of the next streams, by path, under a prefix, as of the last flush."""
         values = (workspace, max(prefix, after), after, prefix + _LAST_CHARACTER, limit)
         return self._connection.execute(_PATHS_AFTER, values).fetchall()
 
     def due(self, now_ms: int) -> Iterator[tuple[int, Key]]:
-        """Yield the streams that are to be removed by ``now_ms`` as far as the last flush knows."""
+        """Yield number and path of the streams due for removal by ``now_ms``, as of the last flush."""
         query = "select id, workspace, path from streams where removal_ms <= ? order by removal_ms, id"
         return ((row[0], Key(row[1], row[2])) for row in self._connection.execute(query, (now_ms,)))
 
@@ -118,10 +119,10 @@ class CatalogView:
             yield from streams
 
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, list[Stream]]:
-        """Look at the next streams by number as of the last flush: ``limit``, or fewer if they are large.
+        """Look at the next ``limit`` streams by number as of the last flush, or fewer if they are large.
 
-        Return the number of the last one, None at the end, and those whose paths begin with the prefix: what
-        is stored of the others is not read, since it may be large.
+        Return the number of the last one looked at, None at the end, and the streams whose paths begin with
+        the prefix. The states of the others are not read, since they may be large.
         """
         found: list[Stream] = []
         last: int | None = None
@@ -137,11 +138,11 @@ class CatalogView:
         return last, found
 
     def all_numbers(self) -> set[int]:
-        """Return the numbers of all streams; takes a while."""
+        """Return the numbers of all streams; slow, so not for the event loop."""
         return {number for (number,) in self._connection.execute("select id from streams")}
 
     def existing(self, streams: Iterable[int]) -> set[int]:
-        """Return those of the streams that there were at the last flush."""
+        """Return those of the given streams that existed at the last flush."""
         found: set[int] = set()
         left = iter(streams)
         while some := list(islice(left, _PAGE_ROWS)):
@@ -150,14 +151,14 @@ class CatalogView:
         return found
 
     def loaded(self, streams: Iterable[int]) -> Iterator[Stream]:
-        """Yield those of the streams that there were at the last flush, as they are stored."""
+        """Yield those of the given streams that existed at the last flush, as they are stored."""
         left = iter(streams)
         while some := list(islice(left, _PAGE_ROWS)):
             query = f"select state from streams where id in ({','.join('?' * len(some))})"  # noqa: S608
             yield from (stream_codec.decode(state) for (state,) in self._connection.execute(query, some))
 
     def place(self, stream: int, position: int) -> Placed | None:
-        """Return where the flushed record at a position lies."""
+        """Return the run of records in one segment that holds this position; None if no segment does."""
         found = self._connection.execute(
             "select stream, first, next, segment from extents"
             " where stream = ? and first <= ? order by first desc limit 1",
@@ -175,9 +176,9 @@ class CatalogView:
         return {stream: sorted(runs) for stream, runs in found.items()}
 
     def record_bytes(self) -> dict[str, int]:
-        """Return how many bytes the records of each segment have when they are not compressed."""
+        """Return the size of each segment's records before compression."""
         return dict(self._connection.execute("select path, record_bytes from segments"))
 
     def dirty(self) -> dict[str, int]:
-        """Return the objects that hold something of removed streams, and since when."""
+        """Return the objects that still hold data of removed streams, and since when."""
         return dict(self._connection.execute("select path, since_ms from dirty"))

@@ -1,4 +1,4 @@
-"""Session metadata in the bucket: what each flush changed, and now and then all of it."""
+"""Checkpoints of stream metadata in the bucket: the changes of one flush, or all streams."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,18 +11,18 @@ from durable_sessions.tier import stream_codec
 from durable_sessions.tier.catalog_view import CatalogView
 
 _STATE_BYTES_MAX = 16 * 1024 * 1024
-"""What the states in one part may have together, so that streams with many producers share it with fewer."""
+"""The size limit of one part's states: streams with many producers have large states."""
 
 
 def encode_changes(state: State) -> EncodedCheckpoint:
-    """Return the streams that a flush has changed, and those that it has removed; takes a while."""
+    """Return the streams that a flush has changed and removed; slow, so not for the event loop."""
     rows = [_row(stream) for stream in state.by_id.values()]
     rows += [_tombstone(number, key) for number, key in state.removed.items()]
     return encode_checkpoint(rows)
 
 
 def full_parts(catalog: CatalogView, rows_max: int) -> Iterator[EncodedCheckpoint]:
-    """Yield all streams in parts; each takes a while, and memory for itself only."""
+    """Yield all streams in parts, one part in memory at a time; slow, so not for the event loop."""
     rows = map(_row, catalog.streams())
     while part := list(_some(rows, rows_max)):
         yield encode_checkpoint(part)

@@ -1,7 +1,7 @@
 """Compaction: merging small segments, dropping the records of removed streams, full checkpoints.
 
-A merge changes nothing that a reader sees. It writes one segment in place of several; the next
-manifest has the one, and the others as garbage, which stay until nobody can be reading them.
+A merge changes nothing that a reader sees. It writes one segment in place of several. The next manifest
+refers to the new one and lists the old ones as garbage, which is kept until nobody can be reading it.
 """
 
 from collections.abc import Collection
@@ -31,18 +31,18 @@ from durable_sessions.tier.snapshot_info import snapshot_of, with_snapshot
 logger = structlog.get_logger(__name__)
 
 FULL_PARTS = "full_checkpoint_parts"
-"""The member of a manifest's ``extra`` that says how many of its first checkpoints hold all streams."""
+"""The member of a manifest's ``extra`` that counts the parts of the full checkpoint, which come first."""
 
 
 class _Looked(NamedTuple):
-    """Of which manifest it is known that there is nothing to merge, and until when."""
+    """A manifest that was found to have nothing to merge, and until when that stays true."""
 
     manifest: int
     until_ms: int
 
 
 class Compactor:
-    """Finds and makes one merge at a time; between two of them a flush has its turn."""
+    """Makes one merge at a time, so that a flush can run between two of them."""
 
     def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
         self._archive = archive
@@ -69,7 +69,7 @@ class Compactor:
     async def _prepare(self, manifest: Manifest) -> Replacement | None:
         now_ms = self._clock.now_ms()
         if len(manifest.garbage) >= self._limits.garbage_max:
-            return None  # nothing is being removed, so that merging would only add to it
+            return None  # garbage is not being removed, and a merge would add to it
         dirty = await self._archive.catalog.run(self._archive.catalog.writer.dirty)
         following = (
             await self._full_checkpoint(manifest, dirty)
@@ -79,6 +79,7 @@ class Compactor:
         if following is None:
             waiting = [since for path, since in dirty.items() if path not in self._damaged]
             due = [rewrite_at_ms(since, self._limits) for since in waiting]
+            # A new day makes more segments worth merging: the policy merges small ones of a day that is over.
             tomorrow = now_ms - now_ms % DAY_MS + DAY_MS
             self._looked = _Looked(manifest.number, min([*due, *self._damaged.values(), tomorrow]))
         return following
@@ -100,7 +101,8 @@ class Compactor:
             try:
                 runs = await self._runs(chosen)
             except ObjectDamagedError as error:
-                # The others go on; this one is left as it is for a while, for whoever repairs it.
+                # The other segments can still be merged. The damaged one is left alone for a while, so that
+                # an operator can repair it.
                 logger.error("segment_not_merged", reason=str(error))
                 self._damaged[str(error.path)] = now_ms + int(self._limits.damaged_retry_seconds * 1000)
                 continue
@@ -137,7 +139,7 @@ class Compactor:
         return Replacement(following, change)
 
     def _encode(self, replaced: list[str], runs: Runs) -> EncodedSegment | None:
-        """Return the segment that holds what the replaced ones do of the streams that still exist."""
+        """Return a segment with the records of those streams that still exist; None if none does."""
         catalog, records = self._archive.catalog.writer, []
         for number, appends in runs.items():
             stream = catalog.load_id(number)
@@ -145,6 +147,7 @@ class Compactor:
             appends.sort(key=lambda run: run.first)
             records.append(StreamRecords(number, *stream.key, stream.content_type, appends))
         encoded = encode_segment(records) if records else None
+        # The last check before the old segments become garbage: each position must be in the new one.
         merged = {} if encoded is None else {n: encoded.directory.runs(n) for n in encoded.directory.streams}
         before = {number: _joined(found) for number, found in catalog.runs(replaced).items()}
         assert merged == before, "a merge loses and adds nothing"
@@ -171,7 +174,8 @@ class Compactor:
         replaced = [info.path for info in manifest.checkpoints]
         snapshot = snapshot_of(manifest)
         if snapshot is not None and not set(dirty).isdisjoint(replaced):
-            # It may still hold what was removed since. Another one is due, and until then opening is slower.
+            # The snapshot may hold streams that were removed since, which must leave the bucket in time. It
+            # is dropped; opening is slower until the next snapshot is written.
             manifest = with_snapshot(manifest, None)
             replaced.append(snapshot.path)
         following = msgspec.structs.replace(
@@ -188,7 +192,7 @@ def _add_appends(runs: Runs, segment: WholeSegment, live: Collection[int]) -> No
 
 
 def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return runs with those joined that follow each other without a gap."""
+    """Join runs that follow each other without a gap."""
     joined: list[tuple[int, int]] = []
     for first, following in runs:
         if joined and joined[-1][1] == first:

@@ -1,15 +1,18 @@
-"""Letting go of much at once, in a thread: in one go that would hold the interpreter, and so everybody."""
+"""Frees large containers item by item in a thread.
+
+Freeing one with millions of objects at once would hold the interpreter's lock, and block the event loop.
+"""
 
 from durable_sessions.threads import CPU
 
 
 async def let_go(*containers: object) -> None:
-    """Empty dictionaries and lists that nobody needs any more, one thing after the other."""
+    """Empty dictionaries and lists that are no longer needed, one item at a time, in a thread."""
     await CPU.run(empty, *containers)
 
 
 def empty(*containers: object) -> None:
-    """Do the same in this thread, which is not the event loop's."""
+    """Empty dictionaries and lists one item at a time in this thread, which must not be the event loop's."""
     for container in containers:
         if isinstance(container, dict):
             while container:

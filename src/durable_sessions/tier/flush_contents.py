@@ -1,4 +1,4 @@
-"""What one flush writes and changes, as plain data: nothing is in the bucket yet."""
+"""What one flush writes and changes, as plain data, before anything is written to the bucket."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -18,7 +18,8 @@ from durable_sessions.tier.fold import fold
 class FlushContents(NamedTuple):
     """Segments by day and a checkpoint, as bytes, and the streams, removals and names behind them.
 
-    ``subscriptions`` are the effects on these, in order. ``next_stream`` is a number that no stream has had.
+    ``subscriptions`` are the effects on subscriptions, in order. ``next_stream`` is a number that no stream
+    has ever had.
     """
 
     segments: dict[date, EncodedSegment]
@@ -31,7 +32,7 @@ class FlushContents(NamedTuple):
 
 
 def flush_contents(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> FlushContents:
-    """Fold batches of the log over the streams as of the flush before them; takes a while."""
+    """Apply batches of the log to the streams as of the previous flush; slow, so not for the event loop."""
     folded = fold(batches, cold, next_stream)
     state = folded.state
     days = split_by_date(folded.records())

@@ -1,4 +1,4 @@
-"""Writing the objects of a flush; until a manifest names them, they count for nothing."""
+"""Writes the objects of a flush; they have no effect until a manifest refers to them."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from durable_sessions.tier.flush_contents import FlushContents
 
 
 class FlushObjects(NamedTuple):
-    """What a manifest says of a flush's objects; ``held`` is what the catalog says of the segments."""
+    """A flush's objects as the manifest lists them; ``held`` are the catalog's rows for the segments."""
 
     segments: list[SegmentInfo]
     held: list[segment_contents.Contents]
@@ -25,7 +25,9 @@ class FlushObjects(NamedTuple):
 async def write_objects(
     bucket: ObjectStore, partition: PartitionId, manifest: Manifest, contents: FlushContents, limits: Limits
 ) -> FlushObjects:
-    """Write what follows a manifest under the next number: segments, checkpoint, subscriptions."""
+    """Write the objects of a flush: segments, checkpoint, subscriptions."""
+    # An object's number is that of the first manifest that can refer to it. The sweeper relies on it to tell
+    # an orphan from an object whose manifest is about to be committed.
     number = manifest.number + 1
     segments: list[SegmentInfo] = []
     held: list[segment_contents.Contents] = []

@@ -1,4 +1,4 @@
-"""Folding batches of the log into what a flush writes: changed streams, and records by stream."""
+"""Folds batches of the log into what a flush writes: changed streams, and records by stream."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from durable_sessions.streams.state import ColdStreams, State
 
 @dataclass(slots=True)
 class Folded:
-    """The state after the batches, as far as they changed it, and the records and names that they added.
+    """The streams that the batches changed, and the records and names that they added.
 
-    ``subscriptions`` are the effects on these, in order.
+    ``subscriptions`` are the effects on subscriptions, in order.
     """
 
     state: State
@@ -36,9 +36,9 @@ class Folded:
 
 
 def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folded:
-    """Apply batches to the state as of the flush before them; takes a while.
+    """Apply batches to the state as of the previous flush; slow, so not for the event loop.
 
-    What they say of subscriptions is collected, not applied: it is written as it is.
+    Effects on subscriptions are collected and not applied: a flush writes them unchanged.
     """
     state = State(cold)
     state.next_stream = next_stream

@@ -1,4 +1,4 @@
-"""Looking after the bucket in the background: merging, and removing what is no longer needed."""
+"""Background maintenance of the bucket: merges, snapshots, and removal of unused objects."""
 
 import asyncio
 import sqlite3
@@ -21,7 +21,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Maintenance:
-    """Does one small thing after the other, so that a flush never waits long for its turn."""
+    """Does one small piece of work at a time, so that a flush never waits long for its turn."""
 
     def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
         self._clock = clock
@@ -34,20 +34,20 @@ class Maintenance:
         self.failure: Failure | None = None
 
     def start(self, supervisor: TaskSupervisor) -> None:
-        """Begin to look after the bucket."""
+        """Start the background task."""
         self._task = supervisor.start("maintenance", self._run)
 
     async def close(self) -> None:
-        """Stop; what was begun is finished or removed after the next start."""
+        """Stop the task; unfinished work is completed or removed after the next start."""
         if self._task is not None:
             await self._task.stop()
 
     async def step(self) -> bool:
-        """Do the next thing and return True, or False if there is nothing to do now."""
+        """Do the next piece of work and return True; if there is none, sweep if it is time, return False."""
         if await self.sweeper.collect() or await self.compactor.step() or await self.snapshots.step():
             return True
         now_ms = self._clock.now_ms()
-        # A clock that was set back does not tell how long it has been: then it is time, too.
+        # If the clock was set back, the time since the last sweep is unknown, and a sweep is made.
         if self._swept_at_ms is None or not (
             0 <= now_ms - self._swept_at_ms < self._limits.sweep_seconds * 1000
         ):
@@ -64,11 +64,12 @@ class Maintenance:
                     await CPU.run(release_memory)
                 self._recovered()
             except ManifestLostError:
-                return  # the partition has stepped down
+                return  # another writer has the bucket, and the partition stops
             except (DurableSessionsError, sqlite3.Error) as error:
                 self._failed(error)
             except Exception as error:
-                # A fault of ours. Nothing is lost: what was being made is not referred to.
+                # A bug. It is reported here and raised to the supervisor. Nothing is lost: no manifest refers
+                # to the objects of the unfinished work.
                 self._failed(error)
                 raise
 

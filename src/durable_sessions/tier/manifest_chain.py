@@ -1,8 +1,8 @@
-"""The chain of manifests: which one holds, and how the next one is committed or lost.
+"""The chain of manifests: which one is the newest, and how the next one is committed.
 
-A manifest is committed by creating its number, which must not exist yet. If the outcome of the
-creation is not known, the same manifest is tried again before any other: two different ones of one
-writer never compete. Whoever finds the number taken by another writer has lost the bucket for good.
+A manifest is committed by creating the object of its number, which must not exist yet. If the outcome is
+unknown, the same manifest is tried again before any other, so two different manifests of one writer never
+compete. A writer that finds the number taken by another writer has lost the bucket for good.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ _LOOK_SECONDS_MAX = 1.0
 
 
 class ManifestChain:
-    """Commits one manifest after the other; ``newest`` is the last one that is known to hold.
+    """Commits one manifest after another; ``newest`` is the last one that is known to be committed.
 
-    When another writer has committed one, ``on_lost`` is told once, and nothing is tried any more.
-    ``location`` is where the log is, for those who are told. ``written`` says that this process wrote
-    the newest manifest. Only one call may be under way at a time.
+    When another writer has committed one, ``on_lost`` is called once, and every later call fails.
+    ``location`` names the log in that error. ``written`` says whether this process wrote the newest
+    manifest. Only one call may be under way at a time.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class ManifestChain:
         self.written = written
 
     def require_writer(self) -> None:
-        """Raise ManifestLostError if another writer is known to have the bucket."""
+        """Raise ManifestLostError if another writer is known to have taken the bucket."""
         if self._lost is not None:
             raise self._lost
 
     async def commit(self, manifest: Manifest) -> None:
-        """Make a manifest the one that holds, durably; ManifestLostError: another writer was first.
+        """Commit a manifest durably; ManifestLostError if another writer was first.
 
-        After any other error the outcome is unknown: commit the same manifest again. To commit the one
-        that holds already does nothing.
+        After any other error the outcome is unknown: commit the same manifest again. Committing the newest
+        manifest again does nothing.
         """
         self.require_writer()
         if manifest is self.newest:
@@ -68,6 +68,7 @@ class ManifestChain:
             try:
                 await self._manifests.create_next(manifest)
             except ObjectExistsError:
+                # It may be our own: an earlier attempt without an answer can arrive after the check above.
                 if not await self._holds(manifest):
                     raise await self._lose() from None
         self.newest, self.written, self._unsettled = manifest, True, None
@@ -80,17 +81,19 @@ class ManifestChain:
             raise await self._lose()
 
     async def look(self) -> None:
-        """Find out whether another writer has committed a manifest; raise if one has."""
+        """Check whether another writer has committed a manifest; raise if one has."""
         self.require_writer()
+        # While a commit of our own is unsettled, a higher number may be ours: the commit finds out.
         if self._unsettled is None and await self._manifests.newest_number() > self.newest.number:
             raise await self._lose()
 
     async def _lose(self) -> ManifestLostError:
-        """Give the bucket up for good, and tell who has it."""
+        """Give up the bucket for good, and return the error that says who has it."""
         self._unsettled = None
         number, how = self.newest.number + 1, "with another data directory or a copy of this one"
         try:
-            # Who has lost the bucket may not go on for long, only to tell more of it.
+            # The details are only for the error message. A writer that has lost the bucket must stop soon,
+            # so it does not wait long for them.
             async with asyncio.timeout(_LOOK_SECONDS_MAX):
                 newest = await self._manifests.newest()
         except (DurableSessionsError, TimeoutError):
@@ -109,9 +112,10 @@ class ManifestChain:
         try:
             newest = await self._manifests.newest()
         except ObjectDamagedError as error:
-            raise BucketError(reason=str(error)) from error  # on the way, most likely: we shall look again
+            # Most likely damaged in transit. As a BucketError it is retried, not taken for a lost bucket.
+            raise BucketError(reason=str(error)) from error
         return newest is not None and (newest.number, newest.writer) == (manifest.number, manifest.writer)
 
 
 def _ignore(lost: ManifestLostError) -> None:
-    """Do nothing: nobody is to be told."""
+    """Do nothing: the callback while none is set."""

@@ -1,4 +1,4 @@
-"""Which segments to merge next: a pure choice from what the manifest and the catalog say."""
+"""Chooses the segments to merge next, as a pure function of the manifest and the catalog."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -8,13 +8,13 @@ from durable_sessions.bucket.manifest import SegmentInfo
 from durable_sessions.limits import Limits
 
 ROW_COST = 512
-"""The memory that a record may take in a merge besides its bytes; it keeps merges of tiny ones short, too."""
+"""Bytes of memory that a record may take in a merge besides its data; also bounds merges of tiny records."""
 _TIER_FACTOR = 8
 _TIERS = 3
 
 
 class Candidate(NamedTuple):
-    """A segment with the size of its records, and since when it holds some of removed streams."""
+    """A segment, the size of its records, and since when it has held records of removed streams."""
 
     info: SegmentInfo
     record_bytes: int
@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """The memory that it takes in a merge, near enough."""
+        """Roughly the memory that it takes in a merge."""
         return self.record_bytes + ROW_COST * self.info.rows
 
 
@@ -32,20 +32,20 @@ def day_of(path: str) -> date:
 
 
 def rewrite_at_ms(dirty_since_ms: int, limits: Limits) -> int:
-    """Return when a dirty object is written anew.
+    """Return when a dirty object is rewritten.
 
-    Half of the time until it must be gone is given to others that become dirty too; the other
-    half is left for a bucket that fails.
+    The first half of the time until it must be gone is for collecting other objects that become dirty;
+    the second half is a reserve for a bucket that fails.
     """
     spare = max(0.0, limits.delete_within_seconds - limits.garbage_grace_seconds)
     return dirty_since_ms + int(spare * 1000 / 2)
 
 
 def choose(candidates: Iterable[Candidate], now_ms: int, limits: Limits) -> list[SegmentInfo]:
-    """Return the segments of one date that the next merge replaces, none if none is worth it.
+    """Return the segments of one date that the next merge replaces; none if no merge is worthwhile.
 
-    Dirty ones whose time has come go first, oldest first, together with others that are dirty.
-    Then small ones that have enough of their size beside them.
+    First come dirty segments that are due, longest dirty first, together with other dirty ones of that date;
+    then small segments, if there are enough of similar size.
     """
     days: dict[date, list[Candidate]] = {}
     for one in sorted(candidates, key=lambda one: (one.info.first_at_ms, one.info.path)):
@@ -62,7 +62,7 @@ def choose(candidates: Iterable[Candidate], now_ms: int, limits: Limits) -> list
 
 
 def _dirty(candidates: Sequence[Candidate], now_ms: int, limits: Limits) -> list[Candidate]:
-    """Return the dirty ones of a date, longest first, if the time of the first has come."""
+    """Return the dirty segments of a date, longest dirty first, if the first of them is due."""
     dirty = [(one.dirty_since_ms, one) for one in candidates if one.dirty_since_ms is not None]
     dirty.sort(key=lambda pair: pair[0])
     if not dirty or now_ms < rewrite_at_ms(dirty[0][0], limits):
@@ -71,10 +71,10 @@ def _dirty(candidates: Sequence[Candidate], now_ms: int, limits: Limits) -> list
 
 
 def _tiers(candidates: Sequence[Candidate], limits: Limits, *, over: bool) -> list[list[Candidate]]:
-    """Return the groups of small ones that are large enough to be merged.
+    """Return the groups of small segments that have enough members to be merged.
 
-    Only those of similar size go together, so that a record is not copied with every flush. A
-    date that is over gets no more, so that there everything small goes together.
+    Only segments of similar size are merged, so that a record is not copied again with every flush. A date
+    that is over gets no more segments, so all its small ones are merged together.
     """
     small = [
         one
@@ -94,7 +94,7 @@ def _tiers(candidates: Sequence[Candidate], limits: Limits, *, over: bool) -> li
 
 
 def _fitting(candidates: Sequence[Candidate], limits: Limits) -> list[SegmentInfo]:
-    """Return the first ones, as many as one merge may read: at least one."""
+    """Return the first segments, as many as one merge may read, and at least one."""
     chosen: list[SegmentInfo] = []
     size = cost = 0
     for one in candidates:

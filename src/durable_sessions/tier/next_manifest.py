@@ -1,4 +1,4 @@
-"""The next manifest as a plain value, made from the one before it and from what was written for it."""
+"""The next manifest as a plain value, made from the previous one and the objects written for it."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from durable_sessions.tier.snapshot_info import snapshot_of
 
 
 class Replacement(NamedTuple):
-    """A manifest to commit, and what changes in the catalog once it holds; ``flushed`` is a flush's."""
+    """A manifest to commit, and the change of the catalog that follows; ``flushed`` is set for a flush."""
 
     manifest: Manifest
     change: Change
@@ -24,14 +24,14 @@ class Replacement(NamedTuple):
 
 
 class FlushPoint(NamedTuple):
-    """Up to where a flush takes the log over, and the checksum of the frame there."""
+    """The position up to which a flush archives the log, and the checksum of the frame there."""
 
     through: int
     frame: int | None
 
 
 def about(manifest: Manifest) -> About:
-    """Return what the catalog says of itself when it is of this manifest."""
+    """Return how a catalog of this manifest identifies itself."""
     return About(manifest.number, manifest.flushed_through)
 
 
@@ -43,7 +43,7 @@ def successor(
     checkpoints: Iterable[CheckpointInfo] | None = None,
     replaced: Iterable[str] = (),
 ) -> Manifest:
-    """Return the manifest after this one; replaced objects become garbage now."""
+    """Return the manifest that follows this one; replaced objects become garbage as of ``now_ms``."""
     garbage = [GarbageInfo(path=path, since_ms=now_ms) for path in replaced]
     return msgspec.structs.replace(
         manifest,
@@ -56,7 +56,7 @@ def successor(
 
 
 def unchanged(manifest: Manifest, now_ms: int) -> Replacement:
-    """Return the replacement that says the same as the manifest before it, under the next number."""
+    """Return a replacement with the same contents under the next number."""
     following = successor(manifest, now_ms)
     return Replacement(following, Change(about(following)))
 
@@ -64,7 +64,7 @@ def unchanged(manifest: Manifest, now_ms: int) -> Replacement:
 def after_flush(
     manifest: Manifest, contents: FlushContents, written: FlushObjects, point: FlushPoint, now_ms: int
 ) -> Replacement:
-    """Return the replacement by a flush; takes a while if that is of many streams."""
+    """Return the replacement that a flush makes; slow for many streams, so not for the event loop."""
     following = msgspec.structs.replace(
         successor(
             manifest,
@@ -93,7 +93,7 @@ def after_flush(
 
 
 def referred(manifest: Manifest) -> set[str]:
-    """Return the paths of the objects that a manifest refers to, garbage left out."""
+    """Return the paths of the objects that a manifest refers to, without garbage."""
     paths = {info.path for info in manifest.segments}
     paths.update(info.path for info in manifest.checkpoints)
     paths.update(info.path for info in subscription_objects.objects(manifest))
@@ -104,7 +104,7 @@ def referred(manifest: Manifest) -> set[str]:
 
 
 def without_garbage(manifest: Manifest, gone: Collection[str], now_ms: int) -> Replacement:
-    """Return the replacement that no longer lists garbage which has been removed."""
+    """Return a replacement that no longer lists the garbage that has been removed."""
     garbage = tuple(one for one in manifest.garbage if one.path not in gone)
     following = msgspec.structs.replace(successor(manifest, now_ms), garbage=garbage)
     return Replacement(following, Change(about(following)))

@@ -1,8 +1,8 @@
-"""Whether a log is the one that a bucket goes on with; every other log is refused.
+"""Decides whether a log belongs to a bucket; every other log is refused.
 
-A manifest names the lineage of its log, and has the checksum of the frame up to which it is flushed. A
-frame's checksum depends on a random salt that every process makes anew, so that of two copies of
-one directory only the one that was flushed has that frame.
+A manifest names the lineage of its log and has the checksum of the last flushed frame. A frame's checksum
+depends on a random salt that every process draws anew, so of two copies of one directory only the one that
+was flushed has that frame.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -30,12 +30,14 @@ from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.tier.next_manifest import successor
 
 CLAIMS_MAX = 10
-"""How often a start tries to become the writer while others come before it."""
+"""How often a start tries to become the writer while other servers keep getting there first."""
 
 
 class Tie(NamedTuple):
-    """What the next manifest says of a log: its lineage, None for one that is to be made, where it
-    begins, and the checksum of the frame at the flushed position, None if nothing of it is flushed.
+    """How the next manifest identifies a log.
+
+    ``lineage`` is None for a log that is yet to be made. ``begins`` is the position after which it begins.
+    ``frame`` is the checksum of the frame at the flushed position, None if nothing of this log is flushed.
     """
 
     lineage: str | None
@@ -44,7 +46,7 @@ class Tie(NamedTuple):
 
 
 async def require_own(log: LogIdentity, bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> None:
-    """Refuse a log that is not that of the bucket's partition, before anything is written to either."""
+    """Refuse a log that does not belong to the bucket's partition, before anything is written to either."""
     manifests = Manifests(bucket, partition)
     newest = await manifests.newest()
     try:
@@ -55,10 +57,9 @@ async def require_own(log: LogIdentity, bucket: ObjectStore, partition: Partitio
 
 
 def continues(begins: int, manifest: Manifest | None) -> bool:
-    """Say whether a log that begins at an address has all that came after the last flush.
+    """Return whether a log that begins at this position has everything since the last flush.
 
-    It reaches back to that flush, or it was begun anew on what the flush had left, and nothing of it
-    has been flushed yet.
+    Either it reaches back to that flush, or it was created after it and nothing of it has been flushed yet.
     """
     if manifest is None:
         return begins <= 0
@@ -67,7 +68,7 @@ def continues(begins: int, manifest: Manifest | None) -> bool:
 
 
 async def last_shared(log: LogIdentity, manifests: AsyncIterator[Manifest]) -> int:
-    """Return up to where the log is certainly in the bucket, as one of the manifests shows."""
+    """Return the last position at which one of the manifests proves that the bucket has this log."""
     async for manifest in manifests:
         if manifest.frame is not None and await log.checksum(manifest.flushed_through) == manifest.frame:
             return manifest.flushed_through
@@ -75,7 +76,7 @@ async def last_shared(log: LogIdentity, manifests: AsyncIterator[Manifest]) -> i
 
 
 async def match(log: LogIdentity, manifest: Manifest | None) -> Tie:
-    """Return how a log goes on with the newest manifest, or refuse it."""
+    """Return how a log continues the newest manifest, or refuse it."""
     if manifest is None:
         if log.lineage is not None:
             raise ArchiveMissingError(log=log.location)
@@ -87,14 +88,15 @@ async def match(log: LogIdentity, manifest: Manifest | None) -> Tie:
     if manifest.lineage in (log.lineage, log.intended):
         return await _continue(log, manifest)
     if log.lineage is None and log.ends_at is None:
-        # Whoever starts with an empty directory wants a new log on what the bucket has. It begins far
-        # beyond the old one, so that no position is used twice.
+        # The data directory is empty: the operator wants a new log on top of what the bucket has. It begins
+        # far beyond the old log's end, which is unknown here, so that no position is used twice.
         return Tie(None, max(manifest.flushed_through, manifest.log_begins) + NEW_LOG_GAP)
     raise LogForeignError(log=log.location, lineage=manifest.lineage, after=log.begins_after)
 
 
 async def _continue(log: LogIdentity, manifest: Manifest) -> Tie:
     """Match a log with a manifest of the same lineage."""
+    # The lineage alone does not tell copies of one directory apart; the flushed frame's checksum does.
     tie = Tie(manifest.lineage, manifest.log_begins, manifest.frame)
     flushed = manifest.flushed_through
     if manifest.frame is None:
@@ -108,12 +110,12 @@ async def _continue(log: LogIdentity, manifest: Manifest) -> Tie:
 
 
 async def _adopt(log: LogIdentity, manifest: Manifest) -> Tie:
-    """Match a log with a manifest from before there were lineages: by its positions alone."""
+    """Match a log with a manifest written before lineages existed: by its positions alone."""
     lineage, flushed = log.lineage or log.intended, manifest.flushed_through
     if log.ends_at is None:
         return Tie(lineage, flushed + NEW_LOG_GAP if flushed else 0)
     if log.begins_after in (flushed, flushed + NEW_LOG_GAP):
-        return Tie(lineage, log.begins_after)  # made anew, by a start on this bucket or by a repair
+        return Tie(lineage, log.begins_after)  # created anew, by a start on this bucket or by a repair
     _require_reach(log, flushed)
     if not flushed:
         return Tie(lineage, log.begins_after)
@@ -141,11 +143,12 @@ async def claim(
     ids: Ids,
     predecessors: Collection[str] = (),
 ) -> tuple[Manifest, Manifest]:
-    """Make a log the one that the bucket goes on with; return the manifest found, and the one that holds now.
+    """Commit a manifest that makes this log the bucket's; return the previous manifest and the new one.
 
-    The new manifest fences whoever wrote the one before it: that one loses its next manifest. A log that
-    is not the bucket's is refused and changes nothing. With ``predecessors``, the writers that this process
-    was before, nobody else is fenced: who has lost the bucket meanwhile does not take it back by itself.
+    The new manifest fences the writer of the previous one, whose next commit will fail. A log that does not
+    belong to the bucket is refused and changes nothing. ``predecessors`` are the writer names that this
+    process used before. If given, no other writer is fenced: a process that has lost the bucket must not take
+    it back on its own.
     """
     manifests = Manifests(bucket, partition)
     for _ in range(CLAIMS_MAX):
@@ -161,6 +164,8 @@ async def claim(
                 log=log.location,
             )
         lineage = tie.lineage or ids.token("log_")
+        # The log records the lineage before the manifest does. After a crash in between, the next start finds
+        # it as the intended one and can still prove that the log is the manifest's.
         if log.lineage != lineage:
             await log.intend(lineage)
         before = found or first_manifest(partition, clock)
@@ -174,7 +179,7 @@ async def claim(
         try:
             await manifests.create_next(manifest)
         except ObjectExistsError:
-            continue  # another server has come between; the log may no longer be the bucket's
+            continue  # another server was faster; check again whether the log still belongs to the bucket
         if log.lineage is None or log.intended is not None:
             await log.tie(lineage)
         if log.ends_at is None:
@@ -184,7 +189,7 @@ async def claim(
 
 
 def require_numbers(manifest: Manifest, partition: PartitionId) -> None:
-    """Refuse a manifest that numbers streams as another partition does: their event ids would collide."""
+    """Refuse a manifest with stream numbers of another partition: the event ids would collide."""
     if manifest.next_stream not in partition.streams:
         raise BucketRefusedError(
             problem=f"manifest {manifest.number} of partition {partition.number} gives the number"
@@ -194,7 +199,7 @@ def require_numbers(manifest: Manifest, partition: PartitionId) -> None:
 
 
 def first_manifest(partition: PartitionId, clock: Clock) -> Manifest:
-    """Return what stands for the manifest of a partition that has none."""
+    """Return the manifest, never written, that the first one of a partition follows."""
     return Manifest(
         number=0,
         writer="",

@@ -1,4 +1,4 @@
-"""What the catalog says of a segment: how large its records are, and where."""
+"""The catalog's rows for a segment: the size of its records, and where they are."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Contents(NamedTuple):
 
 
 def contents(path: str, directory: Directory, streams: Collection[int] | None = None) -> Contents:
-    """Return what a segment holds, of all its streams or of some."""
+    """Return the rows for a segment; the places of all its streams, or only of ``streams``."""
     size = sum(piece.size for stream in directory.streams for piece in directory.pieces(stream))
     places = [
         Placed(stream, first, following, path)

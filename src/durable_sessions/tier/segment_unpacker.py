@@ -1,4 +1,4 @@
-"""Reading a whole segment back into the appends that it holds."""
+"""Reads a whole segment back into the appends that it holds."""
 
 import sys
 from collections.abc import Collection
@@ -39,7 +39,7 @@ class WholeSegment:
         return list(self._footer.directory.streams)
 
     def appends(self, streams: Collection[int]) -> Runs:
-        """Return the appends of some streams as they were made; takes a while."""
+        """Return the appends of some streams as they were made; slow, so not for the event loop."""
         try:
             return self._appends(streams)
         except (ValueError, IndexError) as error:
@@ -48,7 +48,7 @@ class WholeSegment:
     def _appends(self, streams: Collection[int]) -> Runs:
         runs: Runs = {}
         group, block = -1, None
-        for stream in self._footer.directory.streams:  # in the order of the rows: each group once
+        for stream in self._footer.directory.streams:  # in row order, so each row group is decoded once
             if stream not in streams:
                 continue
             parts: list[tuple[int, AppendRun]] = []
@@ -65,7 +65,7 @@ class WholeSegment:
 
 
 def _joined(parts: list[tuple[int, AppendRun]]) -> list[AppendRun]:
-    """Return appends whole of which there are several parts: those that begin at the same position."""
+    """Join the parts of appends that are split over row groups: they share the append's first position."""
     runs: list[AppendRun] = []
     begun = -1
     for begins, part in parts:

@@ -1,4 +1,4 @@
-"""What a manifest says of the catalog's snapshot, and when a new one is due: plain values."""
+"""How a manifest refers to the catalog's snapshot, and when a new snapshot is due."""
 
 import msgspec
 
@@ -10,12 +10,12 @@ from durable_sessions.partition_id import PartitionId
 SNAPSHOT = "catalog_snapshot"
 """The member of a manifest's ``extra`` that says where the newest snapshot of the catalog is."""
 _SHARE = 8
-"""A snapshot is worth it when this part of the catalog has changed: so opening reads at most that much more,
-and writing snapshots costs at most so many times what has changed."""
+"""A snapshot is due when one part in this many of the catalog has changed. This bounds both costs: opening
+reads about that part besides the snapshot, and snapshots write at most this many times what has changed."""
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
-    """A snapshot of the catalog as of a manifest; ``rows`` is how many streams it has."""
+    """A snapshot of the catalog as of a manifest; ``rows`` is the number of streams in it."""
 
     path: str
     bytes: int
@@ -26,7 +26,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
 
 
 def snapshot_of(manifest: Manifest) -> SnapshotInfo | None:
-    """Return the snapshot that a manifest names; None if it names none that this program understands."""
+    """Return the snapshot that a manifest names; None if there is none, or none in a format known here."""
     try:
         return msgspec.json.decode(manifest.extra.get(SNAPSHOT, b"null"), type=SnapshotInfo | None)
     except msgspec.MsgspecError:
@@ -42,7 +42,7 @@ def with_snapshot(manifest: Manifest, info: SnapshotInfo | None) -> Manifest:
 
 
 def rows_beyond(manifest: Manifest, partition: PartitionId, covered: int) -> int:
-    """Return how many rows an opening reads that a catalog as of manifest ``covered`` does not have."""
+    """Return how many rows must be read to open at a manifest, given a catalog as of manifest ``covered``."""
     names = FlushedNames(partition)
     objects = [(info.path, info.rows) for info in manifest.checkpoints]
     objects += [(info.path, info.streams) for info in manifest.segments]
@@ -51,13 +51,13 @@ def rows_beyond(manifest: Manifest, partition: PartitionId, covered: int) -> int
 
 
 def is_due(manifest: Manifest, partition: PartitionId, now_ms: int, limits: Limits) -> bool:
-    """Say whether opening at this manifest would read so much that a new snapshot is worth it."""
+    """Return whether opening at this manifest would read so much that a new snapshot is worthwhile."""
     info = snapshot_of(manifest)
     rows = rows_beyond(manifest, partition, 0 if info is None else info.manifest)
     if rows < limits.snapshot_rows_min:
         return False
     if info is None:
         return True
-    # A clock that was set back does not tell how long it has been: then it is time, too.
+    # If the clock was set back, the snapshot's age is unknown, and it does not count as recent.
     recent = 0 <= now_ms - info.created_at_ms < limits.snapshot_seconds * 1000
     return not recent and rows * _SHARE >= info.rows

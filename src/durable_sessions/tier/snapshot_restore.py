@@ -1,4 +1,4 @@
-"""Making a local catalog of a snapshot in the bucket."""
+"""Restores the local catalog from a snapshot in the bucket."""
 
 import sqlite3
 from pathlib import Path
@@ -22,7 +22,7 @@ from durable_sessions.tier.snapshot_info import SnapshotInfo, snapshot_of
 logger = structlog.get_logger(__name__)
 
 UNUSABLE = (DurableSessionsError, sqlite3.Error, msgspec.MsgspecError, pa.ArrowException, ValueError, OSError)
-"""What a snapshot that cannot be used may raise."""
+"""What reading an unusable snapshot may raise."""
 
 
 async def restore(
@@ -33,9 +33,9 @@ async def restore(
     names_of: NamesOf,
     limits: Limits,
 ) -> Catalog | None:
-    """Make the catalog of a manifest from the snapshot that it names; None if that cannot be used.
+    """Restore the catalog of a manifest from the snapshot that it names; None if that cannot be used.
 
-    Whatever is wrong with a snapshot, there is another way to the same catalog, so nothing is raised.
+    An unusable snapshot is logged and not raised: a rebuild gives the same catalog.
     """
     info, catalog = snapshot_of(manifest), None
     if info is None:
@@ -57,14 +57,14 @@ async def restore(
 
 
 async def fetch_snapshot(bucket: ObjectStore, info: SnapshotInfo, limits: Limits) -> bytes:
-    """Return the object, verified."""
+    """Return the snapshot's bytes, verified; ValueError if they are too many."""
     if info.bytes > limits.snapshot_bytes_max:
         raise ValueError(f"it has {info.bytes} bytes, more than snapshot_bytes_max")
     return await fetch_object(bucket, info.path, info.bytes, info.sha256)
 
 
 def unpacked(path: Path, data: bytes, info: SnapshotInfo, limits: Limits) -> tuple[Catalog, Manifest]:
-    """Return the catalog in a snapshot, as a file at ``path``, and the manifest that it is of."""
+    """Unpack a snapshot to a file at ``path``; return the catalog and the manifest that it belongs to."""
     catalog, encoded = Catalog.unpack(path, data, limits)
     try:
         manifest = decode_manifest(encoded, info.path)

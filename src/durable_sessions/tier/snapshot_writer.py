@@ -1,4 +1,4 @@
-"""Writing snapshots of the catalog to the bucket, when opening without one would take long."""
+"""Writes snapshots of the catalog to the bucket when opening without one would take long."""
 
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import snapshot_path
@@ -14,7 +14,7 @@ from durable_sessions.tier.snapshot_info import SnapshotInfo, is_due, snapshot_o
 
 
 class SnapshotWriter:
-    """Puts a new snapshot in place of the old one, which becomes garbage."""
+    """Replaces the old snapshot by a new one; the old one becomes garbage."""
 
     def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
         self._archive = archive
@@ -23,7 +23,7 @@ class SnapshotWriter:
         self.snapshots = 0
 
     async def step(self) -> bool:
-        """Write a snapshot and return True, or False if none is due, or the catalog is too large for one."""
+        """Write a snapshot and return True; False if none is due or the catalog is too large for one."""
         archive = self._archive
         if not is_due(archive.manifest, archive.partition, self._clock.now_ms(), self._limits):
             return False
@@ -38,7 +38,7 @@ class SnapshotWriter:
     async def _prepare(self, manifest: Manifest) -> Replacement | None:
         archive, now_ms = self._archive, self._clock.now_ms()
         catalog = archive.catalog
-        # The catalog is exactly of this manifest as long as it is our turn.
+        # The caller holds the turn, so the catalog cannot move on to another manifest meanwhile.
         data = await catalog.run(catalog.pack, encode_manifest(manifest), self._limits.snapshot_bytes_max)
         if data is None:
             return None

@@ -1,4 +1,4 @@
-"""A stream's whole state as bytes: what the catalog and the session checkpoints hold of it."""
+"""Encodes a stream's whole state as bytes, for the catalog and the checkpoints."""
 
 import msgspec
 
@@ -6,7 +6,10 @@ from durable_sessions.streams.stream import NO_ATTRIBUTES, NO_PRODUCERS, Key, Pr
 
 
 class StoredStream(msgspec.Struct, frozen=True, array_like=True):
-    """The fields of a stream in a fixed order; a field is only ever added at the end, with a default."""
+    """The fields of a stream in a fixed order.
+
+    New fields are added at the end with a default, so that states written before them can still be read.
+    """
 
     id: int
     workspace: str
@@ -38,7 +41,7 @@ _decode = msgspec.msgpack.Decoder(StoredStream).decode
 
 
 def encode(stream: Stream) -> bytes:
-    """Return a stream's state; accesses that are not recorded in the log are left out."""
+    """Return a stream's state, without accesses that are not recorded in the log."""
     return _encode(
         StoredStream(
             stream.id,
@@ -68,7 +71,7 @@ def encode(stream: Stream) -> bytes:
 
 
 def decode(data: bytes) -> Stream:
-    """Return the stream that :func:`encode` was given, last accessed when that was recorded."""
+    """Return the stream that :func:`encode` was given; its last access is the last recorded one."""
     stored = _decode(data)
     return Stream(
         id=stored.id,

@@ -1,7 +1,7 @@
-"""Subscriptions in the bucket: all of them as of one flush, and what later flushes have changed.
+"""Subscriptions in the bucket: all of them as of one flush, and the changes of later flushes.
 
-Both are batches of effects, so that one behind the other they are a batch, too. The changes are merged into a
-new whole when they have become many or large: a flush writes what has changed, not what there is.
+Both are batches of effects; read one after the other they form a single batch. A flush usually writes only
+its changes. When the changes have become many or large, they are merged into a new complete object.
 """
 
 from collections.abc import Sequence
@@ -22,27 +22,27 @@ from durable_sessions.streams.subscriptions import Subscriptions
 from durable_sessions.threads import CPU
 
 SUBSCRIPTIONS = "subscriptions"
-"""The member of a manifest's ``extra`` that says where the subscriptions as of one flush are."""
+"""The member of a manifest's ``extra`` that refers to all subscriptions as of one flush."""
 CHANGES = "subscription_changes"
-"""The member that says where the changes of later flushes are, the oldest first."""
+"""The member that refers to the changes of later flushes, oldest first."""
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a manifest says of subscriptions, and the objects that it no longer needs."""
+    """The ``extra`` of the next manifest, and the objects that it no longer needs."""
 
     extra: dict[str, msgspec.Raw]
     replaced: Sequence[str] = ()
 
 
 def objects(manifest: Manifest) -> list[CheckpointInfo]:
-    """Return the objects that give the subscriptions when they are read one behind the other."""
+    """Return the objects that together hold the subscriptions, in the order to read them."""
     whole, changes = manifest.extra.get(SUBSCRIPTIONS), manifest.extra.get(CHANGES)
     found = [] if whole is None else [msgspec.json.decode(whole, type=CheckpointInfo)]
     return found + ([] if changes is None else msgspec.json.decode(changes, type=list[CheckpointInfo]))
 
 
 async def load(bucket: ObjectStore, manifest: Manifest) -> list[Effect]:
-    """Return effects that give the subscriptions as of a manifest."""
+    """Return effects that rebuild the subscriptions as of a manifest."""
     found: list[Effect] = []
     for info in objects(manifest):
         data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
@@ -58,7 +58,7 @@ async def write(
     effects: Sequence[Effect],
     limits: Limits,
 ) -> Written:
-    """Write what a flush has changed, or everything anew if the changes before it have become many."""
+    """Write the changes of a flush, or all subscriptions if earlier changes have become many or large."""
     if not effects:
         return Written(manifest.extra)
     known = objects(manifest)
@@ -66,7 +66,7 @@ async def write(
         try:
             return await _write_whole(bucket, partition, manifest, number, effects)
         except (BucketError, ObjectDamagedError):
-            pass  # what is there could not be read; the next flush tries again, and this one goes on
+            pass  # the known objects could not be read; write the changes only, and let the next flush retry
     data = await CPU.run(_encoded, effects)
     changes = [info for info in known if not _is_whole(manifest, info)]
     changes.append(await create(bucket, partition, number, "changes", data, len(effects)))
@@ -100,7 +100,7 @@ def _is_whole(manifest: Manifest, info: CheckpointInfo) -> bool:
 async def create(
     bucket: ObjectStore, partition: PartitionId, number: int, kind: str, data: bytes, rows: int
 ) -> CheckpointInfo:
-    """Write one object of encoded effects, and return what a manifest says of it."""
+    """Write one object of encoded effects, and return the manifest's entry for it."""
     path = await create_beside(bucket, subscriptions_path(partition, number, kind), data)
     return CheckpointInfo(path=path, bytes=len(data), rows=rows, sha256=digest(data))
 

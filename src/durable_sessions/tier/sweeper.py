@@ -1,4 +1,4 @@
-"""Sweeping: removing from the bucket what nothing refers to any more, and nothing else."""
+"""Removes objects from the bucket that nothing refers to any more, and no others."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -34,15 +34,16 @@ def plan(
     now_ms: int,
     limits: Limits,
 ) -> list[Removal]:
-    """Return what can be removed now, given the partition's newest manifest and what is in the bucket.
+    """Return what can be removed now, given the partition's newest manifest and a listing of the bucket.
 
-    Nothing that the manifest refers to is ever removed, nor what is not named as this partition names things.
-    An object's number is that of the first manifest that can refer to it. One with a higher number
-    than the manifest's may be about to be referred to; one with a lower number can not.
+    An object is kept if the manifest refers to it, or if its name is not one that this partition gives.
+    An object's number is that of the first manifest that can refer to it. If it is higher than the
+    manifest's, a manifest that refers to the object may be about to be committed; otherwise none will be.
     """
     kept, names = referred(manifest), FlushedNames(partition)
     oldest_ms = now_ms - int(limits.garbage_grace_seconds * 1000)
     garbage = [one.path for one in manifest.garbage if one.since_ms <= oldest_ms and one.path not in kept]
+    # The listing shows garbage within its grace time, too; it must not be removed early as an orphan.
     kept.update(one.path for one in manifest.garbage)
     return [Removal(path, GARBAGE) for path in garbage] + [
         Removal(info.path, reason)
@@ -63,9 +64,9 @@ def _reason(names: FlushedNames, info: ObjectInfo, newest: int, now_ms: int, lim
 
 
 class Sweeper:
-    """Removes garbage as it becomes due, and the rest when the bucket is listed.
+    """Removes garbage as it becomes due, and old manifests and orphans when the bucket is listed.
 
-    Listing and removing need no turn: no later manifest refers to what a plan names.
+    Listing and removing run beside other changes: no later manifest can refer to what a plan removes.
     """
 
     def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:
@@ -75,14 +76,14 @@ class Sweeper:
         self.removed = 0
 
     async def collect(self) -> int:
-        """Remove garbage whose grace time is over; return how many objects that were."""
+        """Remove garbage whose grace time is over; return the number of objects removed."""
         archive = self._archive
         return await self._remove(
             plan(archive.manifest, archive.partition, (), self._clock.now_ms(), self._limits)
         )
 
     async def sweep(self) -> int:
-        """Remove garbage, old manifests and orphans; return how many objects that were."""
+        """Remove garbage, old manifests and orphans; return the number of objects removed."""
         archive, listing = self._archive, list[ObjectInfo]()
         for prefix in FlushedNames(archive.partition).prefixes:
             listing += await archive.bucket.list(prefix)
@@ -91,6 +92,8 @@ class Sweeper:
         return await self._remove(removals)
 
     async def _remove(self, removals: Sequence[Removal]) -> int:
+        # The plan was made from our own view. Before anything is deleted, the manifest is confirmed in the
+        # bucket: a writer that was fenced without knowing it would delete objects that the new writer uses.
         manifest = await self._archive.confirmed() if removals else None
         if manifest is None:
             return 0
@@ -99,6 +102,7 @@ class Sweeper:
         assert kept.isdisjoint(paths), "what was garbage stays garbage"
         for begin in range(0, len(paths), _DELETED_AT_ONCE):
             await self._archive.bucket.delete(paths[begin : begin + _DELETED_AT_ONCE])
+        # Deleted first and forgotten after: a crash in between repeats the deletion, which is harmless.
         gone = {one.path for one in removals if one.reason == GARBAGE}
         if gone:
             await self._forget(gone)

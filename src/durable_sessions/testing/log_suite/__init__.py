@@ -1,14 +1,14 @@
-"""What every log has to show, as cases that an implementation of ``durable_sessions.log.Log`` passes.
+"""Test cases that every implementation of ``durable_sessions.log.Log`` must pass.
 
-Derive a harness from :class:`LogHarness`, which says how your log is opened and how it is made to fail, and
-run every case on a new one, for example with pytest and anyio::
+Derive a harness from :class:`LogHarness` that opens your log and makes it fail on request, and run every
+case with a new instance of it, for example with pytest and anyio::
 
     @pytest.mark.parametrize("case", log_suite.CASES, ids=str)
     async def test_my_log(case: log_suite.LogCase) -> None:
         await case.check(MyHarness())
 
-A case that cannot apply to a log is named in ``LogHarness.inapplicable`` with the reason; none is left out
-silently.
+Name a case that cannot apply to your log in ``LogHarness.inapplicable``, with the reason; no case is
+skipped silently.
 """
 
 from durable_sessions.testing.log_suite.cases import CASES

@@ -20,7 +20,7 @@ async def order(harness: LogHarness) -> None:
 
 
 async def exact_bytes(harness: LogHarness) -> None:
-    """Bytes come back as they were, also none, and those that look like something."""
+    """Bytes come back unchanged, including empty batches and bytes that look like frames or headers."""
     log = await owned(harness)
     payloads = [b"", bytes(range(256)), b"", b"DSF1" * 30, b"DSESSLOG" * 9, bytes(100_000), b"\n"]
     batches = await written(log, payloads)
@@ -29,7 +29,7 @@ async def exact_bytes(harness: LogHarness) -> None:
 
 
 async def positions(harness: LogHarness) -> None:
-    """Positions are positive and grow, also across openings; the log knows where it begins and ends."""
+    """Positions are positive and grow, also after reopening; the log knows where it begins and ends."""
     log = await owned(harness)
     last = log.begins_after
     require(last >= 0, "a log begins before 0")
@@ -55,7 +55,7 @@ async def beginning(harness: LogHarness) -> None:
 
 
 async def extents(harness: LogHarness) -> None:
-    """Exactly the bytes that are asked for are read, never fewer."""
+    """A read returns exactly the requested bytes, never fewer."""
     log = await owned(harness)
     (first, _), (second, _) = await written(log, [b"0123456789", b"abcdef"])
     asked = [Extent(second, 2, 3), Extent(first, 0, 10), Extent(first, 9, 1), Extent(second, 6, 0)]
@@ -69,7 +69,7 @@ async def extents(harness: LogHarness) -> None:
 
 
 async def parts(harness: LogHarness) -> None:
-    """A batch that is larger than a frame is one batch, with one position."""
+    """A batch that is larger than a frame is still one batch with one position."""
     log = await owned(harness)
     size = harness.payload_bytes_max
     payloads = [b"a" * (size - 1), b"b" * size, b"c" * size + b"d" * size + b"e" * size + b"f", b"small"]
@@ -85,7 +85,7 @@ async def parts(harness: LogHarness) -> None:
 
 
 async def trim(harness: LogHarness) -> None:
-    """What was trimmed may be gone; the batch at the position and all later ones stay."""
+    """A trim may remove the batches before a position; the batch there and all later ones stay."""
     log = await owned(harness)
     batches = await written(log, BATCHES)
     for index in (3, 3, 7):
@@ -106,7 +106,7 @@ async def trim(harness: LogHarness) -> None:
 
 
 async def checksum(harness: LogHarness) -> None:
-    """Each frame has a checksum that stays, by which copies of a log are told apart."""
+    """Each frame has a checksum that never changes and tells copies of a log apart."""
     log = await owned(harness)
     batches = await written(log, [b"same", b"same", b"other"])
     sums = [await log.checksum(position) for position, _ in batches]
@@ -118,7 +118,7 @@ async def checksum(harness: LogHarness) -> None:
 
 
 async def claim(harness: LogHarness) -> None:
-    """The position of a claim is the epoch: behind all that was there, before all that follows; no batch."""
+    """A claim's position is the epoch: after all earlier batches, before all later ones, and not a batch."""
     log = await harness.open()
     first = await log.claim(Claimant("one"))
     before = await written(log, [b"a", b"b"])
@@ -133,7 +133,7 @@ async def claim(harness: LogHarness) -> None:
 
 
 async def closed(harness: LogHarness) -> None:
-    """A closed log takes nothing."""
+    """A closed log accepts no appends."""
     log = await owned(harness)
     batches = await written(log, [b"kept"])
     await log.close()
@@ -147,7 +147,7 @@ async def closed(harness: LogHarness) -> None:
 
 
 async def fence(harness: LogHarness) -> None:
-    """Whoever claimed last is the only one that appends; the others learn that they certainly did not."""
+    """Only the last claimant can append; the others are told that their batches are certainly not there."""
     old = await owned(harness)
     batches = await written(old, [b"a", b"b"])
     if harness.exclusive:

@@ -1,4 +1,4 @@
-"""The cases that need a fault, a rival or a clock; a harness may say why one of them cannot apply."""
+"""The cases that need a fault, a rival or a clock; a harness may declare that one cannot apply, and why."""
 
 import asyncio
 
@@ -19,13 +19,13 @@ PROVERS = 5
 
 
 async def unclaimed(harness: LogHarness) -> None:
-    """Who has not claimed a log does not append to it."""
+    """A process that has not claimed a log cannot append to it."""
     await require_fenced(await harness.open(), "nobody has claimed the log")
     require(await replayed(await owned(harness)) == [], "an append without a claim is there")
 
 
 async def fence_in_flight(harness: LogHarness) -> None:
-    """A batch that is still on its way when another claims the log is certainly not there."""
+    """A batch that is still in transit when another process claims the log is certainly not there."""
     old = await owned(harness)
     batches = await written(old, [b"a"])
     await harness.hold_request()
@@ -46,7 +46,7 @@ async def fence_in_flight(harness: LogHarness) -> None:
 
 
 async def unknown_answer_lost(harness: LogHarness) -> None:
-    """A batch that arrived without an answer is there once, or of unknown outcome."""
+    """A batch whose answer is lost is there exactly once if acknowledged; else its outcome is unknown."""
     log = await owned(harness)
     batches = await written(log, [b"a", b"b"])
     await harness.lose_answer(log)
@@ -54,7 +54,7 @@ async def unknown_answer_lost(harness: LogHarness) -> None:
 
 
 async def unknown_request_lost(harness: LogHarness) -> None:
-    """A batch that did not arrive is sent again, or of unknown outcome; it is not acknowledged."""
+    """A batch that is lost in transit is sent again, or its outcome is unknown; it is never acknowledged."""
     log = await owned(harness)
     batches = await written(log, [b"a", b"b"])
     await harness.lose_request(log)
@@ -62,7 +62,7 @@ async def unknown_request_lost(harness: LogHarness) -> None:
 
 
 async def full(harness: LogHarness) -> None:
-    """A full log says so, and that the batch is certainly not there."""
+    """A full log raises LogFullError, and the batch is certainly not there."""
     log = await owned(harness)
     batches = await written(log, [b"a"])
     await harness.fill()
@@ -78,7 +78,7 @@ async def full(harness: LogHarness) -> None:
 
 
 async def proof_from_send(harness: LogHarness) -> None:
-    """A proof counts from when the acknowledged frame was sent, not from its answer."""
+    """A proof is valid from when the acknowledged frame was sent, not from its answer."""
     log = await owned(harness)
     await harness.hold_answer()
     append = asyncio.ensure_future(log.append(b"slow"))
@@ -95,7 +95,7 @@ async def proof_from_send(harness: LogHarness) -> None:
 
 
 async def proof_shared(harness: LogHarness) -> None:
-    """A proof that is over is renewed by one frame, whoever asks for it at that time."""
+    """An expired proof is renewed by one frame, however many callers ask for it at the same time."""
     log = await owned(harness)
     await harness.pass_seconds(harness.proof_seconds)
     require(log.proven_until <= harness.now(), "a proof does not end")
@@ -108,7 +108,7 @@ async def proof_shared(harness: LogHarness) -> None:
 
 
 async def lagging_replica(harness: LogHarness) -> None:
-    """A replay ends with the last frame, never where somebody has not got more."""
+    """A replay ends with the log's last frame, even if a lagging replica does not have it yet."""
     log = await owned(harness)
     batches = await written(log, SAME_LENGTH)
     for lag in (1, 3, 20):
@@ -119,7 +119,7 @@ async def lagging_replica(harness: LogHarness) -> None:
 
 
 async def wrong_configuration(harness: LogHarness) -> None:
-    """A log that is kept in a way that this program must not rely on is refused."""
+    """A log whose storage is configured unsafely is refused."""
     log = await owned(harness)
     await written(log, [b"a"])
     await log.close()
@@ -128,7 +128,7 @@ async def wrong_configuration(harness: LogHarness) -> None:
 
 
 async def regressed_tail(harness: LogHarness) -> None:
-    """A log that ends before what is known to have been acknowledged is refused."""
+    """A log that ends before a position that is known to have been acknowledged is refused."""
     log = await owned(harness)
     batches = await written(log, SAME_LENGTH)
     await log.close()
@@ -137,7 +137,7 @@ async def regressed_tail(harness: LogHarness) -> None:
 
 
 async def rot(harness: LogHarness) -> None:
-    """A frame of which a byte has changed is named, whichever byte that is."""
+    """A frame with one changed byte is reported, whichever byte it is."""
     log = await owned(harness)
     batches = await written(log, SAME_LENGTH)
     await log.close()
@@ -151,7 +151,7 @@ async def rot(harness: LogHarness) -> None:
 
 
 async def misplaced_frame(harness: LogHarness) -> None:
-    """A frame that is whole, but lies where another was, is named."""
+    """An intact frame in the place of another one is reported."""
     log = await owned(harness)
     batches = await written(log, SAME_LENGTH)
     await log.close()
@@ -160,7 +160,7 @@ async def misplaced_frame(harness: LogHarness) -> None:
 
 
 async def missing_frame(harness: LogHarness) -> None:
-    """A frame that is gone from the middle is named, and not skipped."""
+    """A frame missing from the middle is reported, and not skipped."""
     log = await owned(harness)
     batches = await written(log, SAME_LENGTH)
     await log.close()

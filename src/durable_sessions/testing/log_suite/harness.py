@@ -1,4 +1,4 @@
-"""How a log is put to the test: what a harness offers, and how a case is checked with it."""
+"""The harness that connects a log to the suite, and the cases that are checked with it."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,19 +10,19 @@ from durable_sessions.log import Log
 
 
 class LogSuiteError(AssertionError):
-    """A log has not shown what a case asks for, or a harness does not say how it could."""
+    """A log failed a case, or its harness lacks what the case needs."""
 
 
 class NotOfferedError(Exception):
-    """The harness has no way to bring this about."""
+    """The harness does not implement this fault or query."""
 
 
 class LogHarness:
     """One log, empty at first, and ways to make it fail.
 
-    ``inapplicable`` has the names of cases that cannot apply, each with the reason. A log is ``exclusive`` if
-    it cannot be opened twice at a time. ``payload_bytes_max`` is how much it keeps or reads in one piece, and
-    ``proof_seconds`` how long a proof holds. What is not overridden below is not offered.
+    ``inapplicable`` maps the names of cases that cannot apply to the reasons. A log is ``exclusive`` if it
+    cannot be open twice at the same time. ``payload_bytes_max`` is the most that it stores or reads in one
+    piece, ``proof_seconds`` how long a proof is valid. Methods that are not overridden count as missing.
     """
 
     inapplicable: ClassVar[Mapping[str, str]] = {}
@@ -31,34 +31,34 @@ class LogHarness:
     proof_seconds: ClassVar[float] = math.inf
 
     async def open(self, heard: int = 0) -> Log:
-        """Open the log as another process would, unclaimed; ``heard`` is known to have been acknowledged."""
+        """Open the log unclaimed, as a new process would; positions up to ``heard`` were acknowledged."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
     async def frames(self) -> int:
         """Return how many frames are stored."""
         raise NotOfferedError("frames")
 
     async def lose_request(self, log: Log) -> None:
-        """Let what ``log`` sends next never arrive, without an answer."""
+        """Lose the next request of ``log``: it never arrives and gets no answer."""
         raise NotOfferedError("lose_request")
 
     async def lose_answer(self, log: Log) -> None:
-        """Let what ``log`` sends next arrive, without an answer."""
+        """Lose the answer to the next request of ``log``, which does arrive."""
         raise NotOfferedError("lose_answer")
 
     async def fill(self) -> None:
-        """Leave no room for more."""
+        """Fill the storage, so that there is no room for another frame."""
         raise NotOfferedError("fill")
 
     async def hold_request(self) -> None:
-        """Let what is sent next wait on its way, and nothing else; return at once."""
+        """Hold only the next request before it arrives; return at once."""
         raise NotOfferedError("hold_request")
 
     async def hold_answer(self) -> None:
-        """Let what is sent next arrive, and only its answer wait; return at once."""
+        """Let the next request arrive and hold only its answer; return at once."""
         raise NotOfferedError("hold_answer")
 
     async def until_held(self) -> None:
@@ -66,7 +66,7 @@ class LogHarness:
         raise NotOfferedError("until_held")
 
     async def release(self) -> None:
-        """Let go on what is held."""
+        """Release what is held."""
         raise NotOfferedError("release")
 
     def now(self) -> float:
@@ -74,15 +74,15 @@ class LogHarness:
         raise NotOfferedError("now")
 
     async def pass_seconds(self, seconds: float) -> None:
-        """Let the time of the log go on."""
+        """Advance the log's clock."""
         raise NotOfferedError("pass_seconds")
 
     async def lag(self, frames: int) -> None:
-        """Let the newest frames be missing, for a while, from what is read next."""
+        """Hide the newest frames from the next reads for a while."""
         raise NotOfferedError("lag")
 
     async def misconfigure(self) -> None:
-        """Change how the log is kept so that it must not be opened."""
+        """Change the storage's configuration to one with which the log must not be opened."""
         raise NotOfferedError("misconfigure")
 
     async def forget(self, frames: int) -> None:
@@ -90,24 +90,24 @@ class LogHarness:
         raise NotOfferedError("forget")
 
     async def rot(self, position: int, byte: int) -> None:
-        """Change one byte of the frame at a position, always alike: the second change undoes the first.
+        """Change one byte of the frame at a position so that the same call again undoes the change.
 
-        The byte is an index of the frame's bytes, from its end if it is negative.
+        ``byte`` is an index into the frame; a negative one counts from its end.
         """
         raise NotOfferedError("rot")
 
     async def misplace(self, position: int, over: int) -> None:
-        """Write the frame at a position, of the same length, over another one."""
+        """Overwrite the frame at ``over`` with the one at ``position``, which is as long."""
         raise NotOfferedError("misplace")
 
     async def lose_frame(self, position: int) -> None:
-        """Lose the frame at a position, and keep those behind it."""
+        """Lose the frame at a position, and keep those after it."""
         raise NotOfferedError("lose_frame")
 
 
 @dataclass(frozen=True, slots=True)
 class LogCase:
-    """One thing that a log has to show."""
+    """One property that a log must have."""
 
     name: str
     run: Callable[[LogHarness], Awaitable[None]]
@@ -118,7 +118,7 @@ class LogCase:
         return self.name
 
     async def check(self, harness: LogHarness) -> str | None:
-        """Return None if the log has shown it, or the reason why it cannot apply; raises LogSuiteError."""
+        """Return None if the log passes, or why the case cannot apply; raise LogSuiteError if it fails."""
         try:
             return await self._check(harness)
         finally:
@@ -147,6 +147,6 @@ class LogCase:
 
 
 def require(shown: object, problem: str) -> None:
-    """Fail the case if something was not shown."""
+    """Fail the case with ``problem`` unless ``shown`` is true."""
     if not shown:
         raise LogSuiteError(problem)

@@ -1,4 +1,4 @@
-"""What the cases share: owning a log, reading it back, and judging a failed append."""
+"""Steps that the cases share: claiming a log, reading it back, and checking a failed append."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ _PAUSE_SECONDS = 0.01
 
 
 async def owned(harness: LogHarness, node: str = "one", heard: int = 0) -> Log:
-    """Return the log, opened and claimed; a claim that came too late is made again."""
+    """Return the log, opened and claimed; a claim that is fenced is repeated."""
     log = await harness.open(heard)
     for _ in range(CLAIMS_MAX):
         try:
@@ -23,13 +23,13 @@ async def owned(harness: LogHarness, node: str = "one", heard: int = 0) -> Log:
 
 
 async def reopened(harness: LogHarness, log: Log, node: str = "two") -> Log:
-    """Close a log and return it opened by the next process."""
+    """Close a log and return it as the next process opens and claims it."""
     await log.close()
     return await owned(harness, node)
 
 
 async def replayed(log: Log, after: int = 0) -> list[tuple[int, bytes]]:
-    """Return the batches that a replay gives."""
+    """Return the batches of a replay."""
     return [batch async for batch in log.replay(after)]
 
 
@@ -39,7 +39,7 @@ async def written(log: Log, payloads: list[bytes]) -> list[tuple[int, bytes]]:
 
 
 async def require_fenced(log: Log, why: str) -> None:
-    """Require that an append is refused as certainly not there."""
+    """Require that an append fails with LogFencedError."""
     try:
         await log.append(b"too late")
     except LogFencedError:
@@ -50,7 +50,7 @@ async def require_fenced(log: Log, why: str) -> None:
 
 
 async def require_loud(harness: LogHarness, kind: type[LogError], what: str, heard: int = 0) -> None:
-    """Require that opening, claiming or replaying the log ends with this error."""
+    """Require that opening, claiming or replaying the log fails with this error."""
     log = None
     try:
         log = await harness.open(heard)
@@ -67,7 +67,7 @@ async def require_loud(harness: LogHarness, kind: type[LogError], what: str, hea
 
 
 async def judge_unknown(harness: LogHarness, log: Log, before: list[tuple[int, bytes]]) -> None:
-    """Append once with what the harness has prepared, and hold the log to what it says of that."""
+    """Append once under the fault that the harness has prepared, and check what the log reports of it."""
     payload = b"maybe there"
     outcome: LogError | None = None
     position = None

@@ -1,4 +1,4 @@
-"""An object store behind a bad network: requests and answers are late, lost, or spoilt on the way."""
+"""An object store behind a faulty network: requests and answers are delayed, lost or damaged in transit."""
 
 import asyncio
 import hashlib
@@ -18,15 +18,15 @@ from durable_sessions.testing.simulation.life import LIFE
 T = TypeVar("T")
 
 LATE_SECONDS_MAX = 400.0
-"""How late a request can arrive: after its sender has given up, and after that one's process has died."""
+"""The longest delay of a request: long enough that its sender has timed out, or its process has died."""
 
 LEFT_BEHIND_SECONDS_MAX = 60.0
 
 
 class NetworkFaults(NamedTuple):
-    """How often requests and answers are lost, late or spoilt; all 0 when the network is sound.
+    """The probabilities that a request or answer is lost, late or damaged; all 0 for a healthy network.
 
-    ``left_behind`` is how often a request on its way when its process dies arrives much later.
+    ``left_behind`` is the probability that a request in transit when its process dies arrives much later.
     """
 
     lost: float = 0.0
@@ -37,11 +37,11 @@ class NetworkFaults(NamedTuple):
 
 @dataclass(slots=True)
 class Mishap:
-    """What happens to one request: the ``left``-th of its kind from now on.
+    """A fault that hits one request: the ``left``-th of its kind from now on.
 
-    ``unanswered``: it arrives, its answer does not, and nothing else gets through for some time.
+    ``unanswered``: it arrives, its answer is lost, and nothing else gets through for some time.
     ``held``: it arrives late, whatever its sender does meanwhile. ``orphaned``: it arrives late,
-    and its sender dies as soon as it is on its way.
+    and its sender dies as soon as it has been sent.
     """
 
     call: str
@@ -50,15 +50,15 @@ class Mishap:
     seconds: float
 
     def strikes(self, call: str) -> bool:
-        """Count a request; say whether it is this one."""
+        """Count a request; return whether it is the one to hit."""
         self.left -= call == self.call
         return call == self.call and self.left == 0
 
 
 class SimulatedStore:
-    """Objects that are never lost, in a place that is reached through the network.
+    """A store that never loses objects, reached through the simulated network.
 
-    A request that is on its way arrives even if its sender has given up or died, unless it is lost.
+    A request in transit arrives even if its sender has timed out or died, unless it is lost.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class SimulatedStore:
         )
 
     def newest_manifest(self, partition: PartitionId) -> Manifest | None:
-        """Return the manifest that holds, as it lies in the store; None before the first."""
+        """Return the newest manifest in the store, without the network; None if there is none yet."""
         prefix = manifests_prefix(partition)
         path = max((path for path in self.objects if path.startswith(prefix)), default=None)
         return None if path is None else decode_manifest(self.objects[path][0], path)
@@ -211,7 +211,7 @@ def _away(call: str) -> BucketError:
 
 
 def _kind(path: str) -> str:
-    """Return what kind of object a path names: its first folder, but of a partition's the third."""
+    """Return the kind of object that a path names: the third folder under ``partitions``, else the first."""
     parts = path.split("/")
     return parts[2] if parts[0] == "partitions" and len(parts) > 2 else parts[0].removesuffix(".json")
 
