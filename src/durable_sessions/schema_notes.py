@@ -5,6 +5,14 @@ from typing import Annotated, Any
 import msgspec
 
 TIME_EXAMPLE = "2026-11-15T12:00:00.123Z"
+OFFSET_EXAMPLE = "0000000000000000_0000000000000002"
+OFFSET_PATTERN = r"^\d{16}_\d{16}$"
+OFFSET: dict[str, Any] = {
+    "type": "string",
+    "description": "A position as the server gives it. Opaque: save it, send it back, compare it as text.",
+    "pattern": OFFSET_PATTERN,
+    "examples": [OFFSET_EXAMPLE],
+}
 
 
 def about(description: str = "", **schema: Any) -> msgspec.Meta:
@@ -24,3 +32,5 @@ Time = Annotated[str, about(format="date-time", examples=[TIME_EXAMPLE])]
 """A time: RFC 3339."""
 Whole = Annotated[int, about(minimum=0)]
 """A whole number, 0 at least."""
+Offset = Annotated[str, about(**OFFSET)]
+"""A position in a stream or a session."""

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from durable_sessions.http.carrier.message import Request, Response
@@ -138,6 +139,9 @@ async def test_examples_work(client: httpx2.AsyncClient, operation: Operation, c
     if answer.content and "*/*" not in kinds:
         assert answer.headers["content-type"].partition(";")[0] in kinds
     assert "request-id" in answer.headers
+    if answer.content and answer.headers["content-type"] == "application/json" and "*/*" not in kinds:
+        schema = {"components": DOCUMENT["components"], **kinds["application/json"]["schema"]}
+        OAS31Validator(schema).validate(answer.json())
 
 
 def test_every_operation_has_an_example() -> None:

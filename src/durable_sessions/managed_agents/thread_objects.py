@@ -1,16 +1,34 @@
 """Thread objects as clients see them; each contains its agent, which many threads share."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from durable_sessions.managed_agents import callable_agents
+from durable_sessions.schema_notes import Time, about, ref
 from durable_sessions.sessions import record, summary, threads
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.threads import Thread
 from durable_sessions.sessions.view import UNKNOWN_AGENT
 from durable_sessions.storage.door import StreamView
 from durable_sessions.times import rfc3339
+
+
+class ThreadObject(msgspec.Struct):
+    """A thread as clients see it."""
+
+    id: str
+    type: Literal["session_thread"]
+    session_id: str
+    agent: Annotated[msgspec.Raw, about(**ref("AgentSnapshot"))]
+    status: Annotated[str, about(enum=list(summary.STATUSES))]
+    parent_thread_id: Annotated[str | None, about("Null of the primary thread.")]
+    created_at: Time
+    updated_at: Time
+    archived_at: Time | None
+    stats: Any
+    usage: Any
+    workflow_run_id: Any
 
 
 class ThreadObjects:
@@ -51,20 +69,20 @@ class ThreadObjects:
         thread = self._threads[name]
         parent = None if name == self._primary else thread.parent or self._primary
         return msgspec.json.encode(
-            {
-                "id": name,
-                "type": "session_thread",
-                "session_id": self._session,
-                "agent": self._agent(thread.agent_name),
-                "status": thread.status,
-                "parent_thread_id": parent,
-                "created_at": rfc3339(thread.created_at_ms),
-                "updated_at": rfc3339(thread.updated_at_ms),
-                "archived_at": None if thread.archived_at_ms is None else rfc3339(thread.archived_at_ms),
-                "stats": None,
-                "usage": None,
-                "workflow_run_id": None,
-            }
+            ThreadObject(
+                id=name,
+                type="session_thread",
+                session_id=self._session,
+                agent=self._agent(thread.agent_name),
+                status=thread.status,
+                parent_thread_id=parent,
+                created_at=rfc3339(thread.created_at_ms),
+                updated_at=rfc3339(thread.updated_at_ms),
+                archived_at=None if thread.archived_at_ms is None else rfc3339(thread.archived_at_ms),
+                stats=None,
+                usage=None,
+                workflow_run_id=None,
+            )
         )
 
     def _agent(self, name: str | None) -> msgspec.Raw:

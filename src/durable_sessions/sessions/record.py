@@ -1,8 +1,11 @@
 """What clients say of a session, and how that is kept: the attributes ``session`` and ``archived``."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
+
+from durable_sessions.schema_notes import Whole, about
 
 SESSION = "session"
 ARCHIVED = "archived"
@@ -15,7 +18,7 @@ class ForkedFrom(msgspec.Struct, frozen=True):
     """Where a fork begins: another session, and how many of its events are shared."""
 
     session_id: str
-    position: int
+    position: Annotated[Whole, about("How many events are shared.")]
 
 
 class Record(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -2,8 +2,17 @@
 
 from typing import Any
 
+import msgspec
+
 from durable_sessions.sessions import event_ids, original_times, record, summary
 from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.session_object import (
+    CacheCreation,
+    OutcomeEvaluation,
+    SessionObject,
+    SessionStats,
+    SessionUsage,
+)
 from durable_sessions.sessions.summary import Outcome, Summary
 from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
@@ -24,50 +33,45 @@ UNKNOWN_AGENT: dict[str, Any] = {
     "multiagent": None,
 }
 """For sessions of which nobody said whose they are."""
-LIFECYCLES = ("open", "active", "paused", "closed", "archived")
+_UNKNOWN_AGENT = msgspec.Raw(msgspec.json.encode(UNKNOWN_AGENT))
 _UNKNOWN_ENVIRONMENT = "env_unknown"
 _WAITING = frozenset({"requires_action", "budget_reached"})
 
 
-def session_object(durable: StreamView, now_ms: int) -> dict[str, object]:
-    """Return a session as it is shown: Anthropic's object, complete, and what we know beyond it."""
-    attributes = durable.attributes
+def session_object(durable: StreamView, now_ms: int) -> SessionObject:
+    """Return a session as it is shown."""
+    attributes, stream = durable.attributes, durable.stream
     said, folded = record.of(attributes), summary.of(attributes)
     archived = record.archived_at_ms(attributes)
-    created_ms = durable.stream.created_at_ms
-    shown: dict[str, object] = {
-        "id": session_of(durable.stream.key),
-        "type": "session",
-        "agent": UNKNOWN_AGENT if said.agent == record.NULL else said.agent,
-        "environment_id": said.environment_id or _UNKNOWN_ENVIRONMENT,
-        "status": folded.status,
-        "title": said.title,
-        "metadata": said.metadata,
-        "created_at": rfc3339(created_ms),
-        "updated_at": rfc3339(max(durable.changed_ms, created_ms)),
-        "imported": original_times.of(attributes).first_ms is not None,
-        "started_at": rfc3339(began_ms(durable)),
-        "last_activity_at": rfc3339(last_active_ms(durable)),
-        "archived_at": None if archived is None else rfc3339(archived),
-        "budget": said.budget,
-        "resources": said.resources,
-        "vault_ids": said.vault_ids,
-        "outcome_evaluations": [_outcome(outcome) for outcome in folded.outcomes],
-        "stats": _stats(folded, durable, now_ms),
-        "usage": _usage(folded),
-        "next_offset": offsets.encode(durable.tail),
-        "event_count": durable.tail,
-        "bytes": durable.record_bytes,
-        "lifecycle": lifecycle(durable, folded),
-        "incarnation": event_ids.tag(durable.stream),
-    }
-    if durable.stream.ttl_seconds is not None:
-        shown["ttl_seconds"] = durable.stream.ttl_seconds
-    if durable.stream.expires_at_ms is not None:
-        shown["expires_at"] = rfc3339(durable.stream.expires_at_ms)
-    if said.forked_from is not None:
-        shown["forked_from"] = said.forked_from
-    return shown
+    return SessionObject(
+        id=session_of(stream.key),
+        type="session",
+        agent=_UNKNOWN_AGENT if said.agent == record.NULL else said.agent,
+        environment_id=said.environment_id or _UNKNOWN_ENVIRONMENT,
+        status=folded.status,
+        title=said.title,
+        metadata=said.metadata,
+        created_at=rfc3339(stream.created_at_ms),
+        updated_at=rfc3339(updated_ms(durable)),
+        imported=original_times.of(attributes).first_ms is not None,
+        started_at=rfc3339(began_ms(durable)),
+        last_activity_at=rfc3339(last_active_ms(durable)),
+        archived_at=None if archived is None else rfc3339(archived),
+        budget=said.budget,
+        resources=said.resources,
+        vault_ids=said.vault_ids,
+        outcome_evaluations=[_outcome(outcome) for outcome in folded.outcomes],
+        stats=_stats(folded, durable, now_ms),
+        usage=_usage(folded),
+        next_offset=offsets.encode(durable.tail),
+        event_count=durable.tail,
+        bytes=durable.record_bytes,
+        lifecycle=lifecycle(durable, folded),
+        incarnation=event_ids.tag(stream),
+        ttl_seconds=msgspec.UNSET if stream.ttl_seconds is None else stream.ttl_seconds,
+        expires_at=msgspec.UNSET if stream.expires_at_ms is None else rfc3339(stream.expires_at_ms),
+        forked_from=said.forked_from or msgspec.UNSET,
+    )
 
 
 def began_ms(durable: StreamView) -> int:
@@ -98,7 +102,7 @@ def lifecycle(durable: StreamView, folded: Summary) -> str:
     return "active" if durable.tail else "open"
 
 
-def _stats(folded: Summary, durable: StreamView, now_ms: int) -> dict[str, float]:
+def _stats(folded: Summary, durable: StreamView, now_ms: int) -> SessionStats:
     """Return how long a session was at work and there; what is known of an imported one ends with it."""
     last_ms = original_times.of(durable.attributes).last_ms
     until_ms = now_ms if last_ms is None else last_ms
@@ -106,29 +110,26 @@ def _stats(folded: Summary, durable: StreamView, now_ms: int) -> dict[str, float
     if folded.running_since_ms is not None:
         active += max(0, until_ms - folded.running_since_ms)
     ended = until_ms if folded.ended_ms is None else folded.ended_ms
-    return {"active_seconds": active / 1000, "duration_seconds": max(0, ended - began_ms(durable)) / 1000}
+    return SessionStats(active / 1000, max(0, ended - began_ms(durable)) / 1000)
 
 
-def _usage(folded: Summary) -> dict[str, object]:
+def _usage(folded: Summary) -> SessionUsage:
     usage = folded.usage
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_input_tokens": usage.cache_read_input_tokens,
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": usage.cache_5m_tokens,
-            "ephemeral_1h_input_tokens": usage.cache_1h_tokens,
-        },
-    }
+    return SessionUsage(
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_input_tokens,
+        CacheCreation(usage.cache_5m_tokens, usage.cache_1h_tokens),
+    )
 
 
-def _outcome(outcome: Outcome) -> dict[str, object]:
-    return {
-        "type": "outcome_evaluation",
-        "outcome_id": outcome.id,
-        "description": outcome.description,
-        "result": outcome.result,
-        "iteration": outcome.iteration,
-        "completed_at": outcome.completed_at,
-        "explanation": outcome.explanation,
-    }
+def _outcome(outcome: Outcome) -> OutcomeEvaluation:
+    return OutcomeEvaluation(
+        "outcome_evaluation",
+        outcome.id,
+        outcome.description,
+        outcome.result,
+        outcome.iteration,
+        outcome.completed_at,
+        outcome.explanation,
+    )

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from durable_sessions.sessions import original_times, view
@@ -28,7 +29,8 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 
 def shown(world: SessionWorld, session: str = "s") -> dict[str, Any]:
-    return view.session_object(world.find(session), world.clock.now_ms())
+    encoded = msgspec.json.encode(view.session_object(world.find(session), world.clock.now_ms()))
+    return msgspec.json.decode(encoded, type=dict[str, Any])
 
 
 def times(world: SessionWorld, session: str = "s") -> tuple[object, ...]:

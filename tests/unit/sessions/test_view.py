@@ -26,7 +26,8 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 
 def shown(world: SessionWorld, session: str = "s") -> dict[str, object]:
-    return view.session_object(world.find(session), world.clock.now_ms())
+    encoded = msgspec.json.encode(view.session_object(world.find(session), world.clock.now_ms()))
+    return msgspec.json.decode(encoded, type=dict[str, object])
 
 
 async def test_the_lifecycle_of_a_session(world: SessionWorld) -> None:

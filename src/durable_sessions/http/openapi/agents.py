@@ -1,5 +1,6 @@
 """Agents in the description."""
 
+from durable_sessions.http.bodies.agents import RegisteredAgent
 from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, created_at
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
@@ -11,17 +12,7 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import (
-    flag,
-    free,
-    nullable,
-    page,
-    record,
-    ref,
-    text,
-    time,
-    whole,
-)
+from durable_sessions.http.openapi.schemas import flag, page, ref, text, whole
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.agents import AgentBody
@@ -48,19 +39,7 @@ def noun(limits: Limits) -> Noun:
         "are plain data: they execute nothing here. A session keeps a snapshot of its agent.",
         _operations(),
         {
-            "Agent": {
-                "allOf": [
-                    ref("AgentSnapshot"),
-                    record(
-                        {
-                            "metadata": free(),
-                            "created_at": time(),
-                            "updated_at": time(),
-                            "archived_at": nullable(time()),
-                        }
-                    ),
-                ]
-            },
+            "Agent": {"allOf": [ref("AgentSnapshot"), schemas.of(RegisteredAgent)]},
             "NewAgent": schemas.of(
                 AgentBody, required={"name": {"minLength": 1}, "model": {}}, without=["version"]
             ),

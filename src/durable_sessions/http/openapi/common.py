@@ -1,19 +1,12 @@
 """Parameters and headers that several nouns share."""
 
 from durable_sessions.http.openapi.parts import Parameter, in_header, in_path, in_query
-from durable_sessions.http.openapi.schemas import OFFSET_EXAMPLE, Schema, choice, text, time, whole
+from durable_sessions.http.openapi.schemas import Schema, choice, text, time, whole
 from durable_sessions.limits import Limits
+from durable_sessions.schema_notes import OFFSET, OFFSET_EXAMPLE, OFFSET_PATTERN
 
 SESSION = "build-42"
 STREAM = "agents/build-42"
-OFFSET_PATTERN = r"^\d{16}_\d{16}$"
-
-OFFSET: Schema = text(
-    "A position as the server gives it. Opaque: save it, send it back, compare it as text.",
-    pattern=OFFSET_PATTERN,
-    examples=[OFFSET_EXAMPLE],
-)
-
 SESSION_ID = in_path(
     "session_id",
     text(pattern=r"^[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}$"),

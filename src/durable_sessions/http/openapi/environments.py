@@ -1,5 +1,7 @@
 """Environments in the description."""
 
+from durable_sessions.http.bodies.deletions import EnvironmentDeleted
+from durable_sessions.http.bodies.environments import EnvironmentObject
 from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, created_at
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import (
@@ -11,18 +13,7 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import (
-    anything,
-    constant,
-    flag,
-    free,
-    nullable,
-    page,
-    record,
-    ref,
-    text,
-    time,
-)
+from durable_sessions.http.openapi.schemas import flag, page, ref, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.environments import EnvironmentBody
@@ -46,22 +37,9 @@ def noun(limits: Limits) -> Noun:
         "Environments",
         "A registry of environments, so that code written for Managed Agents runs unchanged. They are plain "
         "data.",
-        _operations(),
+        _operations(schemas),
         {
-            "Environment": record(
-                {
-                    "id": text(),
-                    "type": constant("environment"),
-                    "name": text(),
-                    "description": nullable(text()),
-                    "metadata": free(),
-                    "config": free("With everything filled in."),
-                    "created_at": time(),
-                    "updated_at": time(),
-                    "archived_at": nullable(time()),
-                },
-                {"scope": anything()},
-            ),
+            "Environment": schemas.of(EnvironmentObject),
             "NewEnvironment": schemas.of(EnvironmentBody, required={"name": {"minLength": 1}}),
             "EnvironmentUpdate": {
                 **schemas.of(EnvironmentBody),
@@ -71,7 +49,7 @@ def noun(limits: Limits) -> Noun:
     )
 
 
-def _operations() -> tuple[Operation, ...]:
+def _operations(schemas: StructSchemas) -> tuple[Operation, ...]:
     path = "/v1/environments/{environment_id}"
     return (
         Operation(
@@ -142,7 +120,7 @@ def _operations() -> tuple[Operation, ...]:
             path,
             "deleteEnvironment",
             "Delete an environment",
-            {200: json_answer("Gone.", record({"id": text(), "type": constant("environment_deleted")}))},
+            {200: json_answer("Gone.", schemas.of(EnvironmentDeleted))},
             "",
             (_ENVIRONMENT_ID,),
             refusals=("registered_object_not_found", *WRITING),

@@ -7,7 +7,6 @@ from durable_sessions.http.openapi.common import (
     CURSOR,
     FROM_OFFSET,
     LIVE,
-    OFFSET,
     SESSION_ID,
     appending,
     created_at,
@@ -42,6 +41,7 @@ from durable_sessions.http.openapi.schemas import (
     whole,
 )
 from durable_sessions.limits import Limits
+from durable_sessions.schema_notes import OFFSET
 
 _PATH = "/v1/sessions/{session_id}/events"
 _ONE = ("invalid_session", "session_not_found")

@@ -6,8 +6,6 @@ from durable_sessions import schema_notes
 
 Schema = dict[str, Any]
 
-OFFSET_EXAMPLE = "0000000000000000_0000000000000002"
-
 ref = schema_notes.ref
 
 

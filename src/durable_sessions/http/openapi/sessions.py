@@ -1,10 +1,11 @@
 """Sessions in the description: create, read, change, list, end."""
 
+from durable_sessions.http.bodies.agents import AgentSnapshot
+from durable_sessions.http.bodies.deletions import SessionDeleted
 from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdateBody
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
     HAPPENED,
-    OFFSET,
     PAGE,
     SESSION_ID,
     created_at,
@@ -23,25 +24,20 @@ from durable_sessions.http.openapi.parts import (
     json_body,
 )
 from durable_sessions.http.openapi.schemas import (
-    anything,
     choice,
-    constant,
     flag,
     free,
     many,
     nullable,
-    number,
     page,
-    record,
     ref,
     text,
-    time,
     whole,
 )
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
+from durable_sessions.sessions.session_object import LIFECYCLES, SessionObject
 from durable_sessions.sessions.summary import STATUSES
-from durable_sessions.sessions.view import LIFECYCLES
 
 LIMIT = page_limit(20, 1_000)
 ORDER = in_query(
@@ -52,96 +48,6 @@ AGENT_VERSION = in_query("agent_version", whole(maximum=2**31), "Only those of t
 _SHOWN = json_answer("The session.", ref("Session"))
 _ONE = ("invalid_session", "session_not_found")
 
-_USAGE = record(
-    {
-        "input_tokens": whole(),
-        "output_tokens": whole(),
-        "cache_read_input_tokens": whole(),
-        "cache_creation": record(
-            {"ephemeral_5m_input_tokens": whole(), "ephemeral_1h_input_tokens": whole()}
-        ),
-    },
-    description="Sums of all `span.model_request_end` events.",
-)
-
-_AGENT_SNAPSHOT = record(
-    {
-        "id": text(),
-        "type": constant("agent"),
-        "version": {"type": "integer"},
-        "name": text(),
-        "description": nullable(text()),
-        "system": nullable(text()),
-        "model": record({"id": text()}),
-        "tools": anything(),
-        "mcp_servers": anything(),
-        "skills": anything(),
-        "execution_identity": free(),
-    },
-    {"multiagent": anything()},
-    "The agent as it was when the session was created; an id that is not registered here is kept as it came.",
-)
-
-_OUTCOME = record(
-    {
-        "type": constant("outcome_evaluation"),
-        "outcome_id": text(),
-        "description": text(),
-        "result": text(),
-        "iteration": whole(),
-        "completed_at": nullable(time()),
-        "explanation": nullable(text()),
-    }
-)
-
-_SESSION = record(
-    {
-        "id": text(),
-        "type": constant("session"),
-        "agent": ref("AgentSnapshot"),
-        "environment_id": text(),
-        "status": choice(*STATUSES, description="Follows the last `session.status_*` event."),
-        "title": nullable(text()),
-        "metadata": free("Your own pairs."),
-        "created_at": time(),
-        "updated_at": time(),
-        "imported": flag(
-            "Whether its events brought times of their own: they happened elsewhere, or earlier."
-        ),
-        "started_at": time("When its first event happened if it was imported, else `created_at`."),
-        "last_activity_at": time("When its last event happened if it was imported, else `updated_at`."),
-        "archived_at": nullable(time()),
-        "budget": anything("As it was given, or null."),
-        "resources": many(ref("Resource")),
-        "vault_ids": many(text()),
-        "outcome_evaluations": many(_OUTCOME),
-        "stats": record(
-            {"active_seconds": number(), "duration_seconds": number()},
-            description="How long the session was running, and how long it has been there.",
-        ),
-        "usage": _USAGE,
-        "next_offset": OFFSET,
-        "event_count": whole("How many events it has."),
-        "bytes": whole("How large they are together."),
-        "lifecycle": choice(
-            *LIFECYCLES,
-            description="open: no event yet; active; paused: idle, waiting for you; closed: no more events; "
-            "archived: read-only for ever.",
-        ),
-        "incarnation": text("Tells the session from others that had its id; never changes while it lives."),
-    },
-    {
-        "ttl_seconds": whole("Only with a TTL: how long it lives after it was last used."),
-        "expires_at": time("Only with an expiry: when it ends."),
-        "initial_events": constant("ignored"),
-        "forked_from": record(
-            {"session_id": text(), "position": whole("How many events are shared.")},
-            description="Only of a fork.",
-        ),
-    },
-    "A session: what was said of it, and what follows from its events.",
-)
-
 
 def noun(limits: Limits) -> Noun:
     """Return the description of sessions."""
@@ -150,10 +56,10 @@ def noun(limits: Limits) -> Noun:
         "Sessions",
         "A session is a durable, append-only list of events with a title, metadata and a lifecycle. It comes "
         "into being with `POST`, with `PUT`, or with its first event. A read never creates one.",
-        (*_whole(limits), *_one(limits), *_ends()),
+        (*_whole(limits), *_one(limits, schemas), *_ends()),
         {
-            "Session": _SESSION,
-            "AgentSnapshot": _AGENT_SNAPSHOT,
+            "Session": schemas.of(SessionObject),
+            "AgentSnapshot": schemas.of(AgentSnapshot),
             "NewSession": schemas.of(NativeSessionBody),
             "SessionUpdate": schemas.of(NativeUpdateBody, without=["vault_ids"]),
         },
@@ -281,7 +187,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
     )
 
 
-def _one(limits: Limits) -> tuple[Operation, ...]:
+def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
     path = "/v1/sessions/{session_id}"
     return (
         Operation(
@@ -391,7 +297,7 @@ def _one(limits: Limits) -> tuple[Operation, ...]:
             {
                 200: json_answer(
                     "Gone; open event streams end with `session.deleted`.",
-                    record({"id": text(), "type": constant("session_deleted")}),
+                    schemas.of(SessionDeleted),
                 )
             },
             "Its forks keep what they share with it. In Anthropic's dialect a running session is refused.",

@@ -12,42 +12,16 @@ from durable_sessions.http.openapi.parts import (
     in_query,
     json_answer,
 )
-from durable_sessions.http.openapi.schemas import (
-    anything,
-    choice,
-    constant,
-    many,
-    nullable,
-    page,
-    record,
-    ref,
-    text,
-    time,
-)
+from durable_sessions.http.openapi.schemas import choice, many, page, ref, text
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
+from durable_sessions.managed_agents.thread_objects import ThreadObject
+from durable_sessions.sessions.summary import STATUSES
 
-_STATUSES = ("idle", "running", "rescheduling", "terminated")
 _ROOT = "/v1/sessions/{session_id}/threads"
 _THREAD_ID = in_path("thread_id", text(), "The thread.", "sthr_review")
 _ONE = ("invalid_session", "session_not_found", "thread_not_found")
 _SHOWN = json_answer("The thread.", ref("Thread"))
-
-_THREAD = record(
-    {
-        "id": text(),
-        "type": constant("session_thread"),
-        "session_id": text(),
-        "agent": ref("AgentSnapshot"),
-        "status": choice(*_STATUSES),
-        "parent_thread_id": nullable(text("Null of the primary thread.")),
-        "created_at": time(),
-        "updated_at": time(),
-        "archived_at": nullable(time()),
-        "stats": anything(),
-        "usage": anything(),
-        "workflow_run_id": anything(),
-    }
-)
 
 
 def noun(limits: Limits) -> Noun:
@@ -70,7 +44,7 @@ def noun(limits: Limits) -> Noun:
                     ALL_LIMIT,
                     PAGE,
                     in_query(
-                        "statuses[]", many(choice(*_STATUSES)), "Only those with one of these.", ["idle"]
+                        "statuses[]", many(choice(*STATUSES)), "Only those with one of these.", ["idle"]
                     ),
                 ),
                 refusals=("invalid_session", "invalid_request", "session_not_found"),
@@ -124,5 +98,5 @@ def noun(limits: Limits) -> Noun:
                 calls=(Call("From the start, then live", {"offset": "-1"}),),
             ),
         ),
-        {"Thread": _THREAD},
+        {"Thread": StructSchemas(limits).of(ThreadObject)},
     )

@@ -15,6 +15,7 @@ from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORTS
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.session_object import LIFECYCLES
 from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.door import StreamView
 
@@ -88,7 +89,7 @@ def _cursor(parameters: Parameters) -> _Cursor:
 def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
     """Return a function that says whether a session passes all filters."""
     tests: list[Wanted] = []
-    lifecycles = parameters.choices("lifecycle", view.LIFECYCLES, tolerant=tolerant)
+    lifecycles = parameters.choices("lifecycle", LIFECYCLES, tolerant=tolerant)
     if not parameters.flag("include_archived") and not lifecycles:
         tests.append(lambda one: record.ARCHIVED not in one.attributes)
     if statuses := parameters.choices("statuses", summary.STATUSES, tolerant=tolerant):

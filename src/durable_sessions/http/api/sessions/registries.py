@@ -16,6 +16,7 @@ from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions.bodies import decode
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.bodies.deletions import EnvironmentDeleted
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.openapi.agents import VERSION
 from durable_sessions.http.openapi.common import REGISTRY_LIMIT
@@ -128,7 +129,7 @@ class Registries:
         act = self._audit.beside(deletion(caller, request, "environment", name))
         await self._environments.delete(caller.workspace, name, act)
         act.log()
-        return _json(msgspec.json.encode({"id": name, "type": "environment_deleted"}))
+        return _json(msgspec.json.encode(EnvironmentDeleted(name, "environment_deleted")))
 
     async def _list(self, registry: Registry, request: Request, caller: Caller) -> Response:
         parameters = Parameters(request)

@@ -13,6 +13,7 @@ from durable_sessions.http.api.sessions.bodies import decode, new_resource, requ
 from durable_sessions.http.api.sessions.events import JSON
 from durable_sessions.http.api.sessions.pages import sliced
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.bodies.deletions import ResourceDeleted
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
@@ -82,7 +83,7 @@ class Resources:
             return msgspec.structs.replace(old, resources=resources), {"resources": resources}
 
         life = await self._sessions.update(key, revise, _by(request, caller))
-        return _json({"id": name, "type": "session_resource_deleted"}, incarnations.header(life))
+        return _json(ResourceDeleted(name, "session_resource_deleted"), incarnations.header(life))
 
     handlers: ClassVar[dict[str, Handler]] = {
         "addResource": _add,

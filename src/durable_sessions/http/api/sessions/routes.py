@@ -34,6 +34,7 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.resources import Resources
 from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.bodies.deletions import SessionDeleted
 from durable_sessions.http.bodies.sessions import (
     NativeSessionBody,
     NativeUpdateBody,
@@ -136,11 +137,13 @@ class SessionsFace:
     def _get(self, request: Request, caller: Caller, key: Key) -> Response:
         return self._show(key, incarnations.asked(request))
 
-    def _show(self, key: Key, life: str | None, status: int = 200, **more: object) -> Response:
+    def _show(self, key: Key, life: str | None, status: int = 200, *, ignored: bool = False) -> Response:
         """Answer with a session; with ``life`` only that incarnation, not another one with the same id."""
         durable = self._sessions.find(key, life)
         shown = view.session_object(durable, self._sessions.now_ms())
-        return _json({**shown, **more}, status, incarnations.of(durable))
+        if ignored:
+            shown.initial_events = "ignored"
+        return _json(shown, status, incarnations.of(durable))
 
     async def _decoded(self, request: Request, theirs: type[T], native: type[T]) -> T:
         """Return a body; unknown members are refused natively, and ignored in Anthropic's dialect."""
@@ -171,8 +174,7 @@ class SessionsFace:
         return self._made(key, made, 201 if made.new else 200)
 
     def _made(self, key: Key, made: Made, status: int) -> Response:
-        more = {"initial_events": "ignored"} if made.ignored else {}
-        answer = self._show(key, made.life, status, **more)
+        answer = self._show(key, made.life, status, ignored=made.ignored)
         answer.headers += event_indexes.of(made.repeats, self._limits)
         return answer
 
@@ -212,8 +214,7 @@ class SessionsFace:
         act = self._audit.beside(deletion(caller, request, "session", name))
         life = await self._sessions.delete(key, incarnations.by(request, caller), act)
         act.log()
-        deleted = {"id": name, "type": "session_deleted"}
-        return _json(deleted, 200, incarnations.header(life))
+        return _json(SessionDeleted(name, "session_deleted"), 200, incarnations.header(life))
 
     # Threads ----------------------------------------------------------------------------
 
