@@ -87,6 +87,8 @@ class FileLog:
         """
 
         def claim_and_recover() -> tuple[Callable[[], None], Lineage, tuple[Segment, ...]]:
+            # The lock comes first: recovery cuts and rewrites the end of the log, which a running server must
+            # never see.
             release = disk.claim(directory)
             try:
                 return release, read_lineage(disk, directory), recover(disk, directory)
@@ -198,6 +200,8 @@ class FileLog:
     def _append(self, batch: bytes) -> int:
         try:
             active = self._active
+            # The first append after opening starts a new segment as well. Its frames get this process's salt,
+            # which tells copies of a data directory apart.
             if active is None or active.segment.size >= self._segment_bytes_max:
                 active = self._rotate()
             position = active.append(batch)
@@ -233,6 +237,7 @@ class FileLog:
         for segment in self._segments:
             if segment.end <= after:
                 continue
+            # The size is read once: batches that become durable during the replay are not part of it.
             offset, size = HEADER_BYTES, segment.size
             while offset < size:
                 batches, offset = await asyncio.to_thread(self._read_batches, segment, offset)
@@ -263,6 +268,8 @@ class FileLog:
 
     def _checksum(self, position: int) -> int | None:
         for segment in self._segments:
+            # An empty batch at the end of a segment has the segment's end as its position. The next segment
+            # begins at that address, but its first position lies behind a frame header.
             if segment.base < position <= segment.end:
                 try:
                     with closing(self._disk.open(segment.path)) as file:
@@ -320,6 +327,7 @@ class FileLog:
             await self._writer.stop(self._let_go)
 
     def _let_go(self) -> None:
+        # Under the lock: a trim in a worker thread must end before another process may open the directory.
         with self._lock:
             if self._active is not None:
                 self._active.close()

@@ -55,13 +55,14 @@ class WriterThread:
         os.eventfd_write(self._asked, 1)
         await asyncio.to_thread(self._thread.join)
         self._loop.remove_reader(self._answered)
-        self._deliver()
+        self._deliver()  # the last answer may have come after the loop looked for one
         os.close(self._asked)
         os.close(self._answered)
 
     def _run(self) -> None:
         while True:
             os.eventfd_read(self._asked)
+            # One read takes all signals since the last one, a call's and the stop's, so both are checked.
             if (function := self._call) is not None:
                 self._call = None
                 try:

@@ -32,11 +32,15 @@ def recover(disk: Disk, directory: Path) -> tuple[Segment, ...]:
     newest = segments[-1]
     with closing(disk.open(newest.path, writable=True)) as file:
         scan = _scan(file, newest)
+        # Only the very last frame can be torn. A valid frame after a broken one means that durable bytes have
+        # changed, and cutting there would lose acknowledged batches.
         if scan.end < newest.size and _has_frame_after(file, newest, scan.end + 1):
             raise _damaged(newest, scan.end, "a frame is broken, and a valid one follows")
         if scan.last_start is not None:
             _settle(file, newest, scan.last_start, scan.end)
     if scan.last_start is None:
+        # No append to this segment has returned. It must go: the next append creates a segment with the same
+        # base, and so with the same name.
         _refuse_damaged_end(disk, segments)
         disk.unlink(newest.path)
         segments.pop()
@@ -66,7 +70,7 @@ def _open_segment(disk: Disk, path: Path, size: int, *, newest: bool) -> Segment
     try:
         header = SegmentHeader.decode(data)
     except BadHeaderError:
-        if newest and size <= HEADER_BYTES:
+        if newest and size <= HEADER_BYTES:  # a crash while it was created: no frame can have followed
             return Segment(path, base, salt=0, size=HEADER_BYTES)
         raise LogDamagedError(file=str(path), byte=0, problem="the segment header is broken") from None
     if header.version != VERSION:

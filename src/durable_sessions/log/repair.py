@@ -1,10 +1,11 @@
-"""Replacing segments of a log such that a crash at any point loses nothing.
+"""Replaces segments of a log so that a crash at any point loses nothing.
 
-After a crash the log is as it was, or as intended, or it refuses to open until the replacement is completed.
+After a crash the log is unchanged, or replaced as intended, or refuses to open until the replacement is
+completed.
 
-New segments are written beside the old ones under names that nobody reads. Then the list of what
-goes and what comes is put into the directory, under a name that keeps every server from opening
-it; from then on the replacement can only be completed, never undone.
+New segments are written beside the old ones under names that nothing reads. Then a list of what is removed
+and added is written to the directory, under a name that keeps every server from opening it. From then on the
+replacement can only be completed, never undone.
 """
 
 import os
@@ -32,7 +33,7 @@ class _Replacement(msgspec.Struct, frozen=True):
 
 
 def interrupted(directory: Path) -> bool:
-    """Say whether a replacement was begun and not completed."""
+    """Return whether a replacement was begun and not completed."""
     return (directory / REPAIR_NAME).exists()
 
 
@@ -50,12 +51,13 @@ def replace_segments(
     The caller holds the lock and has a copy of what is removed. If there are no batches, an empty one is
     written, because the newest segment must hold a batch.
     """
-    for path in directory.glob("*" + _STAGED):
+    for path in directory.glob("*" + _STAGED):  # left by a repair that ended before its list was written
         path.unlink()
     added = [_stage(directory, *segment) for segment in _segments(base, payloads, segment_bytes_max, salt)]
     plan = _Replacement(_NOTICE, [path.name for path in removed], added)
     staged = directory / (REPAIR_NAME + _STAGED)
     _write_synced(staged, msgspec.json.encode(plan))
+    # The point of no return: all new segments are synced, and from here on a crash leads to complete().
     os.replace(staged, directory / REPAIR_NAME)
     REAL_DISK.sync_directory(directory)
     complete(directory)
@@ -76,6 +78,7 @@ def complete(directory: Path) -> None:
     for name in plan.removed:
         if name not in plan.added:
             (directory / name).unlink(missing_ok=True)
+    # The list goes last, after the changes are durable: while it is there, no server opens the log.
     REAL_DISK.sync_directory(directory)
     path.unlink()
     REAL_DISK.sync_directory(directory)

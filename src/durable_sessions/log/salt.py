@@ -1,12 +1,11 @@
-"""The salt of a segment whose header is damaged, found again in its frames.
+"""Recovers the salt of a segment whose header is damaged from the segment's frames.
 
-Every frame begins with the low half of the salt. The high half is known through the checksums: a
-CRC32 is linear, so that the 32 bits which give a stated checksum can be computed. A salt counts
-only if something else confirms it: the header's own checksum, or a second frame.
+Every frame begins with the low half of the salt. The high half follows from the checksums: a CRC32 is linear,
+so the 32 bits that give a stated checksum can be computed. A salt is accepted only if something else confirms
+it: the header's own checksum, or a second frame.
 
-Storing the salt a second time, behind the header or in a file beside it, would not be simpler: segments
-of version 1 have it once, and must stay repairable, so that the computation would remain and a second version
-of the format join it. As it is, every frame is a copy of one half and a proof of the other.
+Storing the salt a second time, after the header or in another file, would not be simpler. Segments of version
+1 have it once and must stay repairable, so the computation would remain, beside a second format.
 """
 
 import struct
@@ -19,9 +18,9 @@ from durable_sessions.log.disk import File
 from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, FrameCodec, SegmentHeader
 
 SEARCHED_BYTES = 64 * 1024 * 1024
-"""How much of a segment is searched for frames that tell the salt."""
+"""How much of a segment is searched for frames that reveal the salt."""
 FRAMES_TRIED_MAX = 16
-"""How many frames are asked for the salt before it counts as lost."""
+"""How many frames are tried before the salt counts as lost."""
 
 _HALF = struct.Struct("<I")
 _SALT = struct.Struct("<Q")
@@ -31,14 +30,15 @@ _extend: Callable[[int, bytes], int] = google_crc32c.extend
 
 
 def find_salt(file: File, base: int, size: int) -> int | None:
-    """Return the salt of the segment that begins at the address ``base``, None if it cannot be told."""
+    """Return the salt of the segment that begins at the address ``base``; None if it cannot be recovered."""
     head = file.read(HEADER_BYTES + _HALF.size, 0)
     if len(head) < HEADER_BYTES + _HALF.size:
         return None
     data = file.read(min(size - HEADER_BYTES, SEARCHED_BYTES), HEADER_BYTES)
     (stated,) = _SALT.unpack_from(head, _SALT_BYTE)
-    if _verified(data, base, stated) > 0:
+    if _verified(data, base, stated) > 0:  # the header is damaged elsewhere
         return int(stated)
+    # The low half is in the header and at the start of every frame; the damage may have hit either copy.
     for low in {_HALF.unpack_from(head, _SALT_BYTE)[0], _HALF.unpack_from(head, HEADER_BYTES)[0]}:
         for index in islice(FrameCodec(low).candidates(data, base), FRAMES_TRIED_MAX):
             high = _high_half(_frame(data, index), low)
@@ -53,7 +53,7 @@ def find_salt(file: File, base: int, size: int) -> int | None:
 
 
 def _verified(data: bytes, base: int, salt: int) -> int:
-    """Return how many frames are valid with this salt; two are enough to know."""
+    """Return how many frames are valid with this salt; counting stops at two, which is proof enough."""
     codec = FrameCodec(salt)
     count = 0
     for index in codec.candidates(data, base):

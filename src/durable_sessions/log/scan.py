@@ -1,7 +1,7 @@
-"""Reading a log as it lies on disk: nothing is changed, and damage is reported instead of raised.
+"""Reads a log as it is on disk, without changing it; damage is reported instead of raised.
 
-The rules are those of opening (``recovery.py``), but every segment is read to its end, and behind
-damage reading goes on at the next valid frame.
+The rules are those of opening (``recovery.py``), but every segment is read to its end, and after damage
+reading continues at the next valid frame.
 """
 
 import re
@@ -18,8 +18,8 @@ from durable_sessions.log.salt import find_salt
 from durable_sessions.log.segment import PIECE_BYTES, Segment, read_batches
 
 REPAIR_NAME = "9" * 20 + ".log"
-"""Lies in the directory while a repair is under way. No segment has this name, since no address is as
-large; it is no segment either, so that a server does not start before the repair is complete."""
+"""A file that is in the directory while a repair is under way. No segment has this name, since no address is
+that large. Recovery takes it for a damaged segment, so no server starts before the repair is complete."""
 
 _NAME = re.compile(r"\d{20}\.log")
 

@@ -62,6 +62,8 @@ def read_batches(file: File, segment: Segment, offset: int) -> tuple[list[Batch]
     data = file.read(min(PIECE_BYTES, left), offset)
     batches, used = segment.codec.decode(data, address)
     if not batches:
+        # The piece may hold only a part of a large frame. Its length is believed only if the frame would fit
+        # into the file, so that a damaged length does not cause a huge read.
         length = segment.codec.payload_length(data, address)
         if length is not None and len(data) < FRAME_BYTES + length <= left:
             batches, used = segment.codec.decode(file.read(FRAME_BYTES + length, offset), address)
@@ -106,6 +108,7 @@ class ActiveSegment:
         frame = segment.codec.encode(segment.end, payload)
         write_all(self._file, frame, segment.size)
         self._file.sync()
+        # Only after the sync: readers in other threads take the size for what is durable.
         segment.size += len(frame)
         return segment.end - len(payload)
 

@@ -1,8 +1,8 @@
-"""The bytes of a frame in a log that several processes can reach, as in ``docs/formats/shared-log.md``.
+"""The frame format of a log that several processes can reach, as in ``docs/formats/shared-log.md``.
 
-Such a log is a row of numbered slots, each filled once. A frame says whose it is (lineage, partition, epoch)
-and where it lies (the position before it, a checksum over all frames so far), so that one that was lost,
-doubled, moved or changed is noticed. No I/O here.
+Such a log is a sequence of numbered slots, each filled once. A frame states its owner (lineage, partition,
+epoch) and its place (the position before it, a checksum over all frames so far), so that a lost, duplicated,
+moved or changed frame is noticed. This module does no I/O.
 """
 
 import re
@@ -19,7 +19,7 @@ from durable_sessions.log.frame import Batch
 MAGIC = b"DSF1"
 HEADER_BYTES = 52
 PAYLOAD_BYTES_MAX = 1024 * 1024
-"""How much of a batch one frame carries; a larger batch is cut into parts."""
+"""How much of a batch one frame carries; a larger batch is split into parts."""
 
 _HEADER = struct.Struct("<4sBxH16sQQIII")  # magic … length, checksum, chain
 _CHECKED_BYTES, _CHAINED_BYTES = 44, 48
@@ -56,7 +56,7 @@ class SharedFrame:
 
     @classmethod
     def decode(cls, data: bytes, *, verify: bool = True) -> "SharedFrame":
-        """Return the frame that ``data`` is; a FrameReader checks its place."""
+        """Decode a frame; whether it is in its place is checked by FrameReader."""
         if len(data) < HEADER_BYTES:
             raise BadFrameError("it is shorter than a frame's header")
         magic, kind, partition, lineage, epoch, before, length, checksum, chain = _HEADER.unpack_from(data)
@@ -75,7 +75,7 @@ class SharedFrame:
 def encode(
     kind: FrameKind, lineage: str, partition: int, epoch: int, before: int, payload: bytes, chain: int
 ) -> bytes:
-    """Return the bytes of a frame behind frames whose chained checksum is ``chain``."""
+    """Encode a frame that follows frames with the chained checksum ``chain``."""
     if not _LINEAGE.fullmatch(lineage):
         raise ValueError(f"{lineage!r} is no lineage")
     packed = _HEADER.pack(
@@ -95,10 +95,11 @@ def split(batch: bytes, payload_bytes_max: int = PAYLOAD_BYTES_MAX) -> list[tupl
 
 
 class FrameReader:
-    """Checks frames one after the other, and puts batches together.
+    """Checks frames one after another and assembles batches.
 
-    ``position``, ``epoch`` and ``chain`` are those of the last frame taken. The first frame lies behind
-    ``begins_after``. In a ``trimmed`` log it is believed what epoch it is of and what came before it.
+    ``position``, ``epoch`` and ``chain`` are those of the last frame taken. The first frame follows
+    ``begins_after``. In a ``trimmed`` log, the first frame's epoch and chained checksum cannot be checked and
+    are trusted.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class FrameReader:
         self._parts: list[bytes] = []
 
     def take(self, position: int, data: bytes) -> Batch | None:
-        """Take the frame in the slot ``position``; return the batch that it completes, if it does."""
+        """Take the frame in the slot ``position``; return the batch that it completes, or None."""
         try:
             frame = SharedFrame.decode(data)
             self._check_place(frame, position, data)
@@ -135,6 +136,8 @@ class FrameReader:
             raise BadFrameError(f"it says that it lies behind position {frame.before}")
         if self._known and frame.chain != _extend(self.chain, data[:_CHAINED_BYTES]):
             raise BadFrameError("the chain of checksums is broken: a frame before it is not what it was")
+        # A claim begins a new epoch. Every other frame must belong to the last claim: a frame of an older
+        # epoch was written by a process that is fenced, and after a release only a claim may follow.
         if frame.kind is FrameKind.CLAIM:
             if frame.epoch != position:
                 raise BadFrameError(f"it claims epoch {frame.epoch}, which is not its position")
@@ -152,7 +155,7 @@ class FrameReader:
         if kind is FrameKind.PART:
             self._parts.append(frame.payload)
             return None
-        parts, self._parts = self._parts, []  # parts before a claim never were
+        parts, self._parts = self._parts, []  # a claim ends an incomplete batch, whose parts do not count
         if kind is FrameKind.LAST_PART:
             return position, b"".join([*parts, frame.payload])
         return (position, frame.payload) if kind is FrameKind.BATCH else None

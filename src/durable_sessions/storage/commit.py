@@ -125,7 +125,7 @@ class Committer:
         """Return a future for ``result``, resolved when everything submitted so far is durable."""
         future: asyncio.Future[T] = self._loop.create_future()
         pending = self._queue or self._flying
-        if pending:
+        if pending:  # batches become durable in order, so the last entry stands for all before it
             pending[-1].settlers.append((future, result))  # type: ignore[arg-type]  # a future of any result
         else:
             future.set_result(result)
@@ -173,7 +173,9 @@ class Committer:
             try:
                 position = await self._log.append(payload)
             except LogFencedError as error:
-                self._queue = self._flying + self._queue  # certainly not there
+                # The batch is certainly not in the log. Moved back to the queue, it gets the definite refusal
+                # of the queued ones instead of an unknown outcome.
+                self._queue = self._flying + self._queue
                 self._flying = []
                 self._on_fenced(error)
                 return
@@ -182,6 +184,7 @@ class Committer:
                 return
             if self._stopped is not None:
                 return  # stopped during the write: the batch is on disk, but must not be acknowledged
+            # Published before it is acknowledged: a client that reads after its answer finds what it wrote.
             self._publish(position, flying)
             self._flying = []
             self.durations.add(self._loop.time() - started)
@@ -194,7 +197,7 @@ class Committer:
         size = 0
         for count, entry in enumerate(self._queue):
             size += entry.size
-            if size > self._batch_bytes_max and count:
+            if size > self._batch_bytes_max and count:  # the first entry is always taken, whatever its size
                 taken, self._queue = self._queue[:count], self._queue[count:]
                 return taken
         taken, self._queue = self._queue, []
@@ -207,6 +210,7 @@ class Committer:
         logger.critical("partition_stopped", reason=reason)
         self.failed.set()
         self._stopped = PartitionStoppedError(reason=reason)
+        # Only a full log says that the batch is certainly not there; after any other error it may be.
         certain = isinstance(error, LogFullError)
         self._refuse(self._stopped if certain else OutcomeUnknownError(reason=reason))
 

@@ -128,7 +128,7 @@ class Partition:
     async def _replay(self) -> None:
         for effect in await self._archive.subscriptions():
             self._state.apply(effect)
-            if isinstance(effect, Linked):
+            if isinstance(effect, Linked):  # it may carry many links
                 await asyncio.sleep(0)
         async for position, payload in self._log.replay(self._archive.flushed_through):
             effects = 0
@@ -196,6 +196,8 @@ class Partition:
     def _commit(self, decided: Sequence[Effect], result: T) -> "asyncio.Future[T]":
         """Encode, apply and submit; a failure to encode changes nothing, one to apply stops the partition."""
         entry = Entry(decided, self._loop.create_future(), result)
+        # No await between deciding, applying and submitting: the log must get the effects in the order in
+        # which they were decided.
         try:
             for effect in decided:
                 self._state.apply(effect)

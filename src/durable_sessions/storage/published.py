@@ -131,6 +131,7 @@ class PublishedStreams:
         self, durable: DurableStream, effect: RecordsAppended, extent: Extent, encoded: bytes
     ) -> None:
         if effect.data:
+            # A frame's checksum covers a whole batch, so reading one append back needs one of its own.
             durable.index.add(effect.first, extent, google_crc32c.value(encoded))
             self._memory.append(effect.stream, durable.hot, effect.first, effect.data, effect.lengths)
         durable.tail = effect.next

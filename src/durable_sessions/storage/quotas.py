@@ -66,7 +66,7 @@ class Quotas:
                 named = [path for path, explicit, *_ in effect.links if explicit]
                 sizes[effect.workspace] += sum(map(link_bytes, named))
             elif isinstance(effect, Woken):
-                return
+                return  # the server's own doing: a wake and its event are never refused
         for workspace, count in streams.items():
             self._require_streams(state, workspace, count)
         for workspace, size in sizes.items():

@@ -112,6 +112,7 @@ class Reader:
                 if start >= owner.flushed:  # otherwise a flush has just trimmed it from the log: look again
                     raise ColdReadError(reason=str(error)) from error
         self.bucket_reads += 1
+        # Only up to ``flushed``: later records are not in the bucket, and the caller's next round reads them.
         return await self._flushed.read(owner.stream.id, start, min(end, owner.flushed), bytes_max)
 
     async def append_end(self, durable: DurableStream, position: int) -> int | None:

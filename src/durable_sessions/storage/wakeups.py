@@ -117,7 +117,7 @@ class Wakeups:
         if key not in self._settled:
             self._settle(key)
         for subscription in subscriptions.watching(key):
-            if subscription.wake is None:
+            if subscription.wake is None:  # otherwise it looks for pending records when that wake ends
                 self.poke(subscription.key)
 
     def stream_removed(self, stream: StreamRecord) -> None:
@@ -205,7 +205,7 @@ class Wakeups:
         if path is not None:
             runner.found.add(path)
         if runner.task is not None:
-            runner.again = True
+            runner.again = True  # it may have looked before this change, so it makes another round
             return
         if runner.timer is not None:
             runner.timer.cancel()
@@ -239,7 +239,7 @@ class Wakeups:
 
     def _rest(self, key: SubscriptionKey, runner: _Runner) -> None:
         """Set the timer for the next lease end or retry."""
-        if self._runners.get(key) is not runner:
+        if self._runners.get(key) is not runner:  # deleted meanwhile, and perhaps created again
             return
         subscription = self._state.subscriptions.get(key)
         due_ms = None if subscription is None else wakes.due_ms(subscription)
@@ -274,6 +274,8 @@ class Wakeups:
         subscription = self._state.subscriptions.get(key)
         if subscription is None or subscription.config.webhook_url is None:
             return False
+        # A commit without effects returns when everything before it is durable, and so the wake is: a webhook
+        # must not announce what a crash could undo.
         delivery = await self._partition.commit(
             lambda state, now_ms: ([], deliveries.due(state, key, now_ms, self._limits))
         )

@@ -1,4 +1,4 @@
-"""Deciding an append or a close: closed, content type, producer, precondition, Stream-Seq, body."""
+"""Decides an append or a close; checks closed, content type, producer, precondition, Stream-Seq, body."""
 
 from dataclasses import dataclass
 
@@ -25,10 +25,10 @@ from durable_sessions.streams.stream import Key, Producer, Stream
 
 @dataclass(slots=True)
 class Append:
-    """A request to append, to close, or both; ``if_tail`` are the tails that it is meant for.
+    """A request to append, to close, or both; the tail must be one of ``if_tail``, if that is given.
 
-    ``if_exists`` and ``incarnation`` are for streams that an append may bring into being: it must be there,
-    and be this one. ``parsed`` is what was made of the body before, or why nothing could be made of it.
+    ``if_exists`` and ``incarnation`` are for streams that an append may create: the stream must exist
+    already, and be this incarnation. ``parsed`` is the body parsed in advance, or the error from parsing it.
     """
 
     body: bytes
@@ -44,7 +44,7 @@ class Append:
 
 @dataclass(slots=True)
 class AppendResult:
-    """The answer to an append; ``producer`` is the highest accepted number, ``duplicate`` a repeat."""
+    """The answer to an append; ``producer`` has the highest accepted number, ``duplicate`` marks a repeat."""
 
     tail: int
     closed: bool
@@ -64,7 +64,7 @@ def decide(
     close_only = request.close and not request.body
     if not request.body and not request.close:
         raise EmptyBodyError
-    if not close_only and not stream.closed:
+    if not close_only and not stream.closed:  # of a closed stream, only that it is closed is reported
         _require_content_type(stream, request.content_type)
     repeat = admit(stream, request, now_ms, limits, close_only=close_only)
     if repeat is not None:
@@ -91,15 +91,15 @@ def decide(
 def admit(
     stream: StreamRecord, request: Append, now_ms: int, limits: Limits, *, close_only: bool
 ) -> tuple[list[Effect], AppendResult] | None:
-    """Return None if an append can go on, its effects and answer if it is a repeat, or refuse it.
+    """Return None for a new append, effects and answer for a repeat, or refuse it.
 
-    Looked at are everything but the body: closed, producer, precondition and Stream-Seq.
+    Everything but the body is checked: closed, producer, precondition and Stream-Seq.
     """
     assert isinstance(stream, Stream)
     if stream.closed:
         return _on_closed(stream, request, now_ms, limits, close_only=close_only)
-    # The producer comes before the precondition: a retry whose first try succeeded has moved the tail itself,
-    # and must get the answer of that try rather than a conflict.
+    # The producer is checked before the precondition: if the first attempt of a retry succeeded, it has moved
+    # the tail itself, and the retry must get the answer of that attempt rather than a conflict.
     producer = request.producer
     if producer is not None:
         repeat = _check_producer(stream, producer, limits)
@@ -140,7 +140,7 @@ def _check_producer(stream: Stream, sent: Producer, limits: Limits) -> Producer 
     """Return None for a new append, or the highest accepted number for a repeat of an old one."""
     known = stream.producers.get(sent.id)
     if known is None:
-        if sent.seq != 0:
+        if sent.seq != 0:  # an unknown producer starts at 0; a higher number means that appends are missing
             raise ProducerGapError(received=sent.seq, expected=0)
         if len(stream.producers) >= limits.producers_per_stream_max:
             raise TooManyProducersError(producers_per_stream_max=limits.producers_per_stream_max)
@@ -148,7 +148,7 @@ def _check_producer(stream: Stream, sent: Producer, limits: Limits) -> Producer 
     epoch, last = known
     if sent.epoch < epoch:
         raise StaleEpochError(sent=sent.epoch, current=epoch)
-    if sent.epoch > epoch:
+    if sent.epoch > epoch:  # a restarted producer; its higher epoch fences the one before it
         if sent.seq != 0:
             raise NewEpochSequenceError(received=sent.seq)
         return None

@@ -1,4 +1,4 @@
-"""Deciding a create: a new stream, a fork of another, or the same one again."""
+"""Decides a create: a new stream, a fork of another one, or a repeat for a stream that exists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A request to create a stream; what is None was not said.
+    """A request to create a stream; None means not given.
 
-    ``parsed`` is what was made of the body before, or why nothing could be made of it.
+    ``parsed`` is the body parsed in advance, or the error that parsing gave.
     """
 
     content_type: str | None = None
@@ -46,7 +46,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The answer to a create; ``new`` is false when the same stream was there already."""
+    """The answer to a create; ``new`` is false if the same stream existed already."""
 
     new: bool
     content_type: str
@@ -63,6 +63,8 @@ def decide(
     """
     effects: list[Effect] = list(lifetime.expire(state, key, now_ms))
     existing = state.get(key)
+    # An expired stream without forks is removed by ``effects``, which frees its path. With forks it is only
+    # marked as deleted, and its path stays blocked.
     if existing is not None and not (effects and not existing.forks):
         if existing.soft_deleted or effects:
             raise PathBlockedError(path=key.path)

@@ -1,4 +1,4 @@
-"""Finding, deleting and expiring streams."""
+"""Finds, deletes and expires streams."""
 
 from durable_sessions.errors import LegalHoldError, StreamGoneError, StreamNotFoundError
 from durable_sessions.limits import Limits
@@ -9,7 +9,7 @@ from durable_sessions.streams.stream import Key, Stream
 
 
 def find(state: State, key: Key, now_ms: int) -> Stream:
-    """Return a stream that can be used now, or say that it is missing or gone."""
+    """Return a stream that can be used now; raise if it is missing or gone."""
     stream = state.get(key)
     if stream is None:
         raise StreamNotFoundError(path=key.path)
@@ -29,7 +29,10 @@ def delete(state: State, key: Key, now_ms: int) -> list[StreamRemoved]:
 
 
 def remove(state: State, stream: Stream) -> list[StreamRemoved]:
-    """Return the effects of removing a stream: soft while it has forks, else up its ancestry too."""
+    """Return the effects of removing a stream: soft while it has forks, otherwise final.
+
+    Ancestors that were kept only for this stream are removed with it.
+    """
     if stream.forks:
         return [StreamRemoved(stream.id, soft=True)]
     effects = [StreamRemoved(stream.id)]
@@ -49,11 +52,11 @@ def expire(state: State, key: Key, now_ms: int) -> list[StreamRemoved]:
 
 
 def removal_ms(stream: Stream, limits: Limits) -> int | None:
-    """Return when a sweep removes a stream if nobody uses it until then, None if it does not."""
+    """Return when a sweep removes a stream that nobody uses until then; None if none does."""
     if stream.held or (stream.soft_deleted and stream.forks):
         return None
     if stream.soft_deleted:
-        return 0  # it had lost its last fork while a legal hold kept it
+        return 0  # overdue: its last fork went while a legal hold kept it
     ends = [stream.deadline_ms()]
     if stream.idle_ms is not None:
         ends.append(stream.recorded_at_ms + stream.idle_ms + idle_lag_ms(stream.idle_ms, limits))
@@ -61,24 +64,24 @@ def removal_ms(stream: Stream, limits: Limits) -> int | None:
 
 
 def retire(state: State, stream: Stream, now_ms: int, limits: Limits) -> list[StreamRemoved]:
-    """Return the effects of a sweep on a stream: those of its removal if that is due, else none."""
+    """Return the effects of removing a stream if that is due; none otherwise."""
     end = removal_ms(stream, limits)
     return [] if end is None or now_ms < end else remove(state, stream)
 
 
 def idle_lag_ms(idle_ms: int, limits: Limits) -> int:
-    """Return how far the recorded access of a stream that idleness removes may lag behind the real one."""
+    """Return how far the recorded access of a stream with an idle policy may lag behind the real one."""
     return min(int(limits.idle_touch_lag_seconds_max * 1000), idle_ms // 10)
 
 
 def touch_lag_ms(stream: Stream, limits: Limits) -> int:
     """Return how far the recorded access of a stream with a TTL may lag behind the real one."""
     assert stream.ttl_seconds is not None
-    return min(int(limits.touch_lag_seconds_max * 1000), stream.ttl_seconds * 100)
+    return min(int(limits.touch_lag_seconds_max * 1000), stream.ttl_seconds * 100)  # a tenth of the TTL
 
 
 def touch(stream: StreamRecord, now_ms: int, limits: Limits) -> list[StreamTouched]:
-    """Renew a sliding TTL in memory; return an effect when the record of the access has become too old."""
+    """Renew a sliding TTL in memory; return an effect if the last recorded access is too old."""
     assert isinstance(stream, Stream)
     lags = []
     if stream.ttl_seconds is not None:
@@ -92,6 +95,6 @@ def touch(stream: StreamRecord, now_ms: int, limits: Limits) -> list[StreamTouch
 
 
 def grant_lag(stream: Stream, limits: Limits) -> None:
-    """After a replay, give a stream the time that its last recorded access may have lagged behind."""
+    """Extend a loaded stream's TTL by the lag of its recorded access, so that it never expires early."""
     if stream.ttl_seconds is not None:
         stream.accessed_at_ms = stream.recorded_at_ms + touch_lag_ms(stream, limits)

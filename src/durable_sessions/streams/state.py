@@ -24,7 +24,7 @@ SPARE_NUMBERS = 2**20
 
 
 class ColdStreams(Protocol):
-    """Streams that are not in memory. What has changed since it was written there is in memory."""
+    """Streams as of the last flush; every stream that has changed since then is in memory."""
 
     def load(self, key: Key) -> Stream | None:
         """Return the stream at a path as it was written, None if there was none."""
@@ -35,12 +35,12 @@ class ColdStreams(Protocol):
         ...
 
     def load_name(self, stream: int, name: str) -> Name | None:
-        """Return which records of a stream have a name, None if none have or they were not written yet."""
+        """Return the records of a stream that have a name; None if none has it, or they are not flushed."""
         ...
 
 
 class NothingCold:
-    """For a partition whose streams are all in memory."""
+    """The cold streams of a partition whose streams are all in memory."""
 
     def load(self, key: Key) -> Stream | None:
         """Return None."""
@@ -55,11 +55,11 @@ class NothingCold:
 class State:
     """The tip of a partition; the same effects in the same order give the same state.
 
-    ``streams`` and ``by_id`` are those in memory; :meth:`get` and :meth:`get_id` find the others too.
-    ``removed`` are those that the cold ones may still have. ``era`` is moved on from outside; a stream
-    remembers in which one it was last looked up. ``govern`` is told of each stream that comes into
-    memory, to say what the retention policies mean for it. ``usages`` are kept only if somebody asked.
-    ``next_stream`` is the lowest number that no stream has had; its partition is that of all new streams.
+    ``streams`` and ``by_id`` are the streams in memory; :meth:`get` and :meth:`get_id` find the others too.
+    ``removed`` are streams that were removed since the last flush, so the cold streams may still have them.
+    ``era`` is advanced from outside; a stream remembers the era in which it was last looked up. ``govern`` is
+    called for each stream that comes into memory, to apply the retention policies. ``usages`` are tracked
+    only if set. ``next_stream`` is the lowest number that no stream has had; it also tells the partition.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class State:
 
     @property
     def next_id(self) -> int:
-        """The number for a stream that is to be created; refused when the partition has given out all."""
+        """The number for a new stream; refused when the partition has given out all of its numbers."""
         if self.next_stream % STREAMS_MAX >= STREAMS_MAX - SPARE_NUMBERS:
             raise OverloadedError(what="streams that its partition can number")
         return self.next_stream
@@ -115,7 +115,7 @@ class State:
         return None if stream.parent is None else self._existing(stream.parent)
 
     def named(self, stream: StreamRecord, name: str) -> Name | None:
-        """Return which records of a stream, or of those that it inherits, have a name."""
+        """Return the records with a name, of a stream or of those that it inherits from its fork sources."""
         holder: StreamRecord | None = stream
         end = stream.tail
         while holder is not None:
@@ -124,6 +124,8 @@ class State:
                 found = holder.names.get(name)
             if found is None and holder.named:
                 found = self._cold.load_name(holder.id, name)
+            # A fork inherits only the records before its base: a name that was given in the source later on
+            # is not the fork's.
             if found is not None and found.first + found.count <= end:
                 return found
             end = holder.base
@@ -136,7 +138,7 @@ class State:
         self.attribute_bytes -= _size(stream.attributes)
 
     def apply(self, effect: Effect) -> None:
-        """Carry out one effect."""
+        """Apply one effect."""
         if type(effect) is RecordsAppended:
             self._append(effect)
         elif isinstance(effect, StreamTouched):
@@ -151,7 +153,7 @@ class State:
             self.subscriptions.apply(effect)
 
     def _warm(self, stream: Stream | None) -> Stream | None:
-        if stream is None or stream.id in self.removed:
+        if stream is None or stream.id in self.removed:  # removed since the flush that it was loaded from
             return None
         self._enter(stream)
         if self._warmed is not None:
@@ -178,7 +180,7 @@ class State:
         size = len(effect.data)
         stream.tail += len(effect.lengths) or size
         stream.record_bytes += size
-        # Else only the producer's number changes, for events that were there before.
+        # Otherwise only the producer's number changes: the events were already in the stream.
         if size or effect.closed:
             stream.changed_at_ms = effect.at_ms
         self._touch(stream, effect.at_ms)
@@ -212,7 +214,7 @@ class State:
 
     @staticmethod
     def _touch(stream: Stream, at_ms: int) -> None:
-        """Note an access; one under a clock that was set back is no older than those before it."""
+        """Note an access; the recorded times never go back, even if the clock does."""
         if at_ms > stream.recorded_at_ms:
             stream.recorded_at_ms = at_ms
         if at_ms > stream.accessed_at_ms:
@@ -251,6 +253,6 @@ def _size(attributes: dict[str, bytes]) -> int:
 
 
 def described(attributes: dict[str, bytes], effect: StreamDescribed) -> dict[str, bytes]:
-    """Return attributes after what an effect says of them."""
+    """Return the attributes as an effect changes them; None removes one."""
     changed = {**attributes, **effect.attributes}
     return {name: value for name, value in changed.items() if value is not None}

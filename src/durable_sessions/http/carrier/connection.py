@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
         if self._state.draining:
             self._close()
         elif excess > self._state.limits.refused_connections_max:
-            self.abort()
+            self.abort()  # even a refusal takes memory, so only so many connections get one
         elif excess > 0:
             self.refuse(OverloadedError(what="connections"))
 

@@ -269,7 +269,7 @@ class RequestParser:
         return flags if self._http.should_keep_alive() else flags | LAST_REQUEST
 
     def _repeat(self, name: bytes, value: bytes) -> None:
-        if name == b"host":
+        if name == b"host":  # a proxy may have routed by one of them, and we would go by another
             self._reject(MalformedRequestError(problem="there are several Host headers"))
         self._repeats += (name,)
         if len(self._headers) + len(self._repeats) > self._limits.header_count_max:
