@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from durable_sessions.bucket.objects import Listing, ObjectInfo
 from durable_sessions.clock import Clock, SystemClock
+from durable_sessions.directories import sync_directory
 from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
@@ -81,9 +82,9 @@ class LocalStore:
         missing = [path for path in (self._root, *self._root.parents) if not path.exists()]
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         if os.access(self._root.parent, os.R_OK):
-            _sync_directory(self._root.parent)
+            sync_directory(self._root.parent)
         staging = self._root / STAGING
         staging.mkdir(mode=0o700, exist_ok=True)
         for entry in os.scandir(staging):
@@ -92,7 +93,7 @@ class LocalStore:
         # A process may have ended between naming an object and syncing its directory. What is
         # read from now on may be acted upon, so that it must not vanish with the power.
         for directory, _, _ in os.walk(self._root):
-            _sync_directory(Path(directory))
+            sync_directory(Path(directory))
 
     def _write(self, path: str, data: bytes, give_name: Callable[[Path, Path], None]) -> None:
         target = self._file(path)
@@ -103,14 +104,14 @@ class LocalStore:
             give_name(staged, target)
         except FileExistsError:
             # The winner may not have synced the directory yet. We report that it won, so it must stay so.
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
             raise ObjectExistsError(path=path) from None
         except FileNotFoundError:
             self._made.clear()  # empty directories were removed meanwhile; the next try makes them again
             raise
         finally:
             _unlink(staged)
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
 
     def _make(self, directory: Path) -> None:
         """Make directories durably; another process may have made but not yet synced them."""
@@ -118,7 +119,7 @@ class LocalStore:
             return
         self._make(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(directory.parent)
+        sync_directory(directory.parent)
         self._made.add(directory)
 
     def _read(self, path: str, start: int, length: int | None) -> bytes:
@@ -140,7 +141,7 @@ class LocalStore:
             _unlink(file)
         for directory in {file.parent for file in files}:
             if directory.is_dir():
-                _sync_directory(directory)
+                sync_directory(directory)
 
     def _list(self, prefix: str) -> Listing:
         return sorted(self._walk(self._file(prefix) if prefix else self._root))
@@ -196,11 +197,3 @@ def _unlink(path: Path) -> None:
         path.unlink()
     except (FileNotFoundError, NotADirectoryError):
         pass
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

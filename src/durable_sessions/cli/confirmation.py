@@ -7,7 +7,8 @@ import click
 
 from durable_sessions.cli.command_errors import CommandError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection
-from durable_sessions.client import SessionInfo
+from durable_sessions.cli.terminal import Output
+from durable_sessions.client import Session, SessionInfo
 from durable_sessions.rendering.text import clean, one_line, plural, size
 
 with_yes: Callable[[Callable[..., None]], Callable[..., None]] = click.option(
@@ -31,6 +32,26 @@ def sessions_to_end(
                     f"is {described(info)}. Without a question this needs the whole id: {info.id}"
                 )
     return found
+
+
+def end_each(
+    connection: ServerConnection,
+    output: Output,
+    given: Sequence[str],
+    end: Callable[[Session], SessionInfo],
+    *,
+    question: str,
+    done: str,
+    is_sure: bool,
+) -> None:
+    """End sessions one by one, each after a ``question``, in which ``{}`` stands for the session."""
+    for info in sessions_to_end(connection, given, is_sure=is_sure):
+        confirm(question.format(described(info)), is_sure=is_sure)
+        ended = end(connection.client.session(info.id))
+        if output.json:
+            output.tell(ended.raw)
+        else:
+            output.note(f"{info.id}: {done}")
 
 
 def confirm(question: str, *, is_sure: bool) -> None:

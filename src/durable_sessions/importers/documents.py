@@ -108,3 +108,17 @@ def transcript(
     return Transcript(
         tool, session_id(tool, source_id), [DocumentPart(path, name, events, beside=beside)], directory
     )
+
+
+def transcripts_in(
+    path: Path,
+    root: Path,
+    tool: str,
+    rows: Iterable[sqlite3.Row],
+    produce: Callable[[Path, str], Produce],
+) -> list[Transcript]:
+    """Return the transcripts of the sessions that a database names, one a row."""
+    beside = [path.with_name(path.name + "-wal")]
+    return [
+        transcript(tool, name, path, root, produce(path, name), part=name, beside=beside) for (name,) in rows
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from durable_sessions.importers.conversation import Talk, chat_content
-from durable_sessions.importers.documents import database, found_in, transcript
+from durable_sessions.importers.documents import database, found_in, transcripts_in
 from durable_sessions.importers.events import (
     Event,
     count,
@@ -34,11 +34,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 def _threads(path: Path, root: Path) -> list[Transcript]:
     with database(path, "checkpoints", "writes") as connection:
         rows = connection.execute("select distinct thread_id from checkpoints order by 1").fetchall()
-    beside = [path.with_name(path.name + "-wal")]
-    return [
-        transcript(TOOL, thread, path, root, _produce(path, thread), part=thread, beside=beside)
-        for (thread,) in rows
-    ]
+    return transcripts_in(path, root, TOOL, rows, _produce)
 
 
 class _Checkpoint:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers.conversation import Talk, chat_content
-from durable_sessions.importers.documents import database, decode, found_in, transcript
+from durable_sessions.importers.documents import database, decode, found_in, transcripts_in
 from durable_sessions.importers.events import (
     Event,
     count,
@@ -30,10 +30,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 def _sessions(path: Path, root: Path) -> list[Transcript]:
     with database(path, "agent_sessions", "agent_messages") as connection:
         rows = connection.execute("select session_id from agent_sessions order by 1").fetchall()
-    beside = [path.with_name(path.name + "-wal")]
-    return [
-        transcript(TOOL, name, path, root, _produce(path, name), part=name, beside=beside) for (name,) in rows
-    ]
+    return transcripts_in(path, root, TOOL, rows, _produce)
 
 
 def _produce(path: Path, session: str) -> Any:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from durable_sessions.directories import sync_directory
 from durable_sessions.errors import LogLockedError
 
 LOCK_NAME = "lock"
@@ -167,11 +168,7 @@ class RealDisk:
 
     def sync_directory(self, directory: Path) -> None:
         """Make the creations and removals in ``directory`` survive power loss."""
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(directory)
 
 
 REAL_DISK = RealDisk()

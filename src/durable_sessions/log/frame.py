@@ -39,6 +39,12 @@ class SegmentHeader:
         """Return the header's bytes."""
         return _HEADER.pack(MAGIC, self.version, self._checksum(), self.base, self.salt)
 
+    def problem_with_name(self, base: int) -> str | None:
+        """Say that the segment does not begin where its file name says; None if it does."""
+        if self.base == base:
+            return None
+        return f"the header says that the segment begins at {self.base}, its name says {base}"
+
     def _checksum(self) -> int:
         summed = _HEADER.pack(MAGIC, self.version, 0, self.base, self.salt)
         return _extend(0, summed[:12] + summed[16:])

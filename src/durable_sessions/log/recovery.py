@@ -5,7 +5,6 @@ created only after the sync of the last frame before it. So every frame and ever
 proves all that lies before it, and at most one frame, the very last, can be torn.
 """
 
-import re
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,9 @@ from pathlib import Path
 from durable_sessions.errors import LogDamagedError, LogVersionError
 from durable_sessions.log import NEW_LOG_GAP
 from durable_sessions.log.disk import Disk, File, write_all
-from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, VERSION, BadHeaderError, SegmentHeader
-from durable_sessions.log.segment import PIECE_BYTES, Segment, read_batches
+from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, VERSION, BadHeaderError
+from durable_sessions.log.segment import PIECE_BYTES, SEGMENT_NAME, Segment, read_batches, read_header
 
-_NAME = re.compile(r"\d{20}\.log")
 _BASE_BYTE = 16
 
 
@@ -51,7 +49,7 @@ def recover(disk: Disk, directory: Path) -> tuple[Segment, ...]:
 def _load(disk: Disk, directory: Path) -> list[Segment]:
     """Return all segments in order, their headers and sizes checked against each other."""
     sizes = disk.sizes(directory)
-    names = sorted(name for name in sizes if _NAME.fullmatch(name))
+    names = sorted(name for name in sizes if SEGMENT_NAME.fullmatch(name))
     segments: list[Segment] = []
     for name in names:
         segment = _open_segment(disk, directory / name, sizes[name], newest=name == names[-1])
@@ -65,18 +63,16 @@ def _load(disk: Disk, directory: Path) -> list[Segment]:
 
 def _open_segment(disk: Disk, path: Path, size: int, *, newest: bool) -> Segment:
     base = int(path.stem)
-    with closing(disk.open(path)) as file:
-        data = file.read(HEADER_BYTES, 0)
     try:
-        header = SegmentHeader.decode(data)
+        with closing(disk.open(path)) as file:
+            header = read_header(file)
     except BadHeaderError:
         if newest and size <= HEADER_BYTES:  # a crash while it was created: no frame can have followed
             return Segment(path, base, salt=0, size=HEADER_BYTES)
         raise LogDamagedError(file=str(path), byte=0, problem="the segment header is broken") from None
     if header.version != VERSION:
         raise LogVersionError(file=str(path), found=header.version, supported=VERSION)
-    if header.base != base:
-        problem = f"the header says that the segment begins at {header.base}, its name says {base}"
+    if (problem := header.problem_with_name(base)) is not None:
         raise LogDamagedError(file=str(path), byte=_BASE_BYTE, problem=problem)
     return Segment(path, base, header.salt, size)
 

@@ -4,7 +4,6 @@ The rules are those of opening (``recovery.py``), but every segment is read to i
 reading continues at the next valid frame.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,15 +12,13 @@ from typing import NamedTuple
 
 from durable_sessions.log import NEW_LOG_GAP
 from durable_sessions.log.disk import REAL_DISK, Disk, File
-from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, VERSION, BadHeaderError, SegmentHeader
+from durable_sessions.log.frame import FRAME_BYTES, HEADER_BYTES, VERSION, BadHeaderError
 from durable_sessions.log.salt import find_salt
-from durable_sessions.log.segment import PIECE_BYTES, Segment, read_batches
+from durable_sessions.log.segment import PIECE_BYTES, SEGMENT_NAME, Segment, read_batches, read_header
 
 REPAIR_NAME = "9" * 20 + ".log"
 """A file that is in the directory while a repair is under way. No segment has this name, since no address is
 that large. Recovery takes it for a damaged segment, so no server starts before the repair is complete."""
-
-_NAME = re.compile(r"\d{20}\.log")
 
 
 class Frame(NamedTuple):
@@ -126,7 +123,7 @@ def scan(directory: Path, disk: Disk = REAL_DISK) -> LogScan:
     """Return a scan of the log in ``directory`` with its headers read; empty if there is none."""
     if not directory.is_dir():
         return LogScan([], disk)
-    names = {name: size for name, size in disk.sizes(directory).items() if _NAME.fullmatch(name)}
+    names = {name: size for name, size in disk.sizes(directory).items() if SEGMENT_NAME.fullmatch(name)}
     names.pop(REPAIR_NAME, None)
     files = []
     for name, size in names.items():
@@ -140,9 +137,8 @@ def scan(directory: Path, disk: Disk = REAL_DISK) -> LogScan:
 def _open(disk: Disk, path: Path, size: int) -> ScannedSegment:
     base = int(path.stem)
     with closing(disk.open(path)) as file:
-        data = file.read(HEADER_BYTES, 0)
         try:
-            header = SegmentHeader.decode(data)
+            header = read_header(file)
         except BadHeaderError:
             salt = find_salt(file, base, size)
             segment = None if salt is None else Segment(path, base, salt, size)
@@ -153,10 +149,8 @@ def _open(disk: Disk, path: Path, size: int) -> ScannedSegment:
     if header.version != VERSION:
         problem = f"it has format version {header.version}; this program reads version {VERSION}"
         return ScannedSegment(path, size, None, Damage(path, 8, size, problem), header.version)
-    damage = None
-    if header.base != base:
-        problem = f"the header says that the segment begins at {header.base}, its name says {base}"
-        damage = Damage(path, 16, 8, problem)
+    misnamed = header.problem_with_name(base)
+    damage = None if misnamed is None else Damage(path, 16, 8, misnamed)
     return ScannedSegment(path, size, Segment(path, header.base, header.salt, size), damage)
 
 

@@ -1,5 +1,6 @@
 """One segment file: what is known of it, reading its frames, and appending to a new one."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from durable_sessions.log.frame import (
 
 PIECE_BYTES = 4 * 1024 * 1024
 """How much is read and decoded at a time; a larger frame is read whole."""
+
+
+SEGMENT_NAME = re.compile(r"\d{20}\.log")
 
 
 @dataclass(slots=True)
@@ -68,6 +72,11 @@ def read_batches(file: File, segment: Segment, offset: int) -> tuple[list[Batch]
         if length is not None and len(data) < FRAME_BYTES + length <= left:
             batches, used = segment.codec.decode(file.read(FRAME_BYTES + length, offset), address)
     return batches, offset + used
+
+
+def read_header(file: File) -> SegmentHeader:
+    """Return the header of a segment; BadHeaderError if it is broken."""
+    return SegmentHeader.decode(file.read(HEADER_BYTES, 0))
 
 
 def frame_checksum(file: File, segment: Segment, position: int) -> int | None:

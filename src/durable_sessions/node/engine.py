@@ -35,6 +35,7 @@ from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.subscriptions import SubscriptionManager
+from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.tasks import TaskSupervisor
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.bucket_tier import BucketTier
@@ -118,9 +119,8 @@ class Engine:
         self._webhooks = await asyncio.to_thread(
             WebhookSender, signing_keys, clock, limits, self._webhook_reach
         )
-        self._subscriptions = SubscriptionManager(
-            self.partition, clock, self._ids, limits, self._webhooks.deliver
-        )
+        wakeups = Wakeups(self.partition, clock, self._ids, limits, self._webhooks.deliver)
+        self._subscriptions = SubscriptionManager(self.partition, clock, limits, wakeups)
         foundation = Foundation(
             settings=settings,
             limits=limits,

@@ -9,12 +9,9 @@ from typing import TypeVar
 
 from durable_sessions.clock import Clock
 from durable_sessions.fair_queue import FairQueue
-from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.subscription_ports import (
-    CallLater,
-    Deliver,
     DeliveryResult,
     SubscribedPartition,
 )
@@ -58,10 +55,8 @@ class SubscriptionManager:
         self,
         partition: SubscribedPartition,
         clock: Clock,
-        ids: Ids,
         limits: Limits,
-        deliver: Deliver,
-        call_later: CallLater | None = None,
+        wakeups: Wakeups,
     ) -> None:
         self._partition = partition
         self._state = partition.tip
@@ -69,7 +64,7 @@ class SubscriptionManager:
         self._limits = limits
         self._scans = FairQueue(limits.pattern_scans_max)
         self._linking: set[asyncio.Task[None]] = set()
-        self._wakeups = Wakeups(partition, clock, ids, limits, deliver, call_later)
+        self._wakeups = wakeups
 
     def start(self, supervisor: TaskSupervisor) -> None:
         """Resume leases, retries and undelivered wakes where the last process left them."""

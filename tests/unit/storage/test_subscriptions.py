@@ -24,6 +24,7 @@ from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.storage import subscriptions
 from durable_sessions.storage.door import StreamListener
 from durable_sessions.storage.subscriptions import Delivery, DeliveryResult, SubscriptionManager
+from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.streams import append, create, effects, lifetime, offsets
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamRemoved
 from durable_sessions.streams.state import State
@@ -182,9 +183,10 @@ class World:
         self.manager = self._manager()
 
     def _manager(self) -> SubscriptionManager:
-        manager = SubscriptionManager(
+        wakeups = Wakeups(
             self.partition, self.clock, self.ids, self.limits, self.receiver.deliver, self._call_later
         )
+        manager = SubscriptionManager(self.partition, self.clock, self.limits, wakeups)
         manager.start(Supervisor(self.clock, self.limits))
         return manager
 

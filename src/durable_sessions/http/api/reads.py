@@ -12,6 +12,7 @@ from durable_sessions.errors import (
 from durable_sessions.http.api import headers, query, sse
 from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.followers import Followers
+from durable_sessions.http.api.lifetime_headers import CLOSED
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
@@ -24,7 +25,6 @@ from durable_sessions.streams.stream import Key
 _CACHEABLE = (b"Cache-Control", b"private, max-age=60, stale-while-revalidate=300")
 _NO_STORE = (b"Cache-Control", b"no-store")
 _UP_TO_DATE = (b"Stream-Up-To-Date", b"true")
-_CLOSED = (b"Stream-Closed", b"true")
 
 
 class Reads:
@@ -78,7 +78,7 @@ class Reads:
     def _at_tail(self, durable: StreamView) -> Response:
         fields = [_content_type(durable), _next_offset(durable.tail), _UP_TO_DATE, _NO_STORE]
         if durable.closed:
-            fields.append(_CLOSED)
+            fields.append(CLOSED)
         return Response(200, fields, b"[]" if durable.stream.is_json else b"")
 
     def _catch_up(
@@ -118,7 +118,7 @@ class Reads:
         if up_to_date:
             fields.append(_UP_TO_DATE)
         if closed:
-            fields.append(_CLOSED)
+            fields.append(CLOSED)
         if known is not None and headers.matches_etag(known, etag):
             return Response(304, fields)
         return Response(200, fields, json_array(pieces) if durable.stream.is_json else b"".join(pieces))
@@ -150,7 +150,7 @@ class Reads:
             answer = await self._catch_up_later(durable, position, known)
             answer.headers.append(stamp)
             return answer
-        fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, _CLOSED if durable.closed else stamp]
+        fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, CLOSED if durable.closed else stamp]
         return Response(204, fields)
 
     async def wait(self, key: Key, durable: StreamView, position: int, caller: Caller) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from durable_sessions.directories import sync_directory
 from durable_sessions.errors import SettingsError, TokenExpiredError, TokenInvalidError
 from durable_sessions.streams.subscriptions import SubscriptionKey
 
@@ -109,15 +110,7 @@ def _take_over(former: Path, path: Path) -> None:
     if path.exists() or not former.exists():
         return  # both exist: an older version was started again and has created its own keys
     former.rename(path)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_directory(path.parent)
 
 
 def _create(path: Path) -> bytes:
@@ -133,7 +126,7 @@ def _create(path: Path) -> bytes:
             os.close(file)
         temporary.rename(path)
         # Synced before use: if a crash lost a key in use, every token and signature would become invalid.
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         raise SettingsError(problem=f"The signing key file {path} cannot be made: {error}.") from error
     return content

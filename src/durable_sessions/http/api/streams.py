@@ -16,6 +16,7 @@ from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.errors import error_response
+from durable_sessions.http.api.lifetime_headers import CLOSED, lifetime_headers
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
 from durable_sessions.http.api.route_table import ROUTES, Handler
@@ -30,11 +31,9 @@ from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Created
 from durable_sessions.streams.messages import Payload
 from durable_sessions.streams.stream import Key
-from durable_sessions.times import rfc3339
 
 _RESOURCE = ROUTES.at("/v1/stream/{path}")
 ALLOW = _RESOURCE.allow or ""
-_CLOSED = (b"Stream-Closed", b"true")
 
 
 class StreamsFace:
@@ -124,13 +123,8 @@ class StreamsFace:
             (b"Content-Type", stream.content_type.encode("latin-1")),
             (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
             (b"Cache-Control", b"no-store"),
+            *lifetime_headers(durable),
         ]
-        if stream.ttl_seconds is not None:
-            fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
-        if stream.expires_at_ms is not None:
-            fields.append((b"Stream-Expires-At", rfc3339(stream.expires_at_ms).encode()))
-        if durable.closed:
-            fields.append(_CLOSED)
         if self._sessions.holds(stream.key):
             fields.append(incarnations.of(durable))
         return Response(200, fields)
@@ -150,7 +144,7 @@ class StreamsFace:
             (b"Stream-Next-Offset", offsets.encode(created.tail).encode()),
         ]
         if created.closed:
-            fields.append(_CLOSED)
+            fields.append(CLOSED)
         if life is not None:
             fields.append(incarnations.header(life))
         if created.new:
@@ -233,7 +227,7 @@ def _acknowledged(future: "asyncio.Future[AppendResult]", *, with_data: bool) ->
 def _acknowledgement(result: AppendResult, *, with_data: bool) -> Response:
     fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
     if result.closed:
-        fields.append(_CLOSED)
+        fields.append(CLOSED)
     producer = result.producer
     if producer is None:
         return Response(204, fields)

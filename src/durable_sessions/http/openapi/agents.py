@@ -1,7 +1,7 @@
 """Agents in the description."""
 
 from durable_sessions.http.bodies.agents import RegisteredAgent
-from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, created_at
+from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, REGISTRY_PAGE
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
@@ -12,7 +12,7 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import flag, page, ref, text, whole
+from durable_sessions.http.openapi.schemas import page, ref, text, whole
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.agents import AgentBody
@@ -20,14 +20,8 @@ from durable_sessions.managed_agents.agents import AgentBody
 AGENT_ID = in_path("agent_id", text(), "The agent.", "agent_01")
 VERSION = in_query("version", whole(minimum=1, maximum=2**31), "This version; the newest if absent.", 1)
 _SHOWN = json_answer("The agent.", ref("Agent"))
-_CHANGED = (
-    "invalid_session",
-    "invalid_agent",
-    "document_too_large",
-    "registered_object_not_found",
-    "object_archived",
-    *WRITING,
-)
+_CREATED = ("invalid_session", "invalid_agent", "document_too_large", *WRITING)
+_CHANGED = (*_CREATED, "registered_object_not_found", "object_archived")
 
 
 def noun(limits: Limits) -> Noun:
@@ -59,7 +53,7 @@ def _operations() -> tuple[Operation, ...]:
             "Short forms come back long: a model's name becomes an object, toolsets get their defaults.",
             (),
             json_body(ref("NewAgent")),
-            ("invalid_session", "invalid_agent", "document_too_large", *WRITING),
+            _CREATED,
             "writer",
             (
                 Call(
@@ -76,12 +70,7 @@ def _operations() -> tuple[Operation, ...]:
             "List agents",
             {200: json_answer("A page of agents, newest first.", page(ref("Agent")))},
             "",
-            (
-                REGISTRY_LIMIT,
-                PAGE,
-                in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
-                *created_at("gte", "lte"),
-            ),
+            REGISTRY_PAGE,
             refusals=("invalid_request", "too_many_scans"),
         ),
         Operation(

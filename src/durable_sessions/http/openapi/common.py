@@ -1,7 +1,7 @@
 """Parameters and headers that several nouns share."""
 
 from durable_sessions.http.openapi.parts import Parameter, in_header, in_path, in_query
-from durable_sessions.http.openapi.schemas import Schema, choice, text, time, whole
+from durable_sessions.http.openapi.schemas import Schema, choice, flag, text, time, whole
 from durable_sessions.limits import Limits
 from durable_sessions.schema_notes import OFFSET, OFFSET_EXAMPLE, OFFSET_PATTERN
 
@@ -169,6 +169,11 @@ REGISTRY_LIMIT = page_limit(20, 100)
 """Of agents and environments."""
 
 PAGE = in_query("page", text(), "The `next_page` of the page before. Filters and order are sent again.")
+
+INCLUDE_ARCHIVED = in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true")
+
+REGISTRY_PAGE = (REGISTRY_LIMIT, PAGE, INCLUDE_ARCHIVED, *created_at("gte", "lte"))
+"""What a list of agents or environments takes."""
 
 HEADERS: dict[str, tuple[str, Schema]] = {
     "request-id": ("The name of the request; log lines and the audit record refer to it.", text()),

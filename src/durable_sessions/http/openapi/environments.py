@@ -2,32 +2,25 @@
 
 from durable_sessions.http.bodies.deletions import EnvironmentDeleted
 from durable_sessions.http.bodies.environments import EnvironmentObject
-from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, created_at
+from durable_sessions.http.openapi.common import REGISTRY_PAGE
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
     Operation,
     in_path,
-    in_query,
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import flag, page, ref, text
+from durable_sessions.http.openapi.schemas import page, ref, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.environments import EnvironmentBody
 
 _ENVIRONMENT_ID = in_path("environment_id", text(), "The environment.", "env_01")
 _SHOWN = json_answer("The environment.", ref("Environment"))
-_CHANGED = (
-    "invalid_session",
-    "invalid_environment",
-    "document_too_large",
-    "registered_object_not_found",
-    "object_archived",
-    *WRITING,
-)
+_CREATED = ("invalid_session", "invalid_environment", "document_too_large", *WRITING)
+_CHANGED = (*_CREATED, "registered_object_not_found", "object_archived")
 
 
 def noun(limits: Limits) -> Noun:
@@ -61,7 +54,7 @@ def _operations(schemas: StructSchemas) -> tuple[Operation, ...]:
             "A name is enough; the configuration comes back filled in.",
             (),
             json_body(ref("NewEnvironment")),
-            ("invalid_session", "invalid_environment", "document_too_large", *WRITING),
+            _CREATED,
             "writer",
             (Call("A name", body={"name": "python-3.13"}),),
             gives={"environment_id": "$response.body#/id"},
@@ -73,12 +66,7 @@ def _operations(schemas: StructSchemas) -> tuple[Operation, ...]:
             "List environments",
             {200: json_answer("A page of environments, newest first.", page(ref("Environment")))},
             "",
-            (
-                REGISTRY_LIMIT,
-                PAGE,
-                in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
-                *created_at("gte", "lte"),
-            ),
+            REGISTRY_PAGE,
             refusals=("invalid_request", "too_many_scans"),
         ),
         Operation(

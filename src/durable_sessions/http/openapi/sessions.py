@@ -6,6 +6,7 @@ from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdat
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
     HAPPENED,
+    INCLUDE_ARCHIVED,
     PAGE,
     SESSION_ID,
     created_at,
@@ -25,7 +26,6 @@ from durable_sessions.http.openapi.parts import (
 )
 from durable_sessions.http.openapi.schemas import (
     choice,
-    flag,
     free,
     many,
     nullable,
@@ -47,6 +47,8 @@ SORTS = ("created_at", "started_at", "updated_at", "activity")
 AGENT_VERSION = in_query("agent_version", whole(maximum=2**31), "Only those of this version of an agent.", 1)
 _SHOWN = json_answer("The session.", ref("Session"))
 _ONE = ("invalid_session", "session_not_found")
+_BODY_REFUSALS = ("invalid_session", "invalid_event", "invalid_agent", "document_too_large", "invalid_json")
+"""Why the body of a new session is refused."""
 
 
 def noun(limits: Limits) -> Noun:
@@ -95,11 +97,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
             (ANTHROPIC_VERSION,),
             json_body(ref("NewSession"), required=False),
             (
-                "invalid_session",
-                "invalid_event",
-                "invalid_agent",
-                "document_too_large",
-                "invalid_json",
+                *_BODY_REFUSALS,
                 "session_exists",
                 "session_gone",
                 "session_not_found",
@@ -169,7 +167,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 ),
                 in_query("agent_id", text(), "Only those of this agent.", "agent_01"),
                 AGENT_VERSION,
-                in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true"),
+                INCLUDE_ARCHIVED,
                 in_query("deployment_id", text(), "Only those that refer to it."),
                 in_query("memory_store_id", text(), "Only those that refer to it."),
                 *created_at("gt", "gte", "lt", "lte"),
@@ -218,11 +216,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             ),
             json_body(ref("NewSession"), required=False),
             (
-                "invalid_session",
-                "invalid_event",
-                "invalid_agent",
-                "document_too_large",
-                "invalid_json",
+                *_BODY_REFUSALS,
                 "invalid_header",
                 "invalid_offset",
                 "invalid_fork",

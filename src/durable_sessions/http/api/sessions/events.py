@@ -17,6 +17,7 @@ from durable_sessions.errors import (
 from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.followers import Followers
+from durable_sessions.http.api.lifetime_headers import CLOSED, lifetime_headers
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
@@ -39,12 +40,10 @@ from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.stream import Key
-from durable_sessions.times import rfc3339
 
 JSON: Header = (b"Content-Type", b"application/json")
 _NDJSON: Header = (b"Content-Type", b"application/x-ndjson")
 _NO_STORE: Header = (b"Cache-Control", b"no-store")
-_CLOSED: Header = (b"Stream-Closed", b"true")
 _UP_TO_DATE: Header = (b"Stream-Up-To-Date", b"true")
 _POSITION_MAX = 2**40
 _PAGE = re.compile(r"(asc|desc)-([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
@@ -255,7 +254,7 @@ class Events:
                 _NO_STORE,
                 incarnations.of(durable),
             ]
-            return Response(204, [*fields, _CLOSED] if durable.closed else fields)
+            return Response(204, [*fields, CLOSED] if durable.closed else fields)
         return await self._read(request, caller, durable, asked, EVERYTHING)
 
     def _range(self, durable: StreamView, parameters: Parameters, *, searched: bool = False) -> Range:
@@ -291,19 +290,13 @@ class Events:
     def head(self, request: Request, caller: Caller, key: Key) -> Response:
         """Answer with the offset and state that a client needs to continue, without a body."""
         durable = self._sessions.find(key, incarnations.asked(request))
-        stream = durable.stream
         fields: list[Header] = [
             JSON,
             (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
             _NO_STORE,
             incarnations.of(durable),
+            *lifetime_headers(durable),
         ]
-        if stream.ttl_seconds is not None:
-            fields.append((b"Stream-TTL", b"%d" % stream.ttl_seconds))
-        if stream.expires_at_ms is not None:
-            fields.append((b"Stream-Expires-At", rfc3339(stream.expires_at_ms).encode()))
-        if durable.closed:
-            fields.append(_CLOSED)
         return Response(200, fields)
 
     async def stream(
@@ -346,7 +339,7 @@ def _acknowledgement(stored: Stored, limits: Limits) -> Response:
     if stored.repeats.repeated:
         fields += event_indexes.of(stored.repeats, limits)
     if stored.closed:
-        fields.append(_CLOSED)
+        fields.append(CLOSED)
     if stored.duplicate:
         fields.append((b"Idempotent-Replayed", b"true"))
     if stored.producer is not None:
@@ -418,7 +411,7 @@ def _answer(request: Request, durable: StreamView, asked: Range, page: EventPage
     if up_to_date:
         fields.append(_UP_TO_DATE)
         if durable.closed:
-            fields.append(_CLOSED)
+            fields.append(CLOSED)
     if _wants_lines(request):
         events = page.events()
         body = b"".join([event.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for event in events])
