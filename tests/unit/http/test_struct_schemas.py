@@ -91,6 +91,11 @@ def test_a_body_that_refuses_unknown_members_says_so() -> None:
     assert "additionalProperties" not in SCHEMAS.of(Part)
 
 
+def test_a_body_with_members_of_its_own_says_so() -> None:
+    schema = SCHEMAS.of(Part, open_ended=True)
+    assert schema == {**SCHEMAS.of(Part), "additionalProperties": True}
+
+
 def test_members_can_be_asked_for_later_or_kept_back() -> None:
     schema = SCHEMAS.of(Body, required={"title": {"minLength": 1}}, without=["raw", "kind"])
     assert schema["required"] == ["always", "count", "title"]

@@ -21,6 +21,7 @@ from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Caller
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
+from durable_sessions.http.bodies.artifacts import StoredArtifact
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
@@ -74,7 +75,7 @@ class ArtifactsFace:
             info, new = await self._artifacts.store(caller.workspace, digest, request.body, content_type)
         finally:
             self._release(caller, len(request.body))
-        said = {"sha256": digest, "bytes": info.bytes, "content_type": info.content_type}
+        said = StoredArtifact(digest, info.bytes, info.content_type)
         fields = [
             (b"Content-Type", b"application/json"),
             (b"Cache-Control", b"no-store"),

@@ -15,6 +15,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
+from durable_sessions.http.bodies.ingest import SESSION_ID_PATTERN
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.claude_code_hooks import SESSION_PREFIX, TOOL, Event, Hook
@@ -29,7 +30,7 @@ from durable_sessions.streams.stream import Key
 
 ROOT = b"/v1/ingest/"
 ALLOW = ROUTES.at("/v1/ingest/claude-code").allow or ""
-_SESSION_ID = re.compile(r"[A-Za-z0-9._:@-]{1,150}", re.ASCII)
+_SESSION_ID = re.compile(SESSION_ID_PATTERN, re.ASCII)
 _HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
 

@@ -17,11 +17,23 @@ from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.health import Health
 from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
 from durable_sessions.http.api.route_table import Handler, Match, Resource
+from durable_sessions.http.bodies.operations import (
+    Alive,
+    FailingListener,
+    FailingTask,
+    FlushResult,
+    LowSpace,
+    Readiness,
+    Reindexing,
+    Reopening,
+    SearchReadiness,
+)
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.search.feed import Feed
 from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.tasks import TaskSupervisor
 
+_ALIVE = msgspec.json.encode(Alive("alive"))
 _JSON = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 
 
@@ -68,7 +80,7 @@ class Operations:
         return any(route.id in self.handlers for route in resource.methods.values())
 
     def _live(self, request: Request, _: Caller | None) -> Response:
-        return Response(200, _JSON, b'{"status":"alive"}')
+        return Response(200, _JSON, _ALIVE)
 
     def _readiness(self, request: Request, _: Caller | None) -> Response:
         return self._ready(detailed=self._is_known(request))
@@ -92,47 +104,44 @@ class Operations:
             )
 
     def _ready(self, *, detailed: bool) -> Response:
-        said: dict[str, object] = {"status": "ready", "search": self._searchable(detailed=detailed)}
+        said = Readiness("ready", self._searchable(detailed=detailed))
         tasks = self._supervisor.failures()
         if tasks:
-            said["status"] = "degraded"
-            said["tasks"] = [one._asdict() if detailed else {"task": one.task} for one in tasks]
+            said.status = "degraded"
+            said.tasks = [FailingTask(*one) if detailed else FailingTask(one.task) for one in tasks]
         listeners = self._streams.failing_listeners
         if listeners:
-            said["status"] = "degraded"
-            said["listeners"] = [
-                {"listener": name, **({"error": error} if detailed else {})}
+            said.status = "degraded"
+            said.listeners = [
+                FailingListener(name, error if detailed else msgspec.UNSET)
                 for name, error in listeners.items()
             ]
         if self._health.low_space is not None:
-            said["status"] = "degraded"
-            said["disk"] = {
-                "free_bytes": self._health.disk_free_bytes,
-                "low_bytes": self._health.disk_low_bytes,
-            }
+            said.status = "degraded"
+            said.disk = LowSpace(self._health.disk_free_bytes or 0, self._health.disk_low_bytes or 0)
         failure = self._bucket.failure
         if failure is not None and detailed:
-            said["bucket"] = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
+            said.bucket = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
         reason = "shutting down" if self.draining else self._streams.refusal
         if reason is None:
             return Response(200, _JSON, msgspec.json.encode(said))
-        said["status"] = "not ready"
+        said.status = "not ready"
         if detailed:
-            said["reason"] = reason
+            said.reason = reason
         if detailed and self._health.reopening_failure is not None:
-            said["reopening"] = {"reason": self._health.reopening_failure}
+            said.reopening = Reopening(self._health.reopening_failure)
         return Response(503, _JSON, msgspec.json.encode(said))
 
-    def _searchable(self, *, detailed: bool) -> dict[str, object]:
+    def _searchable(self, *, detailed: bool) -> SearchReadiness:
         """Return the progress of search, which never makes the server unready."""
         feed = self._feed
         if feed.failure is not None:
-            return {"state": "failing", **({"reason": feed.failure} if detailed else {})}
+            return SearchReadiness("failing", reason=feed.failure if detailed else msgspec.UNSET)
         if feed.paused is not None:
-            return {"state": "paused", **({"reason": feed.paused} if detailed else {})}
+            return SearchReadiness("paused", reason=feed.paused if detailed else msgspec.UNSET)
         if not feed.is_building:
-            return {"state": "ready"}
-        return {"state": "building", "events": feed.events_lacking, "events_left": feed.events_left}
+            return SearchReadiness("ready")
+        return SearchReadiness("building", feed.events_lacking, feed.events_left)
 
     async def _admit(self, request: Request, caller: Caller, act: str) -> None:
         """Admit an admin of the whole server; the attempt is audited in any case."""
@@ -151,7 +160,7 @@ class Operations:
         except DurableSessionsError as error:
             return refusal_at(request.path, error, request.id)
         self._feed.rebuild()
-        return Response(202, _JSON, b'{"status":"building"}')
+        return Response(202, _JSON, msgspec.json.encode(Reindexing("building")))
 
     async def _flush(self, request: Request, caller: Caller) -> Answer:
         try:
@@ -159,7 +168,7 @@ class Operations:
             flushed = await self._bucket.flush_all()
         except DurableSessionsError as error:
             return refusal_at(request.path, error, request.id)
-        return Response(200, _JSON, msgspec.json.encode(flushed._asdict()))
+        return Response(200, _JSON, msgspec.json.encode(FlushResult(*flushed)))
 
     handlers: ClassVar[dict[str, Handler]] = {
         "live": _live,

@@ -52,3 +52,26 @@ class CreatedKey(KeyAnswer):
     """A key as it is shown to whoever created it, once."""
 
     secret: Annotated[str, about("Send it as `Authorization: Bearer <secret>`.")]
+
+
+class ActActor(msgspec.Struct):
+    """Who did something."""
+
+    workspace: str
+    principal: str
+    key_id: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class AuditedAct(msgspec.Struct):
+    """An act of the audit record, which is kept as JSON; this describes it only.
+
+    An administrative act, or one that was refused.
+    """
+
+    at: Time
+    type: Annotated[
+        str, about("`key.created`, `key.revoked`, `flush.requested`, `act.refused`, `quota.refused`.")
+    ]
+    workspace: str
+    actor: ActActor
+    request_id: str | msgspec.UnsetType = msgspec.UNSET

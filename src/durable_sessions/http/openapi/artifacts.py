@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 
+from durable_sessions.http.bodies.artifacts import StoredArtifact
 from durable_sessions.http.openapi.parts import (
     OCTETS,
     TEXT,
@@ -14,7 +15,8 @@ from durable_sessions.http.openapi.parts import (
     in_path,
     json_answer,
 )
-from durable_sessions.http.openapi.schemas import record, text, whole
+from durable_sessions.http.openapi.schemas import text
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 EXAMPLE = "Hello, artifact.\n"
@@ -32,6 +34,7 @@ _HEADERS = ("ETag", "Accept-Ranges")
 
 def noun(limits: Limits) -> Noun:
     """Return the description of artifacts."""
+    stored = StructSchemas(limits).of(StoredArtifact)
     return Noun(
         "Artifacts",
         "Large payloads go into the bucket under the SHA-256 of their bytes, and an event refers to them by "
@@ -44,8 +47,8 @@ def noun(limits: Limits) -> Noun:
                 "putArtifact",
                 "Store an artifact",
                 {
-                    201: json_answer("Stored, durably.", _STORED, "ETag"),
-                    200: json_answer("It was there already.", _STORED, "ETag"),
+                    201: json_answer("Stored, durably.", stored, "ETag"),
+                    200: json_answer("It was there already.", stored, "ETag"),
                 },
                 "The server computes the digest, too, and refuses bytes that do not have it. Safe to repeat.",
                 (_SHA256,),
@@ -105,6 +108,3 @@ def noun(limits: Limits) -> Noun:
             ),
         ),
     )
-
-
-_STORED = record({"sha256": text(), "bytes": whole(), "content_type": text()})

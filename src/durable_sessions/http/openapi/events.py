@@ -1,5 +1,12 @@
 """Events in the description: the envelope, append, read, follow."""
 
+from durable_sessions.http.bodies.events import (
+    AppendedEvents,
+    EventPageAnswer,
+    NewEvent,
+    StoredEvent,
+    WrappedEvents,
+)
 from durable_sessions.http.openapi import search
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
@@ -27,21 +34,9 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import (
-    Schema,
-    choice,
-    flag,
-    frame,
-    many,
-    nullable,
-    record,
-    ref,
-    text,
-    time,
-    whole,
-)
+from durable_sessions.http.openapi.schemas import Schema, choice, frame, many, ref, text, whole
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
-from durable_sessions.schema_notes import OFFSET
 
 _PATH = "/v1/sessions/{session_id}/events"
 _ONE = ("invalid_session", "session_not_found")
@@ -62,85 +57,29 @@ FRAMES = Answer(
 )
 
 
-def _type(limits: Limits) -> Schema:
-    return text(
-        "What happened. `user.*`, `agent.*`, `session.*`, `span.*` as Managed Agents has them, or a type of "
-        "your own.",
-        minLength=1,
-        maxLength=limits.event_type_max,
-        pattern=r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]+$",
-        examples=["user.message"],
-    )
-
-
-def _new_event(limits: Limits) -> Schema:
-    return record(
-        {"type": _type(limits)},
-        {
-            "id": nullable(
-                text(
-                    "An id of your own, unique in the session. Appending it again writes nothing and is "
-                    "answered with the first event.",
-                    minLength=1,
-                    maxLength=limits.event_id_max,
-                    pattern=r'^[^\u0000-\u001f\u007f-\u009f\u2028\u2029"\\]+$',
-                )
-            ),
-        },
-        "An event as you send it: a type, and whatever else you like, kept byte for byte. `offset`, "
-        "`created_at`, `processed_at` and `actor` are the server's; yours are kept as `original_…`. "
-        f"At most {limits.event_bytes_max:,} bytes (413) and {limits.json_depth_max} levels deep.",
-        additionalProperties=True,
-    )
-
-
-def _event(limits: Limits) -> Schema:
-    return record(
-        {
-            "id": text("`sevt_…`, or the one that you gave."),
-            "offset": OFFSET,
-            "created_at": time("When it became part of the log."),
-            "processed_at": time("The same; for the SDKs."),
-            "actor": text("The principal of the key that appended it; `local` without keys."),
-            "type": _type(limits),
-        },
-        {"added_for_pair": flag("With `pairs=keep`: this event was added to complete a tool call.")},
-        "An event as it is stored: the server's members first, then yours, as they came.",
-        additionalProperties=True,
-    )
-
-
-def _body(limits: Limits) -> Schema:
-    most = limits.events_per_request_max
-    wrapped = record({"events": many(ref("NewEvent"), minItems=1, maxItems=most)})
-    return {"anyOf": [wrapped, many(ref("NewEvent"), minItems=1, maxItems=most), ref("NewEvent")]}
+def _body(schemas: StructSchemas) -> Schema:
+    wrapped = schemas.of(WrappedEvents)
+    return {"anyOf": [wrapped, wrapped["properties"]["events"], ref("NewEvent")]}
 
 
 def noun(limits: Limits) -> Noun:
     """Return the description of events."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Events",
         "The log itself. An append is answered when the events are on disk. All events of a request are "
         f"stored, or none. A request holds at most {limits.events_per_request_max:,} events and "
         f"{limits.append_body_bytes_max:,} bytes.",
-        (_append(limits), _read(limits), _head(), *_streams(), _one()),
+        (_append(limits, schemas), _read(limits), _head(), *_streams(), _one()),
         {
-            "NewEvent": _new_event(limits),
-            "Event": _event(limits),
-            "EventPage": record(
-                {
-                    "data": many(ref("Event")),
-                    "next_page": nullable(text("What to send as `page` for the next page.")),
-                    "next_offset": OFFSET,
-                    "up_to_date": flag("Whether the page reaches the end of the session."),
-                    "incarnation": text("Which life of the session this is of."),
-                }
-            ),
+            "NewEvent": schemas.of(NewEvent, open_ended=True),
+            "Event": schemas.of(StoredEvent, open_ended=True),
+            "EventPage": schemas.of(EventPageAnswer),
         },
     )
 
 
-def _append(limits: Limits) -> Operation:
+def _append(limits: Limits, schemas: StructSchemas) -> Operation:
     message = {"type": "user.message", "content": [{"type": "text", "text": "Make it green."}]}
     call = {"type": "agent.tool_use", "id": "call-1", "name": "bash", "input": {"command": "make test"}}
     result = {
@@ -167,7 +106,7 @@ def _append(limits: Limits) -> Operation:
             200: json_answer(
                 "Durable; the events as stored, in Anthropic's dialect or with `Prefer: "
                 "return=representation`.",
-                record({"data": many(ref("Event"))}),
+                schemas.of(AppendedEvents),
                 *headers,
             ),
         },
@@ -187,7 +126,7 @@ def _append(limits: Limits) -> Operation:
             in_header("Prefer", text(), "`return=representation` answers with the events as stored."),
             *appending(limits),
         ),
-        json_body(_body(limits), "Empty only together with `Stream-Closed: true`.", required=False),
+        json_body(_body(schemas), "Empty only together with `Stream-Closed: true`.", required=False),
         (
             *_ONE,
             *APPENDED_REFUSALS,

@@ -1,8 +1,10 @@
 """Live capture in the description."""
 
+from durable_sessions.http.bodies.ingest import ClaudeCodeDelivery
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, json_answer, json_body
-from durable_sessions.http.openapi.schemas import record, text
+from durable_sessions.http.openapi.schemas import record
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _EXAMPLE = {
@@ -36,15 +38,7 @@ def noun(limits: Limits) -> Noun:
                 "stored again directly after itself.",
                 (),
                 json_body(
-                    record(
-                        {
-                            "session_id": text(
-                                "Claude Code's own id of the session.", pattern="^[A-Za-z0-9._:@-]{1,150}$"
-                            ),
-                            "hook_event_name": text("Which hook this is.", minLength=1),
-                        },
-                        additionalProperties=True,
-                    ),
+                    StructSchemas(limits).of(ClaudeCodeDelivery, open_ended=True),
                     "What Claude Code gives its hooks, unchanged.",
                 ),
                 (

@@ -1,6 +1,6 @@
 """Keys and the audit record in the description."""
 
-from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
+from durable_sessions.http.bodies.keys import AuditedAct, CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.openapi.common import PAGE, page_limit
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
@@ -12,7 +12,7 @@ from durable_sessions.http.openapi.parts import (
     json_answer,
     json_body,
 )
-from durable_sessions.http.openapi.schemas import choice, page, record, ref, text, time
+from durable_sessions.http.openapi.schemas import choice, page, ref, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
@@ -33,19 +33,7 @@ def noun(limits: Limits) -> Noun:
         {
             "Key": schemas.of(KeyAnswer),
             "NewKey": schemas.of(NewKeyBody),
-            "Act": record(
-                {
-                    "at": time(),
-                    "type": text(
-                        "`key.created`, `key.revoked`, `flush.requested`, `act.refused`, `quota.refused`."
-                    ),
-                    "workspace": text(),
-                    "actor": record({"workspace": text(), "principal": text()}, {"key_id": text()}),
-                },
-                {"request_id": text()},
-                "An administrative act, or one that was refused.",
-                additionalProperties=True,
-            ),
+            "Act": schemas.of(AuditedAct, open_ended=True),
         },
         preflight=False,
     )

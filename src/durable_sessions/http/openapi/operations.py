@@ -1,8 +1,10 @@
 """What concerns the server as a whole, in the description: health, metrics, a flush now, this description."""
 
+from durable_sessions.http.bodies.operations import Alive, FlushResult, Readiness, Reindexing
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, in_path, json_answer
-from durable_sessions.http.openapi.schemas import choice, constant, free, many, record, text, whole
+from durable_sessions.http.openapi.schemas import free, text
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
@@ -10,68 +12,26 @@ _HTML = "text/html"
 _SHOWN = Answer("A page that needs nothing from elsewhere.", {_HTML: text()})
 
 
-def noun(_: Limits) -> Noun:
+def noun(limits: Limits) -> Noun:
     """Return the description of operations."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Operations",
         "For those who run the server. Health, this description and its page need no key.",
-        (*_pages(), *_health(), _flush(), _reindex()),
+        (*_pages(), *_health(schemas), _flush(schemas), _reindex(schemas)),
         preflight=False,
     )
 
 
-def _health() -> tuple[Operation, ...]:
-    search = record(
-        {"state": choice("ready", "building", "paused", "failing")},
-        {
-            "events": whole("How many older events the index lacked."),
-            "events_left": whole("How many of them it lacks still."),
-            "reason": text("Why it fails or pauses; for callers of the home workspace."),
-        },
-    )
-    ready = record(
-        {"status": choice("ready", "degraded", "not ready"), "search": search},
-        {
-            "reason": text("Why it is not ready; for callers of the home workspace."),
-            "reopening": record(
-                {"reason": text("Why the log, which has failed, could not be opened again yet.")}
-            ),
-            "disk": record(
-                {
-                    "free_bytes": whole("How much space is left; it is little, and indexing is paused."),
-                    "low_bytes": whole("Below which space left that is so."),
-                }
-            ),
-            "tasks": many(
-                record(
-                    {"task": text("The name of a background task that failed.")},
-                    {
-                        "error": text("What it failed of; for callers of the home workspace."),
-                        "since_ms": whole("Since when it fails."),
-                        "failures": whole("How often it has failed since."),
-                    },
-                ),
-                "What works again after a pause, or does not yet; then the status is degraded.",
-            ),
-            "listeners": many(
-                record(
-                    {"listener": text("What has missed a change, and is being made consistent again.")},
-                    {"error": text("What it failed of; for callers of the home workspace.")},
-                ),
-                "Derived things that failed to take in a durable change; then the status is degraded.",
-            ),
-            "bucket": free(
-                "Since when and why the bucket takes no flush; for callers of the home workspace."
-            ),
-        },
-    )
+def _health(schemas: StructSchemas) -> tuple[Operation, ...]:
+    ready = schemas.of(Readiness)
     return (
         Operation(
             "get",
             "/livez",
             "live",
             "Is the process alive?",
-            {200: json_answer("It is.", record({"status": constant("alive")}))},
+            {200: json_answer("It is.", schemas.of(Alive))},
             role=None,
             head=True,
         ),
@@ -101,7 +61,7 @@ def _health() -> tuple[Operation, ...]:
     )
 
 
-def _flush() -> Operation:
+def _flush(schemas: StructSchemas) -> Operation:
     return Operation(
         "post",
         "/v1/admin/flush",
@@ -110,9 +70,7 @@ def _flush() -> Operation:
         {
             200: json_answer(
                 "Everything acknowledged before the request is in the bucket.",
-                record(
-                    {"manifest": whole("The number of the newest manifest."), "flushed_through": whole()},
-                ),
+                schemas.of(FlushResult),
             )
         },
         "Needs an admin's key of the home workspace.",
@@ -128,17 +86,13 @@ def _flush() -> Operation:
     )
 
 
-def _reindex() -> Operation:
+def _reindex(schemas: StructSchemas) -> Operation:
     return Operation(
         "post",
         "/v1/admin/reindex",
         "reindex",
         "Make the search index anew",
-        {
-            202: json_answer(
-                "It has begun; `/readyz` says how far it is.", record({"status": constant("building")})
-            )
-        },
+        {202: json_answer("It has begun; `/readyz` says how far it is.", schemas.of(Reindexing))},
         "The index is derived from the log: nothing is lost meanwhile, and searches say how far they reach. "
         "Needs an admin's key of the home workspace.",
         refusals=_WRITING,

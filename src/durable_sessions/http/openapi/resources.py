@@ -1,9 +1,12 @@
 """Resources in the description."""
 
+from durable_sessions.http.bodies.deletions import ResourceDeleted
+from durable_sessions.http.bodies.resources import NewResource, ResourceObject, ResourceUpdate
 from durable_sessions.http.openapi.common import ALL_LIMIT, PAGE, SESSION_ID
 from durable_sessions.http.openapi.errors import WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_path, json_answer, json_body
-from durable_sessions.http.openapi.schemas import constant, page, record, ref, text, time
+from durable_sessions.http.openapi.schemas import page, ref, text
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _ROOT = "/v1/sessions/{session_id}/resources"
@@ -13,8 +16,9 @@ _CHANGED = (*_SESSION, "session_archived", "session_too_large", *WRITING)
 _SHOWN = json_answer("The resource.", ref("Resource"))
 
 
-def noun(_: Limits) -> Noun:
+def noun(limits: Limits) -> Noun:
     """Return the description of resources."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Resources",
         "Files, repositories and memory stores that a harness mounts for a session. They are plain data "
@@ -63,7 +67,7 @@ def noun(_: Limits) -> Noun:
                 "The secret itself is for whoever mounts the resource, and is not kept; only `updated_at` "
                 "changes.",
                 (SESSION_ID, _RESOURCE_ID),
-                json_body(record({}, {"authorization_token": text()}), required=False),
+                json_body(schemas.of(ResourceUpdate), required=False),
                 (*_CHANGED, "registered_object_not_found"),
                 "writer",
                 (Call("A new token", body={"authorization_token": "…"}),),
@@ -73,11 +77,7 @@ def noun(_: Limits) -> Noun:
                 _ROOT + "/{resource_id}",
                 "deleteResource",
                 "Detach a resource",
-                {
-                    200: json_answer(
-                        "Detached.", record({"id": text(), "type": constant("session_resource_deleted")})
-                    )
-                },
+                {200: json_answer("Detached.", schemas.of(ResourceDeleted))},
                 "",
                 (SESSION_ID, _RESOURCE_ID),
                 refusals=(*_CHANGED, "registered_object_not_found"),
@@ -85,21 +85,7 @@ def noun(_: Limits) -> Noun:
             ),
         ),
         {
-            "NewResource": record(
-                {"type": text("`file`, `github_repository`, `memory_store`, or one of your own.")},
-                {
-                    "file_id": text("Required of a `file`."),
-                    "url": text("Required of a `github_repository`."),
-                    "memory_store_id": text("Required of a `memory_store`."),
-                    "mount_path": text("Made by the server if absent."),
-                },
-                additionalProperties=True,
-            ),
-            "Resource": record(
-                {"type": text()},
-                {"id": text("Not of a memory store."), "created_at": time(), "updated_at": time()},
-                "A resource as it was given, without secrets, with an id, its times and a `mount_path`.",
-                additionalProperties=True,
-            ),
+            "NewResource": schemas.of(NewResource, open_ended=True),
+            "Resource": schemas.of(ResourceObject, open_ended=True),
         },
     )

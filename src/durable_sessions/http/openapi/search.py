@@ -1,20 +1,11 @@
 """Search in the description."""
 
+from durable_sessions.http.bodies.search import FoundEventsAnswer, FoundSessionsAnswer, HitMember
 from durable_sessions.http.openapi.common import HAPPENED, PAGE, created_at
 from durable_sessions.http.openapi.errors import READING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_query, json_answer
-from durable_sessions.http.openapi.schemas import (
-    choice,
-    flag,
-    free,
-    many,
-    nullable,
-    record,
-    ref,
-    text,
-    time,
-    whole,
-)
+from durable_sessions.http.openapi.schemas import choice, free, ref, text, whole
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 QUERY = in_query(
@@ -36,26 +27,11 @@ SCOPES = (
     ),
     *HAPPENED,
 )
-_HIGHLIGHTS = {
-    "type": "array",
-    "items": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-    "description": "Where words of the query begin and end, in characters of the snippet.",
-}
-_FOUND = record(
-    {
-        "score": {"type": "number", "description": "BM25; higher is better. 0 if the order is not by score."},
-        "snippet": text("The part of the event's text that has most of the query, shortened by `…`."),
-        "highlights": _HIGHLIGHTS,
-    }
-)
-_HIT = {
-    "allOf": [ref("Event"), record({"search": _FOUND}, additionalProperties=True)],
-    "description": "An event as it is stored, and why it was found.",
-}
 
 
 def noun(limits: Limits) -> Noun:
     """Return the description of search."""
+    schemas = StructSchemas(limits)
     return Noun(
         "Search",
         "What is acknowledged is found by the next search. Ranking is BM25 over the text of events: "
@@ -67,30 +43,12 @@ def noun(limits: Limits) -> Noun:
         "show one point in time as long as the server remembers it.",
         (_search(),),
         {
-            "Hit": _HIT,
-            "FoundEvents": record(
-                {
-                    "data": many(ref("Hit")),
-                    "next_page": nullable(text("What to send as `page` for the next page.")),
-                    "total_hits": whole("How many events match."),
-                    "indexed_through": text("All events before this offset were searched."),
-                    "up_to_date": flag("Whether all acknowledged events were searched."),
-                }
-            ),
-            "FoundSessions": record(
-                {
-                    "data": many(record({"session": ref("Session"), "hits": many(ref("Hit"))})),
-                    "next_page": nullable(text("What to send as `page` for the next page.")),
-                    "total_hits": whole("How many events match."),
-                    "total_sessions": whole("How many sessions hold them."),
-                    "indexed_through": nullable(
-                        time(
-                            "All that was acknowledged before it was searched; null while an index is built."
-                        )
-                    ),
-                    "up_to_date": flag("Whether all acknowledged events were searched."),
-                }
-            ),
+            "Hit": {
+                "allOf": [ref("Event"), schemas.of(HitMember, open_ended=True)],
+                "description": "An event as it is stored, and why it was found.",
+            },
+            "FoundEvents": schemas.of(FoundEventsAnswer),
+            "FoundSessions": schemas.of(FoundSessionsAnswer),
         },
     )
 

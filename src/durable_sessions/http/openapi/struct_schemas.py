@@ -55,11 +55,13 @@ class StructSchemas:
         *,
         required: Mapping[str, Schema] | None = None,
         without: Collection[str] = (),
+        open_ended: bool = False,
     ) -> Schema:
         """Return the schema of a body.
 
         ``required`` are members that are asked for after decoding, because one struct serves to create and to
         change, each with what is asked of it; ``without`` are members that are decoded only to be refused.
+        With ``open_ended`` there are other members, which are kept as they came.
         """
         fields = [one for one in msgspec.structs.fields(struct) if one.encode_name not in without]
         schema: Schema = {
@@ -74,6 +76,8 @@ class StructSchemas:
             schema["required"] = needed
         if struct.__struct_config__.forbid_unknown_fields:
             schema["additionalProperties"] = False
+        if open_ended:
+            schema["additionalProperties"] = True
         _, _, description = inspect.cleandoc(struct.__doc__ or "").partition("\n\n")
         if description:
             schema["description"] = self._text(description.replace("\n", " "))

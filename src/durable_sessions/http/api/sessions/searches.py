@@ -11,6 +11,12 @@ from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import InvalidRequestError, StreamNotFoundError
 from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.bodies.search import (
+    FoundEventsAnswer,
+    FoundSession,
+    FoundSessionsAnswer,
+    HitDetails,
+)
 from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.http.openapi import search as described
 from durable_sessions.limits import Limits
@@ -82,13 +88,13 @@ class Searches:
         following = page.offset + len(events)
         more = events and following < min(found.total, DEPTH_MAX)
         return _json(
-            {
-                "data": events,
-                "next_page": f"{found.view}-{following}-{start}-{stop}" if more else None,
-                "total_hits": found.total,
-                "indexed_through": offsets.encode(found.through),
-                "up_to_date": found.through >= min(stop, durable.tail),
-            }
+            FoundEventsAnswer(
+                data=events,
+                next_page=f"{found.view}-{following}-{start}-{stop}" if more else None,
+                total_hits=found.total,
+                indexed_through=offsets.encode(found.through),
+                up_to_date=found.through >= min(stop, durable.tail),
+            )
         )
 
     async def _everywhere(self, request: Request, caller: Caller) -> Response:
@@ -116,23 +122,23 @@ class Searches:
             # Too large for a page. The snapshot is fixed, so search it again with a smaller limit.
             wish = wish._replace(limit=wish.limit // 2, view=found.view)
         return _json(
-            {
-                "data": groups,
-                "next_page": f"{found.view}-{page.offset + wish.limit}" if found.more else None,
-                "total_hits": found.total_hits,
-                "total_sessions": found.total_sessions,
-                "indexed_through": None if found.through_ms is None else rfc3339(found.through_ms),
-                "up_to_date": found.is_complete,
-            }
+            FoundSessionsAnswer(
+                data=groups or [],
+                next_page=f"{found.view}-{page.offset + wish.limit}" if found.more else None,
+                total_hits=found.total_hits,
+                total_sessions=found.total_sessions,
+                indexed_through=None if found.through_ms is None else rfc3339(found.through_ms),
+                up_to_date=found.is_complete,
+            )
         )
 
     async def _groups(
         self, found: Sequence[tuple[StreamView, Sequence[IndexHit]]], query: Query
-    ) -> list[dict[str, object]] | None:
+    ) -> list[FoundSession] | None:
         """Return the sessions that were found, each with its hits; None if they are too large for a page."""
         now_ms = self._sessions.now_ms()
         turn = self._sessions.scans.turns.begin()
-        groups: list[dict[str, object]] = []
+        groups: list[FoundSession] = []
         size = 0
         for at in range(0, len(found), _READ_AT_A_TIME):
             some = found[at : at + _READ_AT_A_TIME]
@@ -142,7 +148,7 @@ class Searches:
                 if groups and size > self._limits.page_bytes_max:
                     return None
                 if shown:
-                    groups.append({"session": msgspec.Raw(session), "hits": shown})
+                    groups.append(FoundSession(msgspec.Raw(session), shown))
                 if turn.over:
                     await turn.rest()
         return groups
@@ -211,7 +217,7 @@ def _with_snippets(
 
 def _with_snippet(event: bytes, hit: IndexHit, query: Query) -> msgspec.Raw:
     piece = snippet(searchable(event).text, query)
-    said = {"score": round(hit.score, 6), "snippet": piece.text, "highlights": piece.highlights}
+    said = HitDetails(round(hit.score, 6), piece.text, piece.highlights)
     if b'"search"' in event:
         event = _without_search(event)
     return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
@@ -267,5 +273,5 @@ def _scope(parameters: Parameters, selection: Selection) -> Scope:
     )
 
 
-def _json(said: dict[str, object]) -> Response:
+def _json(said: FoundEventsAnswer | FoundSessionsAnswer) -> Response:
     return Response(200, _FIELDS, msgspec.json.encode(said))

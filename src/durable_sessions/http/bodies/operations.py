@@ -1,0 +1,96 @@
+"""Answers about the server as a whole."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from durable_sessions.schema_notes import Whole, about
+
+_Error = Annotated[str | msgspec.UnsetType, about("What it failed of; for callers of the home workspace.")]
+
+
+class Alive(msgspec.Struct):
+    """The process runs."""
+
+    status: Literal["alive"]
+
+
+class SearchReadiness(msgspec.Struct):
+    """How far the search index is."""
+
+    state: Literal["ready", "building", "paused", "failing"]
+    events: Annotated[Whole | msgspec.UnsetType, about("How many older events the index lacked.")] = (
+        msgspec.UNSET
+    )
+    events_left: Annotated[Whole | msgspec.UnsetType, about("How many of them it lacks still.")] = (
+        msgspec.UNSET
+    )
+    reason: Annotated[
+        str | msgspec.UnsetType, about("Why it fails or pauses; for callers of the home workspace.")
+    ] = msgspec.UNSET
+
+
+class FailingTask(msgspec.Struct):
+    """A background task that does not work now."""
+
+    task: Annotated[str, about("The name of a background task that failed.")]
+    error: _Error = msgspec.UNSET
+    since_ms: Annotated[Whole | msgspec.UnsetType, about("Since when it fails.")] = msgspec.UNSET
+    failures: Annotated[Whole | msgspec.UnsetType, about("How often it has failed since.")] = msgspec.UNSET
+
+
+class FailingListener(msgspec.Struct):
+    """A derived thing that failed to take in a durable change."""
+
+    listener: Annotated[str, about("What has missed a change, and is being made consistent again.")]
+    error: _Error = msgspec.UNSET
+
+
+class LowSpace(msgspec.Struct):
+    """A disk that is almost full."""
+
+    free_bytes: Annotated[Whole, about("How much space is left; it is little, and indexing is paused.")]
+    low_bytes: Annotated[Whole, about("Below which space left that is so.")]
+
+
+class Reopening(msgspec.Struct):
+    """A failed log that is opened again."""
+
+    reason: Annotated[str, about("Why the log, which has failed, could not be opened again yet.")]
+
+
+class Readiness(msgspec.Struct):
+    """Whether the server takes work, and what hinders it."""
+
+    status: Literal["ready", "degraded", "not ready"]
+    search: SearchReadiness
+    tasks: Annotated[
+        list[FailingTask] | msgspec.UnsetType,
+        about("What works again after a pause, or does not yet; then the status is degraded."),
+    ] = msgspec.UNSET
+    listeners: Annotated[
+        list[FailingListener] | msgspec.UnsetType,
+        about("Derived things that failed to take in a durable change; then the status is degraded."),
+    ] = msgspec.UNSET
+    disk: LowSpace | msgspec.UnsetType = msgspec.UNSET
+    bucket: Annotated[
+        dict[str, Any] | msgspec.UnsetType,
+        about("Since when and why the bucket takes no flush; for callers of the home workspace."),
+    ] = msgspec.UNSET
+    reason: Annotated[
+        str | msgspec.UnsetType, about("Why it is not ready; for callers of the home workspace.")
+    ] = msgspec.UNSET
+    reopening: Reopening | msgspec.UnsetType = msgspec.UNSET
+
+
+class FlushResult(msgspec.Struct):
+    """How far the bucket reaches."""
+
+    manifest: Annotated[Whole, about("The number of the newest manifest.")]
+    flushed_through: Whole
+
+
+class Reindexing(msgspec.Struct):
+    """The search index is being made anew."""
+
+    status: Literal["building"]
