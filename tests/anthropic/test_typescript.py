@@ -1,9 +1,7 @@
 """The TypeScript SDK runs the program too, and what it was given is checked against its declarations."""
 
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ import pytest
 
 from tests.anthropic.conftest import Account
 from tests.anthropic.samples import EVENTS
-from tests.support.skips import NODE, disabled
+from tests.support.npm import NpmError, installed
+from tests.support.skips import disabled
 
 pytestmark = pytest.mark.conformance
 
@@ -31,24 +30,12 @@ MODULES = ("--module", "nodenext", "--target", "es2022", "--types", "")
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """Install the pinned packages once, in a cache beside the virtual environment."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip(disabled("Node.js is missing: the TypeScript SDK did not run", NODE))
-    lock = (HERE / "package-lock.json").read_bytes()
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "durable-sessions"
-    folder = cache / f"anthropic-ts-{hashlib.sha256(lock).hexdigest()[:12]}"
-    if not (folder / ".ready").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, folder)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        done = subprocess.run(command, cwd=folder, check=False, timeout=300, capture_output=True, text=True)
-        if done.returncode:
-            why = f"@anthropic-ai/sdk is missing: it did not run. npm said: {done.stderr[-500:]}"
-            pytest.skip(disabled(why, "make test  # with access to an npm registry"))
-        (folder / ".ready").touch()
-    shutil.copy(HERE / "program.mjs", folder)
-    return folder
+    """Return a folder with the pinned packages and the program."""
+    try:
+        return installed(HERE, "anthropic-ts", "program.mjs", missing="the TypeScript SDK")
+    except NpmError as error:
+        why = f"@anthropic-ai/sdk is missing: it did not run. npm said: {error}"
+        pytest.skip(disabled(why, "make test  # with access to an npm registry"))
 
 
 @pytest.fixture(scope="module")

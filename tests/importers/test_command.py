@@ -1,7 +1,6 @@
 """``ds import`` against a real server, and our own export there and back."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,6 @@ from tests.importers.talks import claude_code_talk, lines
 NAME = "11111111-2222-4333-8444-555555555555"
 COPIED = "22222222-2222-4333-8444-555555555555"
 SERVERS_OWN = ("id", "offset", "created_at", "processed_at", "actor", "original_created_at", "original_actor")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[testing.BackgroundServer]:
-    with testing.server() as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: testing.BackgroundServer) -> Iterator[Client]:
-    with Client(server.url) as made:
-        yield made
 
 
 @pytest.fixture

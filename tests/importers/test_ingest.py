@@ -1,7 +1,6 @@
 """Live capture by hooks: durable when answered, stored once, and never lost for being strange or large."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,18 +15,6 @@ from durable_sessions.client.event import Event
 from durable_sessions.managed_agents.claude_code_hooks import HOOKS, Hook
 
 ROUTE = "/v1/ingest/claude-code"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[testing.BackgroundServer]:
-    with testing.server() as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: testing.BackgroundServer) -> Iterator[Client]:
-    with Client(server.url) as made:
-        yield made
 
 
 def payload(session: str, name: str, **more: Any) -> dict[str, Any]:

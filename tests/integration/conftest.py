@@ -1,9 +1,12 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from durable_sessions import Client
+from durable_sessions.testing import BackgroundServer
+from durable_sessions.testing import server as background_server
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -24,4 +27,18 @@ async def client(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
 async def api(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the sessions face, ``/v1``."""
     async with httpx2.AsyncClient(base_url=server.url + "/v1", timeout=PATIENCE_SECONDS) as client:
+        yield client
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[BackgroundServer]:
+    """A server in a thread of its own."""
+    with background_server(tmp_path / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def sdk(running: BackgroundServer) -> Iterator[Client]:
+    """The Python client of that server."""
+    with Client(running.url) as client:
         yield client

@@ -13,25 +13,18 @@ import httpx2
 import pyarrow.parquet as pq
 import pytest
 
-from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
+from tests.support.small_tiers import SMALL_TIERS
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
 JSON = {"Content-Type": "application/json"}
-SMALL = replace(
-    DEFAULT_LIMITS,
-    memory_bytes_max=20_000,
-    flush_bytes_max=20_000,
-    log_segment_bytes_max=50_000,
-    active_streams_max=0,
-)
 
 
 @pytest.fixture
 async def small(tmp_path: Path) -> AsyncIterator[LocalServer]:
-    async with local_server(tmp_path / "data", limits=SMALL) as server:
+    async with local_server(tmp_path / "data", limits=SMALL_TIERS) as server:
         yield server
 
 
@@ -95,7 +88,7 @@ async def test_a_reader_never_notices_the_borders(client: httpx2.AsyncClient) ->
 async def test_flushes_come_by_size_and_trim_the_log(small: LocalServer, client: httpx2.AsyncClient) -> None:
     await fill(client, 2, 1000)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while small.service.engine.partition.unflushed_bytes >= SMALL.flush_bytes_max:
+        while small.service.engine.partition.unflushed_bytes >= SMALL_TIERS.flush_bytes_max:
             await asyncio.sleep(0.05)
     assert small.service.engine.archive.manifest.number >= 2
     assert await read(client, "s0") == [event(number) for number in range(1000)]
@@ -187,7 +180,7 @@ async def test_expiry_reaches_streams_that_left_memory(
 
 
 async def test_live_segments_are_exact_while_the_server_writes_and_merges(tmp_path: Path) -> None:
-    limits = replace(SMALL, compaction_segments_min=3, maintenance_seconds=0.05)
+    limits = replace(SMALL_TIERS, compaction_segments_min=3, maintenance_seconds=0.05)
     async with (
         local_server(tmp_path / "data", limits=limits) as server,
         httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
@@ -235,7 +228,7 @@ async def test_a_new_machine_on_an_old_bucket_loses_nothing_it_acknowledges(
     await fill(client, 1, 100)
     await small.stop()
     async with (
-        local_server(tmp_path / "new", limits=SMALL, bucket=str(small.data / "bucket")) as other,
+        local_server(tmp_path / "new", limits=SMALL_TIERS, bucket=str(small.data / "bucket")) as other,
         httpx2.AsyncClient(base_url=other.url, timeout=PATIENCE_SECONDS) as there,
     ):
         for number in range(100, 110):

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import Iterator
 from contextlib import aclosing, closing
 from dataclasses import replace
 from itertools import islice
@@ -21,18 +20,6 @@ from tests.support.lossy import Lossy
 from tests.support.sessions import at, notes
 
 KEY = "sk-test-0123456789abcdef0123456789abcdef"
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[BackgroundServer]:
-    with background_server(tmp_path / "data") as server:
-        yield server
-
-
-@pytest.fixture
-def sdk(running: BackgroundServer) -> Iterator[Client]:
-    with Client(running.url) as client:
-        yield client
 
 
 def numbers(events: Any) -> list[int]:

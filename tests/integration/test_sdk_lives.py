@@ -1,27 +1,12 @@
 """The client beside sessions that come and go under one id: two lives are never mixed."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from durable_sessions import AsyncClient, Client
 from durable_sessions.client import errors
 from durable_sessions.testing import BackgroundServer, LocalServer
-from durable_sessions.testing import server as background_server
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[BackgroundServer]:
-    with background_server(tmp_path / "data") as server:
-        yield server
-
-
-@pytest.fixture
-def sdk(running: BackgroundServer) -> Iterator[Client]:
-    with Client(running.url) as client:
-        yield client
 
 
 def replace(url: str, session: str = "s") -> None:

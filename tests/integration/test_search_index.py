@@ -20,6 +20,7 @@ from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.process import ServerProcess
 from tests.support.searching import found_everywhere, picture, said
 from tests.support.sessions import append, at
+from tests.support.small_tiers import SMALL_TIERS
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -218,17 +219,9 @@ async def test_after_a_graceful_restart_everything_is_found(tmp_path: Path) -> N
 
 # Rebuilding -----------------------------------------------------------------------------
 
-SMALL = replace(
-    DEFAULT_LIMITS,
-    memory_bytes_max=20_000,
-    flush_bytes_max=20_000,
-    log_segment_bytes_max=50_000,
-    active_streams_max=0,
-)
-
 
 async def test_an_index_is_made_from_the_bucket_alone(tmp_path: Path) -> None:
-    async with local_server(tmp_path / "data", limits=SMALL) as server, client(server.url) as api:
+    async with local_server(tmp_path / "data", limits=SMALL_TIERS) as server, client(server.url) as api:
         await fill(api)
         before = await picture(api, QUERIES, SESSIONS)
         assert (await api.post("/admin/flush")).status_code == 200

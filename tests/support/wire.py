@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 
@@ -40,16 +41,9 @@ class Connection:
     ) -> Answer:
         """Send a request and return the answer."""
         answer = await self.begin(method, target, headers, content)
-        try:
-            async with asyncio.timeout(self._seconds_max):
-                length = int(answer.headers.get("content-length", "0"))
-                body = b"" if answer.status in (204, 304) else await self._reader.readexactly(length)
-        except (OSError, EOFError) as error:
-            self.close()
-            raise UnansweredError from error
-        except BaseException:
-            self.close()
-            raise
+        async with self._answering():
+            length = int(answer.headers.get("content-length", "0"))
+            body = b"" if answer.status in (204, 304) else await self._reader.readexactly(length)
         if answer.headers.get("connection") == "close":
             self.close()
         return answer._replace(body=body)
@@ -61,11 +55,17 @@ class Connection:
         writer = await self._open()
         lines = {"Host": "localhost", "Content-Length": str(len(content)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        async with self._answering():
+            writer.write(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + content)
+            await writer.drain()
+            return _parsed(await self._reader.readuntil(b"\r\n\r\n"))
+
+    @asynccontextmanager
+    async def _answering(self) -> AsyncIterator[None]:
+        """Bound the time that an answer takes; after any failure the connection is closed."""
         try:
             async with asyncio.timeout(self._seconds_max):
-                writer.write(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + content)
-                await writer.drain()
-                return _parsed(await self._reader.readuntil(b"\r\n\r\n"))
+                yield
         except (OSError, EOFError) as error:
             self.close()
             raise UnansweredError from error

@@ -1,6 +1,6 @@
 """Sessions over a bucket in memory, driven by hand."""
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -10,11 +10,9 @@ from durable_sessions.sessions.append import Batch, Stored
 from durable_sessions.sessions.event_ids import body_check, names_of
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.storage.durable_stream import DurableStream
-from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key, Producer
-from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.maintenance import Maintenance
+from durable_sessions.tier.catalog_rebuild import NamesOf
 from tests.unit.storage.world import World
 
 Event = dict[str, Any]
@@ -25,19 +23,8 @@ class SessionWorld(World):
 
     sessions: Sessions
 
-    async def open(self) -> "SessionWorld":
-        self.archive = await BucketArchive.open(
-            self.faults,
-            self.catalog_path,
-            self.clock,
-            self.ids,
-            self.limits,
-            names_of,
-            log=self.log,
-            partition=self.partition_id,
-        )
-        self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
-        self.maintenance = Maintenance(self.archive, self.clock, self.limits)
+    async def open(self, names: NamesOf = names_of) -> Self:
+        await super().open(names)
         self.sessions = Sessions(self.partition, self.clock, self.ids, self.limits)
         return self
 

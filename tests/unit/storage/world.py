@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pyarrow.parquet as pq
 
@@ -21,6 +22,7 @@ from durable_sessions.streams.stream import Key
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.testing.memory_log import MemoryLog
 from durable_sessions.tier.bucket_archive import BucketArchive
+from durable_sessions.tier.catalog_rebuild import NamesOf, no_names
 from durable_sessions.tier.maintenance import Maintenance
 from tests.unit.storage.store import MemoryStore
 
@@ -63,13 +65,14 @@ class World:
         self.partition: Partition
         self.maintenance: Maintenance
 
-    async def open(self) -> "World":
+    async def open(self, names: NamesOf = no_names) -> Self:
         self.archive = await BucketArchive.open(
             self.faults,
             self.catalog_path,
             self.clock,
             self.ids,
             self.limits,
+            names,
             log=self.log,
             partition=self.partition_id,
         )
