@@ -84,7 +84,7 @@ class Following(Reception[Event]):
         self._attempts.succeeded()
         try:
             events = [Event(encoding.decode(data)) for data in self._frames.feed(piece)]
-            if events and "offset" not in events[-1]:  # no log holds this one
+            if events and "offset" not in events[-1]:  # not stored: the server made it for this connection
                 self._deleted = events.pop().type == "session.deleted"
             if events:
                 self._offset = events[-1].next_offset
@@ -102,5 +102,5 @@ class Following(Reception[Event]):
                 details={"error_code": "session_not_found"},
             )
         self._needs_page = True
-        # One that ends at once, with no more than a greeting, is how a busy server says so.
+        # A busy server ends a connection right after the first piece; reconnecting at once would not help.
         return 0.0 if self._pieces > 1 else pause_seconds(1)

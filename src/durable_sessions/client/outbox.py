@@ -133,6 +133,7 @@ class Outbox(Generic[P]):
             self._settle(batch, error)
         elif blamed < 0:
             middle = len(batch) // 2
+            # extendleft() reverses its argument, so the first half is sent first, and the order is kept.
             self._divided.extendleft((batch[middle:], batch[:middle]))
         else:
             if rest := [*batch[:blamed], *batch[blamed + 1 :]]:

@@ -1,15 +1,15 @@
 """Exactly once: the numbers that tell a repeated append from a new one.
 
 An append is sent with a producer id, an epoch and a sequence number; the server stores each number once.
-What happens to them:
+What happens to the numbers:
 
-- An append that is acknowledged uses its number up.
+- An append that is acknowledged uses up its number.
 - One that is refused does not: everything is as it was before.
-- One whose outcome is unknown, because the caller gave up waiting, is remembered. If the next append says
-  the same, it is that append, sent again under its number. If it says something else, it begins a new epoch:
-  the server then refuses whatever of the old epoch is still on its way, so that it cannot come in late.
-- A session that was deleted and made anew knows no producer. The numbers are of the life of the session that
-  took the first of them: no append is ever sent into another one under them, nor again under new ones.
+- One whose outcome is unknown, because the caller gave up waiting, is remembered. If the next append has the
+  same content, it is that append, sent again under its number. If its content differs, it begins a new epoch:
+  the server then refuses anything of the old epoch that is still in transit, so it cannot arrive late.
+- A session that was deleted and created again knows no producer. The numbers belong to the life of the
+  session that accepted the first of them. They are never used in another, and no append is repeated there.
 """
 
 import os
@@ -54,6 +54,7 @@ class SessionProducer:
         """Return the headers of an append, which is unresolved from now on."""
         if self._process != os.getpid():  # after a fork two processes must not share their numbers
             self._renew()
+        # The condition counts as content: the same events under another If-Match are another append.
         said = blake2b(f"{if_match}\n".encode() + body).digest()
         self._before = now = self._number
         if now.unresolved not in (None, said):
@@ -70,6 +71,7 @@ class SessionProducer:
         """Take note that the append was refused or got no answer; return the error to raise."""
         if isinstance(error, ApiError) and error.code == "producer_gap":
             self.forget()
+            # A server that expects 0 does not know this producer: it is another session under the same id.
             return _replaced(error) if error.details.get("expected_seq") == 0 else error
         if isinstance(error, SessionReplacedError):
             self.forget()
@@ -78,6 +80,7 @@ class SessionProducer:
         if repeats and not error.certain:
             error.outcome_unknown = True  # an earlier call may have had it stored
         if not error.outcome_unknown:
+            # Certainly not stored, so its number is free. An earlier append that is unresolved stays so.
             self._number = self._number._replace(unresolved=None) if repeats else self._before
         return error
 

@@ -68,7 +68,7 @@ class Attempts:
         """Take note of an answer that is a refusal."""
         self.failures += 1
         status = answer.status_code
-        if status >= 500:
+        if status >= 500:  # it may come from a proxy, after the server has carried the request out
             self.outcome_unknown = True
         asked = retry_after(answer) or 0.0
         final = (

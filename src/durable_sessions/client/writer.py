@@ -104,6 +104,7 @@ class Writer:
                 changed.wait_for(lambda: not outbox.empty or outbox.closing)
                 if outbox.empty:
                     return
+                # Wait for more events to share a request, but not while a flush or close waits.
                 changed.wait_for(
                     lambda: outbox.full_batch or outbox.closing or self._hurried, self._bounds.linger_seconds
                 )

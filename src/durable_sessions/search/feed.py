@@ -175,6 +175,7 @@ class Feed:
 
     def stream_appended(self, stream: StreamRecord, first: int) -> None:
         """Note that there is something to send."""
+        # Only the first unsent position is kept: everything after it is sent with it.
         if stream.id not in self._unsent and stream.key.path.startswith(_PREFIX):
             self._unsent[stream.id] = Unsent(stream.key.workspace, first, self._clock.now_ms())
             self._work.set()
@@ -203,6 +204,7 @@ class Feed:
         """
         is_complete = False
         try:
+            # While the feed is paused nothing is sent, so waiting would be in vain.
             async with asyncio.timeout(seconds_max if self.paused is None else 0):
                 while not is_complete:
                     is_complete = await self._catch_up(workspace, streams)
@@ -239,6 +241,7 @@ class Feed:
         goals = deque((number, self._goal(number)) for number in wanted if number in self._unsent)
         if goals or self._removals:
             await self._wait(goals)
+        # What was sent to a worker that was replaced meanwhile may be lost with it.
         return self._is_ready() and self.starts == worker
 
     def _distant_goal(self, workspace: str) -> tuple[int, int]:
@@ -349,7 +352,7 @@ class Feed:
         self._failed_starts = min(self._failed_starts + 1, 10)
         self._link = await WorkerLink.open(self._directory, self._lineage, self._limits)
         await self._compare(self._link.tails)
-        self._link.tails = IndexedTails()
+        self._link.tails = IndexedTails()  # freed: there may be an entry for every stream
         self._tell()
 
     def _connected(self) -> WorkerLink:
@@ -373,7 +376,7 @@ class Feed:
             try:
                 is_over = await self._send_some(stream)
             except SearchUnavailableError:
-                raise
+                raise  # the worker failed, and not the read of this stream
             except DurableSessionsError as error:
                 unreadable[stream] = error  # it must not keep the others out of the index
                 continue
@@ -418,6 +421,7 @@ class Feed:
             unsent = unsent._replace(start=found.next)
         if stream not in self._unsent:
             return True  # it was removed meanwhile
+        # The tail may have moved while the chunk was read and sent.
         if unsent.start >= self.forks.visible_end(stream, durable.tail):
             self._unsent.drop(stream)
             return True

@@ -96,7 +96,7 @@ class Index:
             if not path.exists() or not any(path.iterdir()):
                 path.mkdir(parents=True, exist_ok=True)
                 index = tantivy.Index(_schema(), str(path), reuse=False, sort_by_field="stream")
-                mark.write_text(f"{FORMAT}\n")
+                mark.write_text(f"{FORMAT}\n")  # last: without it a half-made index counts as damaged
             elif not mark.exists() or mark.read_text() != f"{FORMAT}\n":
                 raise IndexDamagedError(f"{path} is not of format {FORMAT}")
             else:

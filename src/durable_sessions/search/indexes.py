@@ -193,12 +193,12 @@ def prepare(directory: Path, lineage: str) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         mark.write_text(lineage)
-    for path in directory.glob(".*"):
+    for path in directory.glob(".*"):  # deletions that were interrupted, see delete()
         shutil.rmtree(path, ignore_errors=True)
 
 
 def delete(path: Path) -> None:
-    """Remove an index such that a half-removed one is never taken for a whole one."""
+    """Remove an index; it is renamed first, so that a half-removed one is never taken for a whole one."""
     aside = path.with_name(f".{path.name}")
     shutil.rmtree(aside, ignore_errors=True)
     with suppress(FileNotFoundError):

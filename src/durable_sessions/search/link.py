@@ -95,6 +95,7 @@ class WorkerLink:
             try:
                 process = await asyncio.shield(starting)
             except asyncio.CancelledError:
+                # The thread cannot be cancelled and will start the process: wait for it, and end the process.
                 ours.close()
                 with suppress(OSError):
                     await asyncio.to_thread(_end, await starting)
@@ -114,6 +115,7 @@ class WorkerLink:
     async def send(self, message: Add | Remove) -> None:
         """Send a message when there is room for it."""
         size = message.size
+        # With nothing under way a message is always sent, or one that exceeds the limit would wait for ever.
         while self._under_way and self._under_way + size > UNDER_WAY_BYTES_MAX and not self.lost:
             self._room = self._loop.create_future()
             await self._room
@@ -127,6 +129,7 @@ class WorkerLink:
         The worker is told the deadline of the search, and when nobody waits for the answer any more.
         """
         self._require()
+        # Events fill the buffer up to a limit of their own; what exceeds it are searches.
         if self._writer.transport.get_write_buffer_size() > UNDER_WAY_BYTES_MAX + ASKS_BYTES_MAX:
             raise SearchUnavailableError(reason="too many searches wait for the search process")
         number = next(self._numbers)

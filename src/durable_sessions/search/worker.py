@@ -97,6 +97,7 @@ class IndexWorker:
     def _hear(self, request: Request) -> None:
         if isinstance(request, Ping):
             now = time.monotonic()
+            # A copy: other threads add and remove entries meanwhile.
             busy_seconds = max((now - begun for begun in list(self._begun.values())), default=0.0)
             self._send(Pong(busy_seconds, self._searches))
             return
@@ -118,6 +119,7 @@ class IndexWorker:
             with self._changed:
                 self._changed.wait_for(self._may_work_ahead)
             with self._indexing, self._step():
+                # Checked again: a search may have arrived while this thread waited for the lock.
                 if self._may_work_ahead():
                     self._index_one()
             with self._changed:
@@ -216,7 +218,7 @@ class IndexWorker:
             self._asks.append(request)
         else:
             self._indexes.commit_all()
-            os._exit(0)
+            os._exit(0)  # sys.exit() would end only this thread
 
     def _go_on(self, batch: _Batch) -> None:
         request = batch.request
@@ -259,7 +261,7 @@ class IndexWorker:
             return
         finally:
             self._wanted.discard(request.number)
-        if answer.total_hits > 1:
+        if answer.total_hits > 1:  # otherwise there is no next page that needs this point in time
             self._indexes.keep(request.workspace, name, view)
         self._send(answer)
 
@@ -288,7 +290,7 @@ class IndexWorker:
             except OSError:
                 read = 0
             if not read:
-                os._exit(0)  # the server is gone; what was not committed is told to the next one
+                os._exit(0)  # the server is gone; what was not committed is sent to the next worker
             filled += read
         return bytes(data)
 
@@ -330,7 +332,7 @@ def _answer(request: Ask, name: str, view: View) -> SearchAnswer:
 
 def main() -> None:
     """Serve the socket that the server has passed on."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and tells us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the server stops this one
     directory, lineage, descriptor = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     os.umask(0o077)
     with socket.socket(fileno=descriptor) as peer:

@@ -1,4 +1,4 @@
-"""Deciding an append to a session: new events get positions, repeated ones are found again."""
+"""Decides an append to a session: new events get positions, repeated ones are recognised."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -122,6 +122,7 @@ def decide(
             event_ids.tag(stream),
             _told(state, stream, batch),
         )
+        # If events must be read first, nothing is changed: the caller reads them and decides again.
         return [] if stored.repeats.unread else [*effects, *touched], stored
     placed, stored = place(state, stream, batch, now_ms, limits, ids)
     return [*effects, *placed] if effects else placed, stored
@@ -241,6 +242,7 @@ def _repeated(state: State, stream: StreamRecord, key: str, batch: Batch) -> Sto
         if known is not None:
             there.append((index, known))
         events.append(position if known is None else known.position)
+        # An event that was in the session before the first request kept its position, and took none then.
         position += known is None or known.position == position
     repeats = _compared(stream, batch, there)
     repeats.repeated = list(range(len(events)))
@@ -308,7 +310,8 @@ def _place(state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: I
     tag = event_ids.tag(stream)
     back = _members(now_ms, batch.actor)
     suffix = "" if batch.key is None else event_ids.key_suffix(batch.key, batch.check)
-    # The key must be found again in what is stored, but an id given by a client has no room for it.
+    # When the catalog is rebuilt, the key is recovered from the stored events: from the end of a server's
+    # id, or, if clients gave all the ids, from a member of the first event.
     mark = f'"request_key":"{suffix}",' if suffix and all(draft.id for draft in batch.drafts) else ""
     given: dict[str, _Known] = {}
     position = stream.tail
@@ -386,7 +389,7 @@ def _gave(state: State, stream: StreamRecord, event: str, position: int) -> bool
     while holder is not None:
         if event_ids.is_own(event, holder):
             return position < end
-        end = min(end, holder.base)
+        end = min(end, holder.base)  # of its source, a fork inherits only the events before its base
         holder = state.parent(holder)
     return False
 

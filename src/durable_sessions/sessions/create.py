@@ -1,4 +1,4 @@
-"""Deciding the creation of a session: a new one, a fork of another, or the same one again."""
+"""Decides the creation of a session: a new one, a fork of another, or a repeat for one that exists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -89,7 +89,8 @@ def decide(
         batch = append.Batch(request.drafts, request.actor, terms, unique=request.unique)
         placed, stored = append.place(state, stream, batch, now_ms, limits, ids)
         if stored.repeats.unread:
-            # Ids that the server gave to the source's events: what comes under these is told as another.
+            # Ids that the server gave to events that the fork inherits, whose bodies are not read here. A
+            # digest that no event has makes these count as different.
             batch.digests = {(stored.life, position): -1 for position in stored.repeats.unread}
             placed, stored = append.place(state, stream, batch, now_ms, limits, ids)
         effects += placed

@@ -1,9 +1,9 @@
-"""Ids of events: the server's own state their position, those of clients are names of records.
+"""Ids of events: those that the server gives contain the position, those of clients are names of records.
 
-``sevt_`` and 22 hexadecimal digits: 12 that tell the stream apart from others, 10 for the position.
-An event that was sent with an ``Idempotency-Key`` has ``_``, 22 characters that stand for the key and
-8 that stand for the body behind that; where all events of such a request came with ids of their own,
-the first of them has that as ``request_key``. An event that a fork inherits keeps its id.
+A server's id is ``sevt_`` and 22 hexadecimal digits: 12 identify the stream, 10 are the position. If the
+event was sent with an ``Idempotency-Key``, these are followed by ``_``, 22 characters for the key and 8 for
+the body. If all events of such a request came with their own ids, the first one has that part as
+``request_key`` instead. An event that a fork inherits keeps its id.
 """
 
 import re
@@ -92,6 +92,7 @@ def names_of(stream: StreamHeader, run: AppendRun) -> Iterable[Name]:
         elif made[3] is not None:
             stated = made[3], made[4]
         if stated is not None:
+            # An append is one request, so its key names all records of the run.
             key = Name("key:" + stated[0], run.first, len(run.lengths), int(stated[1], 16))
     return names if key is None else [*names, key]
 

@@ -104,6 +104,8 @@ class EventReader:
 
     async def by_id(self, durable: StreamView, event: str) -> tuple[int, bytes]:
         """Return an event by its id, with its position."""
+        # An id that a client gave can look like one of the server's, so both places are tried, and the stored
+        # id decides.
         positions = []
         stated = event_ids.position_of(event)
         if stated is not None:

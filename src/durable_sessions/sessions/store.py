@@ -183,6 +183,7 @@ class Sessions:
             page = self.streams.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
             for durable in page.streams:
                 if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
+                    # ``after`` is still the session before this one, so the next page begins with this one.
                     if len(found) == limit:
                         return Listed(found, after)
                     shown = show(durable)

@@ -42,6 +42,7 @@ class Artifacts:
         self._state = state
         self._quotas = quotas
         self._clock = clock
+        # Weak, so that a lock exists only while somebody holds it or waits for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def _alone(self, path: str) -> asyncio.Lock:

@@ -63,6 +63,7 @@ class Scans:
             raise OverloadedError(what="waiting scans")
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, deque()).append(admitted)
+        # There may be room: the others that wait may only have reached the limits of their own keys.
         self._admit()
         try:
             await admitted

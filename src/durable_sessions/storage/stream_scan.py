@@ -46,7 +46,7 @@ class StreamScan:
             page = []
             for stream in streams:
                 if stream.id not in shown and stream.id not in self._state.removed:
-                    known = hot.get(stream.id)
+                    known = hot.get(stream.id)  # loaded since the list was made: its tail is the newer one
                     page.append(ScannedStream(stream, stream.tail if known is None else known.tail))
             yield page
 

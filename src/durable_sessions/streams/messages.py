@@ -117,6 +117,7 @@ def split(body: bytes, limits: Limits, *, levels: int = 0) -> list[bytes]:
     """
     _check_utf8(body)
     is_array = body.lstrip(_SPACE)[:1] == b"["
+    # Counting commas is cheap, and only a body with that many can hold too many messages.
     if is_array and body.count(b",") >= limits.append_messages_max:
         _require_few(body, limits.append_messages_max)
     try:
@@ -133,6 +134,7 @@ def split(body: bytes, limits: Limits, *, levels: int = 0) -> list[bytes]:
 def check_depth(value: bytes, limits: Limits, *, levels: int = 0) -> None:
     """Refuse a message that nests too deeply."""
     depth_max = limits.json_depth_max + levels
+    # With no more brackets than levels it cannot nest too deeply: the common case, without a scan.
     if value.count(b"[") + value.count(b"{") <= depth_max:
         return
     depth = 0
@@ -211,6 +213,7 @@ def _values_with_lone_surrogates(body: bytes, *, is_array: bool, error: msgspec.
         raise InvalidJsonError(problem=str(second)) from None
     except RecursionError:
         raise InvalidJsonError(problem="it nests too deeply") from None
+    # The copy is as long as the body at every place, so the lengths of its values are those of the body's.
     values = []
     at = body.index(b"[") + 1 if is_array else 0
     for shadowed in found:

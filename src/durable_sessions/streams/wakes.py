@@ -1,4 +1,4 @@
-"""Deciding wakes: when one is issued, who holds it, what was acknowledged, when it ends.
+"""Decides wakes: when one is issued, who holds it, what was acknowledged, when it ends.
 
 Every decision that ends a wake also issues the next one if work is left, so that no append is left without a
 wake.
@@ -182,6 +182,8 @@ def _wake_for(state: State, subscription: Subscription, pending: dict[str, int],
     if not pending:
         return []
     generation = subscription.generation + 1
+    # A webhook keeps the tails of this moment, because its retries must say the same. A pull-wake worker gets
+    # the current tails with its claim.
     is_webhook = subscription.config.type == "webhook"
     effects: list[Effect] = [Woken(*subscription.key, generation, now.wake_id, pending if is_webhook else {})]
     if not is_webhook:
@@ -214,6 +216,7 @@ def _wake_event(
 
 def _require_hold(subscription: Subscription, hold: Hold, now_ms: int) -> None:
     wake = subscription.wake
+    # Each wake has a new generation: a client that shows an older one has lost its lease to the next holder.
     current = (
         wake is not None
         and wake.id == hold.wake_id
@@ -240,7 +243,7 @@ def _positions(
             raise InvalidAckError(
                 stream=path, problem=f"{offset!r} is not an offset that this server gave"
             ) from None
-        acked = positions.get(path, link.acked)
+        acked = positions.get(path, link.acked)  # a request may name a path twice, and must not go back
         if position < acked:
             raise InvalidAckError(stream=path, problem=f"{offsets.encode(acked)} is acknowledged already")
         if position > stream.tail:

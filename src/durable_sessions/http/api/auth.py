@@ -97,6 +97,7 @@ class Authenticator:
         except asyncio.CancelledError:
             if self._keys.valid(caller):
                 raise
+            # Cancelled by the watch above, not from outside: it becomes an answer, and the task goes on.
             task.uncancel()
             raise UnauthenticatedError(problem="The key was revoked or has expired.") from None
         finally:

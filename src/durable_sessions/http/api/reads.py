@@ -107,6 +107,8 @@ class Reads:
         self._throttle.count(sum(map(len, pieces)))
         up_to_date = following == durable.tail
         closed = up_to_date and durable.closed
+        # The tag changes with everything the answer says: the stream (another may have had this path), the
+        # range, and whether it reaches the end or the close.
         marks = ":c" if closed else ":t" if up_to_date else ""
         etag = f'"{durable.stream.id}:{first}:{following}{marks}"'
         fields: list[Header] = [
@@ -172,6 +174,7 @@ class Reads:
             finally:
                 timer.cancel()
                 waiter.cancel()
+            # A partition that is fenced wakes all readers, who must not be told that there is nothing new.
             self._streams.require_writer()
             if loop.time() >= deadline:
                 return

@@ -50,7 +50,7 @@ class WebhookTarget:
 
     def allows(self, address: str) -> bool:
         """Say whether the host may be reached at an address that its name resolved to."""
-        found = ipaddress.ip_address(address.partition("%")[0])
+        found = ipaddress.ip_address(address.partition("%")[0])  # without the scope of an IPv6 address
         if self.scheme == "http":
             return _is_within(found, self.reach)
         return _is_public(found) or (self.reach is Reach.PRIVATE and _is_within(found, self.reach))

@@ -69,7 +69,7 @@ class IncompleteBody:
     def complete(self, parts: list[bytes]) -> bytes:
         """Return the whole body, ending with ``parts``; its memory is no longer counted."""
         if len(parts) == 1 and len(parts[0]) == self._length:
-            return parts.pop()
+            return parts.pop()  # it came in one piece: nothing was counted, and nothing is copied
         self.release()
         self._received.extend(b"".join(parts))
         parts.clear()

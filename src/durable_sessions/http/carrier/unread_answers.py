@@ -39,6 +39,7 @@ class UnreadAnswers(Generic[P]):
         if self._count(self._pieces, (holder, id(piece))):
             self._bytes_of[holder] = self._bytes_of.get(holder, 0) + len(piece)
         cut: list[P] = []
+        # The last one is never cut, or an answer larger than the limit could not be sent at all.
         while self.bytes_held > self._bytes_max and len(self._waiting) > 1:
             largest = max(self._bytes_of, key=self._bytes_of.__getitem__)
             cut.append(next(iter(self._of[largest])))

@@ -99,11 +99,11 @@ APPENDED_REFUSALS = (
     "too_many_producers",
     "precondition_failed",
 )
-"""What the headers and the body of an append can be refused for."""
+"""The error codes for bad headers or a bad body of an append."""
 
 
 def lifetime(limits: Limits) -> tuple[Parameter, ...]:
-    """Return the headers that say how long something is kept."""
+    """Return the headers for TTL and expiry."""
     return (
         in_header(
             "Stream-TTL",
@@ -122,7 +122,7 @@ def lifetime(limits: Limits) -> tuple[Parameter, ...]:
 
 
 def created_at(*ends: str) -> tuple[Parameter, ...]:
-    """Return filters by the time at which something was stored."""
+    """Return the filters by the time of storing."""
     meaning = {"gt": "after", "gte": "at or after", "lt": "before", "lte": "at or before"}
     return tuple(
         in_query(
@@ -153,7 +153,7 @@ HAPPENED = (
 
 
 def page_limit(default: int, most: int) -> Parameter:
-    """Return how many items a page may have."""
+    """Return the parameter that limits the items of a page."""
     return in_query(
         "limit",
         whole(minimum=1, maximum=most),
@@ -173,7 +173,7 @@ PAGE = in_query("page", text(), "The `next_page` of the page before. Filters and
 INCLUDE_ARCHIVED = in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true")
 
 REGISTRY_PAGE = (REGISTRY_LIMIT, PAGE, INCLUDE_ARCHIVED, *created_at("gte", "lte"))
-"""What a list of agents or environments takes."""
+"""The parameters of a list of agents or environments."""
 
 HEADERS: dict[str, tuple[str, Schema]] = {
     "request-id": ("The name of the request; log lines and the audit record refer to it.", text()),
@@ -206,4 +206,4 @@ HEADERS: dict[str, tuple[str, Schema]] = {
     "Access-Control-Allow-Methods": ("The methods that pages of other origins may use.", text()),
     "Access-Control-Allow-Headers": ("The headers that pages of other origins may send.", text()),
 }
-"""Answer headers by name: what they mean, and their schema."""
+"""Answer headers by name: their meaning and their schema."""

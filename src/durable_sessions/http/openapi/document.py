@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of everything that is served."""
+"""The OpenAPI 3.1 document of the whole interface."""
 
 import shlex
 from functools import lru_cache
@@ -52,7 +52,7 @@ _SECURED: list[dict[str, list[str]]] = [{"bearer": []}, {"x-api-key": []}]
 
 
 def nouns(limits: Limits) -> list[Noun]:
-    """Return the description of everything, in the order in which to read it."""
+    """Return the description of the whole interface, in reading order."""
     return [incarnations.told(module.noun(limits)) for module in _NOUNS]
 
 
@@ -117,7 +117,7 @@ def document(limits: Limits, public_url: str = "") -> Document:
 
 
 def _link(shown: Document, operation: Operation, described: list[Noun]) -> None:
-    """Say at the answers of an operation what can be asked for with what they give."""
+    """Add links to an operation's answers: the operations that can be called with values from the answer."""
     known = {name: f"$request.path.{name}" for name in _path_names(operation)}
     known.update(operation.gives)
     links: Document = {}
@@ -138,12 +138,12 @@ def _link(shown: Document, operation: Operation, described: list[Noun]) -> None:
 
 
 def _path_names(operation: Operation) -> dict[str, None]:
-    """Return the names of the variable segments, in order, so that the document is always the same."""
+    """Return the names of a path's parameters in order, so that the document is deterministic."""
     return dict.fromkeys(parameter.name for parameter in operation.parameters if parameter.place == "path")
 
 
 def _shared(paths: dict[str, Any]) -> dict[str, Any]:
-    """Give refusals that several operations have a name, and refer to them by it."""
+    """Give error answers that several operations share a name, and refer to them by it."""
     seen: dict[bytes, list[tuple[dict[str, Any], str]]] = {}
     for item in paths.values():
         for operation in item.values():
@@ -233,7 +233,7 @@ def _operation(noun: Noun, operation: Operation) -> Document:
 
 
 def _is_token(parameter: Parameter) -> bool:
-    """Say whether a parameter is what OpenAPI wants to have described as a security scheme."""
+    """Return whether OpenAPI describes this parameter as a security scheme instead."""
     return parameter.name == "Authorization"
 
 
@@ -283,7 +283,7 @@ def _answer(answer: Answer) -> Document:
 
 
 def _head(noun: Noun, operation: Operation) -> Document:
-    """Describe HEAD where it is GET without a body."""
+    """Describe HEAD, which is GET without a body."""
     described = _operation(noun, operation)
     described["operationId"] += "Head"
     described["summary"] += ", headers only"
@@ -294,7 +294,7 @@ def _head(noun: Noun, operation: Operation) -> Document:
 
 
 def _preflight(noun: Noun, operation: Operation) -> Document:
-    """Describe OPTIONS, which browsers send before they let a page of another origin do something."""
+    """Describe OPTIONS, which browsers send before a request from a page of another origin."""
     path = tuple(parameter for parameter in operation.parameters if parameter.place == "path")
     allowed = Answer(
         "What pages of other origins may do.",

@@ -1,4 +1,4 @@
-"""Errors in the description: from error codes to statuses and bodies, as ``http/error_codes.py`` has them."""
+"""Errors in the description: statuses and bodies by error code, taken from ``http/error_codes.py``."""
 
 import inspect
 import re
@@ -12,9 +12,9 @@ from durable_sessions.http.openapi.schemas import Schema, constant, ref, text
 from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
 
 READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged", "object_not_found")
-"""What a read of old records can meet."""
+"""Errors of a read of old records."""
 WRITING = ("partition_stopped", "outcome_unknown", "quota_exceeded")
-"""What a durable change can meet."""
+"""Errors of a durable change."""
 
 _ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")
 _ALWAYS = ("method_not_allowed", "overloaded", "shutting_down", "partition_fenced", "partition_moved")
@@ -27,7 +27,7 @@ CARRIER = (
     "internal",
     *_ALWAYS,
 )
-"""Said by who carries requests: not understood, did not arrive, met a fault, or there are too many."""
+"""Errors of the carrier: a request is malformed or incomplete, causes a fault, or exceeds a limit."""
 
 _HEADERS = {
     "stream_closed": ("Stream-Closed", "Stream-Next-Offset"),
@@ -46,7 +46,7 @@ _HEADERS = {
 
 
 def codes(operation: Operation) -> list[str]:
-    """Return every code that a request for this operation can be refused with by who answers it."""
+    """Return every code with which the API, and not the carrier, can refuse this operation."""
     found = [*operation.refusals]
     if operation.role is not None:
         found += ["authentication_error", "rate_limited", "share_exceeded"]
@@ -58,9 +58,9 @@ def codes(operation: Operation) -> list[str]:
 
 
 def face(operation: Operation) -> str:
-    """Return how its refusals look: ``sessions`` (Anthropic's shape), ``native``, or ``control``.
+    """Return the shape of an operation's errors: ``sessions`` (Anthropic's), ``native``, or ``control``.
 
-    On the last, codes are in upper case, as the protocol spells them there.
+    In ``control``, codes are in upper case, as the protocol spells them there.
     """
     path = operation.path.encode()
     if path.startswith(STREAM_ROOT + b"__ds"):
@@ -69,13 +69,14 @@ def face(operation: Operation) -> str:
 
 
 def responses(operation: Operation) -> dict[str, Any]:
-    """Return the refusals of an operation by status; what the codes mean is said once, elsewhere."""
+    """Return the error answers of an operation by status; the codes are explained once, elsewhere."""
     carrier, looks = _by_status(CARRIER), face(operation)
     found: dict[str, Any] = {}
     for status, said in sorted(_by_status([*codes(operation), *CARRIER]).items()):
         shapes = [_shape(looks, said)]
         if status in carrier and looks != "native":
-            shapes.append(_shape("native", carrier[status]))  # before it is known what it is about
+            # The carrier refuses before it is known which operation is meant, so always in its own shape.
+            shapes.append(_shape("native", carrier[status]))
         headers = [name for code in said for name in _HEADERS.get(code, ())]
         if status == 503:
             headers.append("Retry-After")
@@ -98,7 +99,7 @@ def explained(codes_used: Iterable[str]) -> dict[str, Any]:
 
 
 def message(code: str) -> str:
-    """Return what an error says, with the names of its values in italics."""
+    """Return the message of an error, with the names of its fields in italics."""
     found = next(kind.__doc__ or "" for kind in vars(errors).values() if getattr(kind, "code", None) == code)
     said = inspect.cleandoc(found).replace("\n", " ")
     return _PROBLEMS.get(code, "") if said == "{problem}" else re.sub(r"\{(\w+)(!r)?\}", r"*\1*", said)

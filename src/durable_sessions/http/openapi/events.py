@@ -165,7 +165,7 @@ def _append(limits: Limits, schemas: StructSchemas) -> Operation:
 
 
 def _which(limits: Limits) -> tuple[Parameter, ...]:
-    """Return what says which events a read wants."""
+    """Return the parameters that select the events of a read."""
     most = limits.page_events_max
     return (
         in_query("from", whole(maximum=2**40), "From this event on, counted from 0.", 0),

@@ -1,4 +1,4 @@
-"""What all requests for one session have in common: they can be meant for one life of it only."""
+"""The incarnation parameters and headers, which all operations on one session share."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ _INCARNATION = in_query(
 
 
 def told(noun: Noun) -> Noun:
-    """Return a noun whose operations on one session say so."""
+    """Return a noun with the incarnation added to its operations on one session."""
     operations = tuple(_told(one) if one.path.startswith(_ROOT) else one for one in noun.operations)
     return replace(noun, operations=operations)
 

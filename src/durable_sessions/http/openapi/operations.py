@@ -1,4 +1,4 @@
-"""What concerns the server as a whole, in the description: health, metrics, a flush now, this description."""
+"""Operations on the whole server, in the description: health, metrics, flush, the description itself."""
 
 from durable_sessions.http.bodies.operations import Alive, FlushResult, Readiness, Reindexing
 from durable_sessions.http.openapi.errors import WRITING

@@ -1,4 +1,4 @@
-"""The description as one HTML page that needs nothing from elsewhere, also without scripts."""
+"""The description as one self-contained HTML page, which works without scripts too."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from durable_sessions.limits import Limits
 _CSS = files(__package__).joinpath("page.css").read_text()
 _JS = files(__package__).joinpath("page.js").read_text()
 _QUIET = ("head", "options")
-"""Methods that have no section of their own where they only accompany another."""
+"""Methods that get no section of their own if they only accompany another method."""
 
 SECURITY_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src "
@@ -69,7 +69,7 @@ def index(links: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def frame(title: str, body: str) -> bytes:
-    """Return a whole page: its head, and what is in its body."""
+    """Return a complete page with this body."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -143,7 +143,7 @@ def _parameters(operation: dict[str, Any], place: str, title: str) -> str:
 
 
 def _resolved(part: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of the document, or that which it refers to."""
+    """Return a part of the document, with a reference resolved."""
     while "$ref" in part:
         _, _, group, name = part["$ref"].split("/")
         part = found["components"][group][name]

@@ -1,4 +1,4 @@
-"""What a description of the interface is made of: nouns with operations, each with parameters and answers."""
+"""The parts of the interface description: nouns with operations, each with parameters and answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ TEXT = "text/plain"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something that a request says in its path, its query or its headers; ``example`` is worth trying.
+    """A parameter in the path, the query or the headers of a request, with a working ``example``.
 
-    ``default`` is what it means to leave it out; a parser takes that and the bounds from here.
+    ``default`` is the value if it is left out; the parser takes it and the bounds from here.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Parameter:
 
 
 def in_path(name: str, schema: Schema, text: str, example: str) -> Parameter:
-    """Return a part of the path."""
+    """Return a path parameter."""
     return Parameter(name, "path", schema, text, example, required=True)
 
 
@@ -44,7 +44,7 @@ def in_query(
     *,
     default: Any = None,
 ) -> Parameter:
-    """Return a parameter of the query; ``style`` is OpenAPI's, for objects."""
+    """Return a query parameter; ``style`` is OpenAPI's, for objects."""
     return Parameter(name, "query", schema, text, example, style=style, default=default)
 
 
@@ -65,13 +65,13 @@ class Body:
 
 
 def json_body(schema: Schema, text: str = "", *, required: bool = True) -> Body:
-    """Return a body of JSON."""
+    """Return a JSON body."""
     return Body({JSON: schema}, text, required)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that is no refusal: its bodies by media type, and the headers that it may carry."""
+    """An answer that is not an error: its bodies by media type, and the headers that it may have."""
 
     text: str
     content: Mapping[str, Schema] = field(default_factory=dict)
@@ -79,15 +79,15 @@ class Answer:
 
 
 def json_answer(text: str, schema: Schema, *headers: str) -> Answer:
-    """Return an answer of JSON."""
+    """Return a JSON answer."""
     return Answer(text, {JSON: schema}, headers)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request that works, as an example; path parameters have their own examples.
+    """A working request as an example; path parameters have their own examples.
 
-    ``body`` is JSON unless ``media_type`` says otherwise; then it is text.
+    ``body`` is JSON, or text if ``media_type`` says otherwise.
     """
 
     title: str
@@ -102,9 +102,10 @@ class Call:
 class Operation:
     """One method on one path.
 
-    ``role`` is the least that the caller's key must have; None needs no key. ``refusals`` are the error codes
-    beyond those that every request can meet. With ``head`` the same is answered to HEAD, without a body. An
-    answer ``gives`` path parameters of other operations: by name, OpenAPI's expression for the value.
+    ``role`` is the lowest role that the caller's key must have; None means that no key is needed.
+    ``refusals`` are the error codes beyond those that every request can get. With ``head``, HEAD gets the
+    same answer without a body. ``gives`` maps path parameters of other operations to OpenAPI's expression
+    for their value in the answer.
     """
 
     method: str
@@ -124,9 +125,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What is served of one kind of thing, in the order in which to read it.
+    """The operations on one kind of thing, in reading order.
 
-    With ``preflight`` browsers of other origins are answered, on all of its paths.
+    With ``preflight``, CORS preflights from other origins are answered on all of its paths.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""JSON schemas as HTML: a word for what a value is, and a list of an object's members."""
+"""JSON schemas as HTML: a short name for the type of a value, and a list of an object's members."""
 
 from html import escape
 from typing import Any
@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 
 
 def kind(schema: Schema) -> str:
-    """Return in a few words what a value is."""
+    """Return a short description of a value's type."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#schema-{name}">{name}</a>'
@@ -27,7 +27,7 @@ def kind(schema: Schema) -> str:
 
 
 def members(schema: Schema) -> str:
-    """Return the members of an object as a list, parts included; named schemas are only linked."""
+    """Return the members of an object as a nested list; named schemas are only linked."""
     parts = schema.get("allOf") or schema.get("anyOf")
     if parts:
         return "".join(members(one) for one in parts)

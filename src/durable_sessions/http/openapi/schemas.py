@@ -1,4 +1,4 @@
-"""Small words for JSON schemas."""
+"""Short constructors for JSON schemas."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ ref = schema_notes.ref
 
 
 def text(description: str = "", **more: Any) -> Schema:
-    """Return the schema of a text."""
+    """Return the schema of a string."""
     return _described({"type": "string", **more}, description)
 
 
 def whole(description: str = "", **more: Any) -> Schema:
-    """Return the schema of a whole number, 0 at least unless said otherwise."""
+    """Return the schema of an integer, by default at least 0."""
     return _described({"type": "integer", "minimum": 0, **more}, description)
 
 
@@ -25,7 +25,7 @@ def number(description: str = "", **more: Any) -> Schema:
 
 
 def flag(description: str = "", **more: Any) -> Schema:
-    """Return the schema of a truth value."""
+    """Return the schema of a boolean."""
     return _described({"type": "boolean", **more}, description)
 
 
@@ -35,12 +35,12 @@ def time(description: str = "") -> Schema:
 
 
 def constant(value: str, description: str = "") -> Schema:
-    """Return the schema of a text that is always the same."""
+    """Return the schema of a constant string."""
     return text(description, const=value)
 
 
 def choice(*values: str, description: str = "") -> Schema:
-    """Return the schema of one of some words."""
+    """Return the schema of an enumeration of strings."""
     return text(description, enum=list(values))
 
 
@@ -67,7 +67,7 @@ def frame(description: str) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """Return a schema that null fits too."""
+    """Return a schema that also allows null."""
     if isinstance(schema.get("type"), str) and "enum" not in schema:
         return {**schema, "type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]}

@@ -48,7 +48,7 @@ AGENT_VERSION = in_query("agent_version", whole(maximum=2**31), "Only those of t
 _SHOWN = json_answer("The session.", ref("Session"))
 _ONE = ("invalid_session", "session_not_found")
 _BODY_REFUSALS = ("invalid_session", "invalid_event", "invalid_agent", "document_too_large", "invalid_json")
-"""Why the body of a new session is refused."""
+"""The error codes for a bad body of a new session."""
 
 
 def noun(limits: Limits) -> Noun:
@@ -69,7 +69,7 @@ def noun(limits: Limits) -> Noun:
 
 
 def sort(limits: Limits) -> Parameter:
-    """Return which time a list of sessions is sorted by."""
+    """Return the parameter that sorts a list of sessions by a time."""
     return in_query(
         "sort",
         choice(*SORTS),

@@ -1,8 +1,8 @@
 """JSON schemas of bodies, derived from the structs that are decoded and encoded.
 
 Members, types, words to choose from and bounds come from the type hints. The description of a member comes
-from ``msgspec.Meta``; that of a struct is its docstring behind the first paragraph, which is for the readers
-of the code.
+from ``msgspec.Meta``. The description of a struct is its docstring without the first paragraph, which is for
+readers of the code.
 """
 
 import inspect
@@ -44,7 +44,7 @@ _IN_TEXT = re.compile(r"\{([a-z_]+)(:,)?\}")
 
 
 class StructSchemas:
-    """Makes schemas of structs for a server with these limits."""
+    """Derives schemas from structs, for a server with these limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = asdict(limits)
@@ -59,9 +59,9 @@ class StructSchemas:
     ) -> Schema:
         """Return the schema of a body.
 
-        ``required`` are members that are asked for after decoding, because one struct serves to create and to
-        change, each with what is asked of it; ``without`` are members that are decoded only to be refused.
-        With ``open_ended`` there are other members, which are kept as they came.
+        ``required`` are members that are required by a check after decoding, because one struct serves both
+        to create and to change. ``without`` are members that are decoded only to be refused.
+        With ``open_ended``, other members are allowed and kept as they came.
         """
         fields = [one for one in msgspec.structs.fields(struct) if one.encode_name not in without]
         schema: Schema = {
@@ -116,7 +116,7 @@ class StructSchemas:
         return nullable(schema) if NoneType in hints and schema else schema
 
     def _noted(self, schema: Schema, note: msgspec.Meta) -> Schema:
-        """Return a schema with what a note says of it, which prevails."""
+        """Return a schema with the additions of a note, which take precedence."""
         schema = dict(schema)
         for name, keyword in _BOUNDS.items():
             if (value := getattr(note, name)) is not None:
@@ -130,18 +130,18 @@ class StructSchemas:
             schema["description"] = self._text(note.description)
         more = note.extra_json_schema or {}
         if "$ref" in more:
-            schema = {}  # a named schema says it all
+            schema = {}  # the named schema is complete
         if "properties" in more:
             schema.pop("additionalProperties", None)
         return {**schema, **{name: self._number(value) for name, value in more.items()}}
 
     def _number(self, value: Any) -> Any:
-        """Return a value of a schema; a name in braces must be a limit."""
+        """Return a value of a schema; a name in braces is replaced by that limit."""
         named = _NUMBER.fullmatch(value) if isinstance(value, str) else None
         return value if named is None else self._limits[named[1]]
 
     def _text(self, text: str) -> str:
-        """Return a description with the limits that it names; other braces are meant as they are."""
+        """Return a description with the names of limits in braces replaced; other braces stay."""
 
         def shown(found: re.Match[str]) -> str:
             if found[1] not in self._limits:
@@ -152,7 +152,7 @@ class StructSchemas:
 
 
 def _never_null(schema: Schema) -> Schema:
-    """Return the schema of a member that is left out of an answer where it would be null."""
+    """Return the schema of a member that answers omit instead of showing null."""
     kinds = schema.get("type")
     if isinstance(kinds, list):
         return {**schema, "type": next(kind for kind in kinds if kind != "null")}
