@@ -74,7 +74,7 @@ class Download(Reception[bytes]):
 
     def connect(self) -> ApiCall[None]:
         """Return the request for what is missing."""
-        headers = {"Accept-Encoding": "identity"}
+        headers = {"Accept-Encoding": "identity"}  # ranges and the digest count the bytes as they are stored
         if self._received:
             headers["Range"] = f"bytes={self._received}-"
         return ApiCall("GET", artifact_path(self._sha256), nothing, headers=headers)

@@ -41,6 +41,7 @@ def only(call: ApiCall[T], incarnation: str | None) -> ApiCall[T]:
     """Return a call that is carried out only for one life of a session, for any if it is None."""
     if incarnation is None:
         return call
+    # An If-Match that names an offset cannot name the incarnation as well; then it is a parameter.
     if call.method in _READS or "If-Match" in call.headers:
         return replace(call, parameters=(*call.parameters, ("incarnation", incarnation)))
     return replace(call, headers={**call.headers, "If-Match": f'"{incarnation}"'})

@@ -1,4 +1,4 @@
-"""The bytes of a segment file, as specified in ``docs/formats/log.md``; no I/O."""
+"""The format of a segment file, as specified in ``docs/formats/log.md``; no I/O."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class SegmentHeader:
 
     @classmethod
     def decode(cls, data: bytes) -> "SegmentHeader":
-        """Return the header that ``data`` is; the version may be one we do not read."""
+        """Decode a header; its version may be one that this program does not read."""
         if len(data) != HEADER_BYTES:
             raise BadHeaderError
         magic, version, checksum, base, salt = _HEADER.unpack(data)
@@ -71,8 +71,8 @@ def stated_checksum(header: bytes) -> int:
 class FrameCodec:
     """Encodes and decodes the frames of the segment that has this salt.
 
-    A frame states the position where it lies, and its marker and checksum depend on the
-    salt, which nobody outside sees: no payload, and no copy of a frame, looks like a frame.
+    A frame states its own position, and its marker and checksum depend on the salt, which clients never see.
+    So neither a payload nor a copied frame can be mistaken for a frame at its place.
     """
 
     def __init__(self, salt: int) -> None:

@@ -50,6 +50,7 @@ def intend(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage
     """Record durably that the next manifest may carry this name."""
     if known.intended == lineage:
         return known
+    # The old file is gone durably before the new one exists: a directory with two of them is refused.
     if known.intended is not None:
         disk.unlink(directory / (known.intended + _INTENDED))
         disk.sync_directory(directory)
@@ -61,6 +62,8 @@ def intend(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage
 def tie(disk: Disk, directory: Path, known: Lineage, lineage: str) -> Lineage:
     """Record durably that a manifest carries this name."""
     assert known.tied in (None, lineage), "a log never changes its lineage"
+    # In this order: a crash in between leaves both files, which is harmless. The other way round it could
+    # leave none, and the log would no longer know its manifest.
     if known.tied is None:
         disk.create(directory / (lineage + _TIED)).close()
         disk.sync_directory(directory)

@@ -1,4 +1,4 @@
-"""What was asked for, in the terms of Tantivy."""
+"""Translates queries and scopes into Tantivy's queries."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -40,6 +40,7 @@ class Matching:
         must = [(Occur.Must, each) for occur, each in ranking if occur == "must"]
         may = [(Occur.Should, each) for occur, each in ranking if occur == "may"]
         excluded = [(Occur.MustNot, each) for occur, each in ranking if occur == "not"]
+        # Beside required words the others only add to the score; without any, at least one must match.
         if may and not must:
             may = [(Occur.Must, may[0][1] if len(may) == 1 else Sought.boolean_query(may))]
         may += [(Occur.Should, each) for each in self._together(query)]

@@ -34,7 +34,7 @@ def snippet(text: str, query: Query) -> Snippet:
     best: tuple[tuple[int, int], int, int, list[tuple[int, int]]] | None = None
     for promise, begin in _candidates(text, clauses):
         if best is not None and promise <= best[0][0]:
-            break
+            break  # the most promising come first, so none of the rest can be better
         start, end = _stretch(text, begin)
         worth, found = _matches(text, start, end, clauses)
         if best is None or worth > best[0]:
@@ -78,6 +78,7 @@ def _lower(text: str) -> str:
     lower = text.lower()
     if len(lower) == len(text):
         return lower
+    # Some characters become two in lower case. They are left as they are, so that all places stay right.
     return "".join(each if len(each.lower()) != 1 else each.lower() for each in text)
 
 

@@ -1,4 +1,4 @@
-"""Deciding changes of a session that are not appends: update, archive, delete."""
+"""Decides changes of a session other than appends: update, archive, delete."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def update(
         _require_rest(stream, by)
     described = StreamDescribed(stream.id, now_ms, {record.SESSION: encode(said, limits)})
     told: list[Effect] = []
-    if not stream.closed:
+    if not stream.closed:  # a closed session can be renamed, but takes no event that says so
         told = _tell(state, stream, UPDATED, changed, by, now_ms, limits, ids)
     return [described, *told], event_ids.tag(stream)
 

@@ -62,4 +62,5 @@ def _digest(said: bytes) -> int:
         body = msgspec.json.format(body, indent=-1)
     except msgspec.DecodeError:
         pass  # an escape of a lone surrogate: compared as it is
+    # 63 bits, because the catalog stores it as a signed integer; never 0, which means that it is not known.
     return (int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1) or 1

@@ -1,4 +1,4 @@
-"""Deciding which subscriptions exist and which streams they watch."""
+"""Decides which subscriptions exist and which streams they watch."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Subscribe:
 
 
 def find(state: State, key: SubscriptionKey) -> Subscription:
-    """Return a subscription, or say that it does not exist."""
+    """Return a subscription; raise if it does not exist."""
     subscription = state.subscriptions.get(key)
     if subscription is None:
         raise SubscriptionNotFoundError(id=key.id)
@@ -66,8 +66,8 @@ def create(
 ) -> tuple[list[Effect], bool]:
     """Return the effects of a create and whether it is new; ``paths`` are those that the pattern matches.
 
-    There must also be room for the streams that :func:`add` links ``later``. ``seen`` is what
-    :func:`explicit_link` has said of streams by name a moment ago; what has changed since is looked up again.
+    There must also be room for the streams that :func:`add` links ``later``. ``seen`` are recent results of
+    :func:`explicit_link` by path; those that are out of date are looked up again.
     """
     existing = state.subscriptions.get(key)
     config = request.config
@@ -193,6 +193,7 @@ def relink(
             weight = link_bytes(path)
             full = count >= limits.subscription_streams_max or size + weight > limits.subscription_bytes_max
             if full or size + weight - subscription.links_bytes > room:
+                # Full: a link that has nothing pending makes room, see _caught_up.
                 victim = next((candidate for candidate in spare if candidate not in changes), None)
                 if victim is None or link_bytes(victim) < weight - _SPARE_BYTES:
                     left.append(path)
@@ -247,6 +248,7 @@ def _is_current(state: State, workspace: str, path: str, link: Link) -> bool:
     if link.stream is None:
         return Key(workspace, path) not in state.streams  # one that was made since is in memory
     stream = state.by_id.get(link.stream)
+    # A stream that is mortal may have expired since.
     return stream is not None and stream.tail == link.acked and not stream.soft_deleted and not stream.mortal
 
 
@@ -304,6 +306,7 @@ def _require_room(
 def _room(state: State, workspace: str, limits: Limits) -> int:
     """Return how many bytes more a workspace's links may take: never more than is left for others."""
     free = limits.all_subscription_bytes_max - state.subscriptions.bytes_held
+    # The largest ``more`` for which held + more <= free - more.
     return (free - state.subscriptions.bytes_of(workspace)) // 2
 
 

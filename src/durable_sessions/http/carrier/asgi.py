@@ -116,6 +116,7 @@ def _request(scope: Message) -> Request:
     headers: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         headers[name] = headers[name] + b", " + value if name in headers else value
+    # ``raw_path`` is optional in ASGI; without it, the path was decoded and has to be encoded again.
     path = scope.get("raw_path") or quote(scope["path"]).encode()
     return Request(scope["method"].encode(), path, scope["query_string"], headers, b"")
 
@@ -146,6 +147,7 @@ async def _until_disconnect(answering: Awaitable[None], receive: Receive) -> Non
         watcher.cancel()
         if not answer.done():
             answer.cancel()
+        # Waited for even when cancelled: the answer closes its iterator, and releases what that holds.
         await asyncio.wait((answer, watcher))
     if not answer.cancelled():
         answer.result()  # raises if the body broke off, so that the ASGI server closes the connection
