@@ -1,16 +1,16 @@
-"""What was asked for: words, phrases, prefixes and filters, read from one line of text.
+"""Queries: words, phrases, prefixes and filters, parsed from one line of text.
 
 ================  ================================================================
 ``word``          may be there; the more of them and the rarer, the higher
 ``"a phrase"``    its words in this order
 ``+word``         must be there
 ``-word``         must not be there
-``pref*``         any word that begins so
+``pref*``         any word that begins with ``pref``
 ``type:agent.*``  only events of this type; also ``name:bash`` and ``is:error``
 ================  ================================================================
 
-Signs combine: ``+"a phrase"``, ``-type:span.*``, ``+auth*``. Filters of one field add to each other, those of
-different fields narrow each other down. Whatever does not fit is taken as plain words; nothing is an error.
+Signs combine: ``+"a phrase"``, ``-type:span.*``, ``+auth*``. Of several filters on one field, one must match;
+filters on different fields must all match. Anything else is taken as plain words; nothing is an error.
 """
 
 import re
@@ -23,7 +23,7 @@ import msgspec
 from durable_sessions.search import tokenizer
 
 QUERY_CHARACTERS_MAX = 4_096
-"""What comes after it in a query is not looked at."""
+"""The rest of a longer query is ignored."""
 CLAUSES_MAX = 64
 """Distinct words, phrases and filters of one query; those after it are dropped."""
 PHRASES_MAX = 32
@@ -63,7 +63,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True):
     clauses: tuple[Clause, ...] = ()
     filters: tuple[Filter, ...] = ()
     truncated: bool = False
-    """Whether it was longer than we look for."""
+    """Whether a limit was exceeded, so that a part was ignored."""
 
     @property
     def words(self) -> tuple[Clause, ...]:

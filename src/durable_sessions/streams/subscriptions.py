@@ -69,8 +69,8 @@ class SubscriptionKey(NamedTuple):
 class Link(NamedTuple):
     """A watched stream; ``acked`` is -1 before the first record.
 
-    ``stream`` is the identity of the stream at the path, so that one which is deleted and made
-    anew is not mistaken for the old one; None while there is none yet.
+    ``stream`` is the number of the stream at the path, so that one that is deleted and created again is not
+    mistaken for the old one; None while there is none yet.
     """
 
     explicit: bool
@@ -185,7 +185,7 @@ class Subscriptions:
         return [effect for subscription in self for effect in _effects(subscription)]
 
     def apply(self, effect: Effect) -> None:
-        """Carry out one effect of a subscription."""
+        """Apply one effect on a subscription."""
         assert isinstance(effect, SubscriptionEffect)
         if isinstance(effect, SubscriptionCreated):
             self._create(effect)
@@ -247,6 +247,7 @@ class Subscriptions:
             elif known.stream != stream:
                 _forget_in_snapshot(subscription, path)
             held[path] = Link(explicit, acked, stream)
+            # Looking the stream up could load it, so a new link counts as behind until a decision needs it.
             behind[path] = None
             key = Key(workspace, path)
             watching = watchers.get(key)
@@ -281,6 +282,7 @@ def _effects(subscription: Subscription) -> Iterator[SubscriptionEffect]:
     wake = subscription.wake
     if wake is None:
         if subscription.generation:
+            # A wake that ends at once restores the generation: tokens of earlier wakes must stay fenced.
             yield Woken(*key, subscription.generation, "", {})
             yield WakeEnded(*key)
         return

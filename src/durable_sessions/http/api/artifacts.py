@@ -108,6 +108,7 @@ class ArtifactsFace:
         self, request: Request, caller: Caller, digest: str, info: ArtifactInfo, fields: list[Header]
     ) -> Answer:
         first, end = _range(request, digest, info.bytes)
+        # All of it is counted and read, even for a range: only the whole can be checked against the digest.
         self._hold(caller, info.bytes)
         try:
             data = await self._artifacts.read(caller.workspace, digest, info)
