@@ -25,6 +25,8 @@ from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.api.subscription_bodies import decode
 from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
+from durable_sessions.http.openapi.keys import ORDER
+from durable_sessions.http.openapi.keys import limit as page_limit
 from durable_sessions.limits import Limits
 from durable_sessions.settings import WORKSPACE_NAME
 from durable_sessions.times import parse_rfc3339, rfc3339
@@ -46,6 +48,7 @@ class Administration:
         self._clock = clock
         self._audit = audit
         self._limits = limits
+        self._page_limit = page_limit(limits)
 
     async def handle(self, request: Request, caller: Caller, found: Match) -> Answer:
         """Answer a request; refusals are raised."""
@@ -133,9 +136,11 @@ class Administration:
 
     async def _read_audit(self, request: Request, caller: Caller) -> Response:
         given = _parameters(request)
-        order = given.get("order", "desc")
-        if order not in ("asc", "desc"):
-            raise InvalidRequestError(problem="order is not usable; send asc or desc.")
+        order = given.get(ORDER.name, ORDER.default)
+        if order not in ORDER.schema["enum"]:
+            raise InvalidRequestError(
+                problem=f"order is not usable; send {' or '.join(ORDER.schema['enum'])}."
+            )
         start: int | None = None
         if "page" in given:
             found = _PAGE.fullmatch(given["page"])
@@ -151,10 +156,12 @@ class Administration:
         return _json({"data": page.acts, "next_page": following})
 
     def _limit(self, given: dict[str, str]) -> int:
-        most = self._limits.page_items_max
-        text = given.get("limit", "100")
-        if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= most:
-            raise InvalidRequestError(problem=f"limit is not usable; send a whole number from 1 to {most}.")
+        least, most = self._page_limit.schema["minimum"], self._page_limit.schema["maximum"]
+        text = given.get(self._page_limit.name, str(self._page_limit.default))
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or not least <= int(text) <= most:
+            raise InvalidRequestError(
+                problem=f"limit is not usable; send a whole number from {least} to {most}."
+            )
         return int(text)
 
     def _principal(self, name: str) -> str:

@@ -16,12 +16,15 @@ from durable_sessions.http.api.lifetime_headers import CLOSED
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.openapi.common import LIVE
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.messages import json_array
 from durable_sessions.streams.stream import Key
 
+_LIVE = tuple(LIVE.schema["enum"])
+_SEND_LIVE = " or ".join(f"live={one}" for one in _LIVE)
 _CACHEABLE = (b"Cache-Control", b"private, max-age=60, stale-while-revalidate=300")
 _NO_STORE = (b"Cache-Control", b"no-store")
 _UP_TO_DATE = (b"Stream-Up-To-Date", b"true")
@@ -54,10 +57,8 @@ class Reads:
         offset, live = parameters.get(b"offset"), parameters.get(b"live")
         start = None if offset is None or offset in ("-1", "now") else offsets.decode(offset)
         if live is not None:
-            if live not in ("long-poll", "sse"):
-                raise InvalidRequestError(
-                    problem=f"live={live[:40]} is not known; send live=long-poll or live=sse."
-                )
+            if live not in _LIVE:
+                raise InvalidRequestError(problem=f"live={live[:40]} is not known; send {_SEND_LIVE}.")
             if offset is None:
                 raise InvalidRequestError(
                     problem="A live read needs an offset; send offset=-1, now or a saved one."

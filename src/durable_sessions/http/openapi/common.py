@@ -32,6 +32,7 @@ LIVE = in_query(
     "live",
     choice("long-poll", "sse"),
     "`long-poll` waits for news, `sse` follows as server-sent events. Both need `offset`.",
+    default="",
 )
 
 CURSOR = in_query("cursor", text(), "The last `Stream-Cursor`, for caches between you and the server.")
@@ -121,35 +122,34 @@ def lifetime(limits: Limits) -> tuple[Parameter, ...]:
     )
 
 
-def created_at(*ends: str) -> tuple[Parameter, ...]:
-    """Return the filters by the time of storing."""
-    meaning = {"gt": "after", "gte": "at or after", "lt": "before", "lte": "at or before"}
-    return tuple(
-        in_query(
-            f"created_at[{end}]",
-            text(format="date-time"),
-            f"Only those created {meaning[end]} this RFC 3339 time; write `+` as `%2B`.",
-            "2026-01-01T00:00:00Z" if end.startswith("g") else "2036-01-01T00:00:00Z",
-        )
-        for end in ends
+_ENDS = {"gt": "after", "gte": "at or after", "lt": "before", "lte": "at or before"}
+CREATED_AT = {
+    end: in_query(
+        f"created_at[{end}]",
+        text(format="date-time"),
+        f"Only those created {meaning} this RFC 3339 time; write `+` as `%2B`.",
+        "2026-01-01T00:00:00Z" if end.startswith("g") else "2036-01-01T00:00:00Z",
     )
-
-
-HAPPENED = (
-    in_query(
-        "after",
-        text(format="date-time"),
-        "Only what happened after this RFC 3339 time. Of what was imported that is its original time.",
-        "2026-01-01T00:00:00Z",
-    ),
-    in_query(
-        "before",
-        text(format="date-time"),
-        "Only what happened before this RFC 3339 time.",
-        "2036-01-01T00:00:00Z",
-    ),
+    for end, meaning in _ENDS.items()
+}
+"""Filters by the time at which something was stored, by their ends."""
+AFTER = in_query(
+    "after",
+    text(format="date-time"),
+    "Only what happened after this RFC 3339 time. Of what was imported that is its original time.",
+    "2026-01-01T00:00:00Z",
 )
+BEFORE = in_query(
+    "before",
+    text(format="date-time"),
+    "Only what happened before this RFC 3339 time.",
+    "2036-01-01T00:00:00Z",
+)
+HAPPENED = (AFTER, BEFORE)
 """Filters by the time at which something happened, here or elsewhere."""
+TYPE = in_query(
+    "type", text(), "Only this type; `agent.*` means all that begin so. May be repeated.", "agent.*"
+)
 
 
 def page_limit(default: int, most: int) -> Parameter:
@@ -172,7 +172,7 @@ PAGE = in_query("page", text(), "The `next_page` of the page before. Filters and
 
 INCLUDE_ARCHIVED = in_query("include_archived", flag(), "Archived ones, too; not if absent.", "true")
 
-REGISTRY_PAGE = (REGISTRY_LIMIT, PAGE, INCLUDE_ARCHIVED, *created_at("gte", "lte"))
+REGISTRY_PAGE = (REGISTRY_LIMIT, PAGE, INCLUDE_ARCHIVED, CREATED_AT["gte"], CREATED_AT["lte"])
 """The parameters of a list of agents or environments."""
 
 HEADERS: dict[str, tuple[str, Schema]] = {

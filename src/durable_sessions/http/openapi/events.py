@@ -11,12 +11,13 @@ from durable_sessions.http.openapi import search
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
     APPENDED_REFUSALS,
+    CREATED_AT,
     CURSOR,
     FROM_OFFSET,
     LIVE,
     SESSION_ID,
+    TYPE,
     appending,
-    created_at,
 )
 from durable_sessions.http.openapi.errors import READING, WRITING
 from durable_sessions.http.openapi.parts import (
@@ -39,6 +40,18 @@ from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _PATH = "/v1/sessions/{session_id}/events"
+_POSITION_MAX = 2**40
+ORDERS = ("asc", "desc")
+"""Orders of events by position; ``score`` is for searches."""
+DELTAS = ("agent.message", "agent.thinking")
+"""Types of events of which clients may ask for parts."""
+PAIRS = in_query(
+    "pairs",
+    choice("keep"),
+    "`keep` never parts a tool call from its result: what is missing is added, with `added_for_pair`.",
+    "keep",
+    default="",
+)
 _ONE = ("invalid_session", "session_not_found")
 _LAST_EVENT_ID = in_header(
     "Last-Event-ID",
@@ -47,7 +60,7 @@ _LAST_EVENT_ID = in_header(
 )
 EVENT_DELTAS = in_query(
     "event_deltas[]",
-    many(choice("agent.message", "agent.thinking")),
+    many(choice(*DELTAS)),
     "Accepted for the SDKs' sake; deltas are never stored, so none are sent.",
 )
 FRAMES = Answer(
@@ -164,36 +177,48 @@ def _append(limits: Limits, schemas: StructSchemas) -> Operation:
     )
 
 
-def _which(limits: Limits) -> tuple[Parameter, ...]:
-    """Return the parameters that select the events of a read."""
-    most = limits.page_events_max
-    return (
-        in_query("from", whole(maximum=2**40), "From this event on, counted from 0.", 0),
-        in_query("tail", whole(maximum=most), "The last so many.", 50),
-        in_query("around", whole(maximum=2**40), "The event with this number and those next to it.", 1),
-        in_query(
-            "window", whole(maximum=most // 2), "With `around`: how many on each side; 10 if absent.", 10
-        ),
-        in_query(
-            "order",
-            choice("asc", "desc", "score"),
-            "Oldest first if absent; with `q` the best first, which is `score`.",
-            "desc",
-        ),
-        in_query(
+class EventRange:
+    """The parameters that select the events of a read, on a server with these limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        most = limits.page_events_max
+        self.start = in_query(
+            "from", whole(maximum=_POSITION_MAX), "From this event on, counted from 0.", 0, default=0
+        )
+        self.tail = in_query("tail", whole(maximum=most), "The last so many.", 50, default=0)
+        self.around = in_query(
+            "around",
+            whole(maximum=_POSITION_MAX),
+            "The event with this number and those next to it.",
+            1,
+            default=0,
+        )
+        self.window = in_query(
+            "window",
+            whole(maximum=most // 2),
+            "With `around`: how many on each side; 10 if absent.",
+            10,
+            default=10,
+        )
+        self.limit = in_query(
             "limit",
             whole(minimum=1, maximum=most),
             f"Events on a page, 1 to {most:,}; 1,000 if absent. A page also ends at "
             f"{limits.page_bytes_max:,} bytes.",
             10,
-        ),
-        in_query("page", text(), "The `next_page` of the page before."),
-    )
+            default=1_000,
+        )
 
-
-def thread_parameters(limits: Limits) -> tuple[Parameter, ...]:
-    """Return the parameters of a read of one thread."""
-    return (FROM_OFFSET, *_which(limits))
+    def described(self) -> tuple[Parameter, ...]:
+        """Return all of them, with the order and the page."""
+        order = in_query(
+            "order",
+            choice(*ORDERS, "score"),
+            "Oldest first if absent; with `q` the best first, which is `score`.",
+            "desc",
+        )
+        page = in_query("page", text(), "The `next_page` of the page before.")
+        return (FROM_OFFSET, self.start, self.tail, self.around, self.window, order, self.limit, page)
 
 
 def page_answer(description: str) -> Answer:
@@ -233,25 +258,13 @@ def _read(limits: Limits) -> Operation:
         "With `q` the answer holds what was found instead, the best first; see Search.",
         (
             SESSION_ID,
-            FROM_OFFSET,
-            *_which(limits),
-            in_query(
-                "type",
-                text(),
-                "Only this type; `agent.*` means all that begin so. May be repeated.",
-                "agent.*",
-            ),
+            *EventRange(limits).described(),
+            TYPE,
             in_query("types[]", many(text()), "The same, as the SDKs spell it.", ["user.message"]),
-            *created_at("gt", "gte", "lt", "lte"),
+            *CREATED_AT.values(),
             search.QUERY,
             *search.SCOPES,
-            in_query(
-                "pairs",
-                choice("keep"),
-                "`keep` never parts a tool call from its result: what is missing is added, with "
-                "`added_for_pair`.",
-                "keep",
-            ),
+            PAIRS,
             LIVE,
             CURSOR,
             in_header("Accept", text(), "`application/x-ndjson` answers with one event per line."),

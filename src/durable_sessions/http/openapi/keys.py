@@ -7,6 +7,7 @@ from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
     Operation,
+    Parameter,
     in_path,
     in_query,
     json_answer,
@@ -17,6 +18,14 @@ from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
+
+
+ORDER = in_query("order", choice("asc", "desc"), "`desc` if absent.", "asc", default="desc")
+
+
+def limit(limits: Limits) -> Parameter:
+    """Return how many keys or acts a page may have."""
+    return page_limit(100, limits.page_items_max)
 
 
 def noun(limits: Limits) -> Noun:
@@ -74,7 +83,7 @@ def _operations(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]
             "List keys",
             {200: json_answer("A page of keys, oldest first, revoked ones included.", page(ref("Key")))},
             "Those of the caller's workspace; admins of the home workspace see all.",
-            (page_limit(100, limits.page_items_max), PAGE),
+            (limit(limits), PAGE),
             refusals=("invalid_request",),
             role="admin",
             head=True,
@@ -106,9 +115,9 @@ def _audit(limits: Limits) -> Operation:
         {200: json_answer("A page of acts, newest first.", page(ref("Act")))},
         "What was done to keys and the server, and what was refused, in the caller's workspace.",
         (
-            page_limit(100, limits.page_items_max),
+            limit(limits),
             PAGE,
-            in_query("order", choice("asc", "desc"), "`desc` if absent.", "asc"),
+            ORDER,
         ),
         refusals=("invalid_request", "partition_stopped", *READING),
         role="admin",

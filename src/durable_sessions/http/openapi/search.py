@@ -1,7 +1,7 @@
 """Search in the description."""
 
 from durable_sessions.http.bodies.search import FoundEventsAnswer, FoundSessionsAnswer, HitMember
-from durable_sessions.http.openapi.common import HAPPENED, PAGE, created_at
+from durable_sessions.http.openapi.common import CREATED_AT, HAPPENED, PAGE, TYPE
 from durable_sessions.http.openapi.errors import READING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_query, json_answer
 from durable_sessions.http.openapi.schemas import choice, free, ref, text, whole
@@ -75,14 +75,9 @@ def _search() -> Operation:
                 style="deepObject",
             ),
             in_query("order", choice("score"), "By score, the only order of hits in several sessions."),
-            in_query(
-                "type",
-                text(),
-                "Only this type; `agent.*` means all that begin so. May be repeated.",
-                "agent.*",
-            ),
+            TYPE,
             *SCOPES,
-            *created_at("gt", "gte", "lt", "lte"),
+            *CREATED_AT.values(),
         ),
         refusals=(
             "invalid_request",

@@ -5,11 +5,11 @@ from durable_sessions.http.bodies.deletions import SessionDeleted
 from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdateBody
 from durable_sessions.http.openapi.common import (
     ANTHROPIC_VERSION,
+    CREATED_AT,
     HAPPENED,
     INCLUDE_ARCHIVED,
     PAGE,
     SESSION_ID,
-    created_at,
     lifetime,
     page_limit,
 )
@@ -170,7 +170,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 INCLUDE_ARCHIVED,
                 in_query("deployment_id", text(), "Only those that refer to it."),
                 in_query("memory_store_id", text(), "Only those that refer to it."),
-                *created_at("gt", "gte", "lt", "lte"),
+                *CREATED_AT.values(),
                 *HAPPENED,
             ),
             refusals=("invalid_request", "too_many_to_sort", "too_many_scans"),

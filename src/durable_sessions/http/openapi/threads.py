@@ -2,7 +2,7 @@
 
 from durable_sessions.http.openapi.common import ALL_LIMIT, FROM_OFFSET, PAGE, SESSION_ID
 from durable_sessions.http.openapi.errors import READING, WRITING
-from durable_sessions.http.openapi.events import EVENT_DELTAS, FRAMES, page_answer, thread_parameters
+from durable_sessions.http.openapi.events import EVENT_DELTAS, FRAMES, EventRange, page_answer
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
@@ -77,7 +77,7 @@ def noun(limits: Limits) -> Noun:
                 "Read the events of a thread",
                 {200: page_answer("A page of the thread's events.")},
                 "",
-                (SESSION_ID, _THREAD_ID, *thread_parameters(limits)),
+                (SESSION_ID, _THREAD_ID, *EventRange(limits).described()),
                 refusals=(*_ONE, "invalid_request", "invalid_offset", "too_many_scans", *READING),
             ),
             Operation(

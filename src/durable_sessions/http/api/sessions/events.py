@@ -29,6 +29,8 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sse import FIELDS
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.openapi import events as described
+from durable_sessions.http.openapi.common import LIVE
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents import event_types
 from durable_sessions.sessions import drafts, event_ids, pairs, threads
@@ -45,7 +47,6 @@ JSON: Header = (b"Content-Type", b"application/json")
 _NDJSON: Header = (b"Content-Type", b"application/x-ndjson")
 _NO_STORE: Header = (b"Cache-Control", b"no-store")
 _UP_TO_DATE: Header = (b"Stream-Up-To-Date", b"true")
-_POSITION_MAX = 2**40
 _PAGE = re.compile(r"(asc|desc)-([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
 
 
@@ -93,6 +94,7 @@ class Events:
         self._readers = readers
         self._auth = auth
         self._limits = limits
+        self._asked = described.EventRange(limits)
 
     # Appending --------------------------------------------------------------------------
 
@@ -158,14 +160,14 @@ class Events:
         self._sessions.streams.touch(durable)
         if "window" in parameters and "around" not in parameters and not is_strict(request):
             raise InvalidRequestError(problem="window goes with around; send around=<position> as well.")
-        live = parameters.choice("live", "", ("long-poll", "sse"))
+        live = parameters.word(LIVE)
         if "q" in parameters:
             return self._search(caller, parameters, durable)
         if live:
             return self._live(request, caller, key, durable, parameters, live)
         asked = self._range(durable, parameters)
         selection = parameters.selection()
-        if parameters.choice("pairs", "", ("keep",)):
+        if parameters.word(described.PAIRS):
             return self._with_pairs(request, caller, durable, asked, selection)
         if selection.everything and not asked.backwards and not _wants_lines(request):
             page = self._sessions.events.hot_page(durable, asked.start, asked.stop, asked.limit)
@@ -259,8 +261,8 @@ class Events:
 
     def _range(self, durable: StreamView, parameters: Parameters, *, searched: bool = False) -> Range:
         """Return the requested range; several kinds of positions cannot be combined."""
-        limit = parameters.number("limit", 1_000, self._limits.page_events_max, 1)
-        backwards = not searched and parameters.choice("order", "asc", ("asc", "desc")) == "desc"
+        limit = parameters.whole(self._asked.limit)
+        backwards = not searched and parameters.choice("order", "asc", described.ORDERS) == "desc"
         end = durable.tail
         if "page" in parameters and not searched:  # clients send the first page's parameters with it
             return _paged(parameters, end, limit, backwards)
@@ -268,15 +270,15 @@ class Events:
         if len(given) > 1:
             raise InvalidRequestError(problem=f"Send one of {' and '.join(given)}, not both.")
         if "tail" in parameters:
-            count = parameters.number("tail", 0, self._limits.page_events_max)
+            count = parameters.whole(self._asked.tail)
             return Range(max(0, end - count), end, max(count, 1), backwards)
         if "around" in parameters:
-            middle = parameters.number("around", 0, _POSITION_MAX)
-            window = parameters.number("window", 10, self._limits.page_events_max // 2)
+            middle = parameters.whole(self._asked.around)
+            window = parameters.whole(self._asked.window)
             stop = min(end, middle + window + 1)
             return Range(min(max(0, middle - window), stop), stop, 2 * window + 1, backwards, ends=True)
         if "from" in parameters:
-            start = parameters.number("from", 0, _POSITION_MAX)
+            start = parameters.whole(self._asked.start)
             _require_within(str(start), start, durable)
             return Range(start, end, limit, backwards)
         return Range(_offset(parameters, durable), end, limit, backwards)
@@ -313,8 +315,8 @@ class Events:
         elif "offset" in parameters:
             position = _offset(parameters, durable)
         for kind in parameters.texts("event_deltas"):
-            if kind not in ("agent.message", "agent.thinking"):
-                raise InvalidRequestError(problem="event_deltas[] takes agent.message and agent.thinking.")
+            if kind not in described.DELTAS:
+                raise InvalidRequestError(problem=f"event_deltas[] takes {' and '.join(described.DELTAS)}.")
         selection = parameters.selection()
         if thread is not None:
             selection = of_thread(durable, thread)

@@ -12,6 +12,7 @@ from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_page
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.openapi.common import AFTER, BEFORE, CREATED_AT, INCLUDE_ARCHIVED
 from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORTS
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
@@ -90,7 +91,7 @@ def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
     """Return a function that says whether a session passes all filters."""
     tests: list[Wanted] = []
     lifecycles = parameters.choices("lifecycle", LIFECYCLES, tolerant=tolerant)
-    if not parameters.flag("include_archived") and not lifecycles:
+    if not parameters.flag(INCLUDE_ARCHIVED) and not lifecycles:
         tests.append(lambda one: record.ARCHIVED not in one.attributes)
     if statuses := parameters.choices("statuses", summary.STATUSES, tolerant=tolerant):
         tests.append(lambda one: summary.of(one.attributes).status in statuses)
@@ -111,17 +112,17 @@ def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
 def _time_tests(parameters: Parameters) -> list[Wanted]:
     """Return the filters by time: of creation on this server, and of the beginning, perhaps elsewhere."""
     tests: list[Wanted] = []
-    if (gt := parameters.time_ms("created_at[gt]")) is not None:
+    if (gt := parameters.time_ms(CREATED_AT["gt"])) is not None:
         tests.append(lambda one: one.stream.created_at_ms > gt)
-    if (gte := parameters.time_ms("created_at[gte]")) is not None:
+    if (gte := parameters.time_ms(CREATED_AT["gte"])) is not None:
         tests.append(lambda one: one.stream.created_at_ms >= gte)
-    if (lt := parameters.time_ms("created_at[lt]")) is not None:
+    if (lt := parameters.time_ms(CREATED_AT["lt"])) is not None:
         tests.append(lambda one: one.stream.created_at_ms < lt)
-    if (lte := parameters.time_ms("created_at[lte]")) is not None:
+    if (lte := parameters.time_ms(CREATED_AT["lte"])) is not None:
         tests.append(lambda one: one.stream.created_at_ms <= lte)
-    if (after := parameters.time_ms("after")) is not None:
+    if (after := parameters.time_ms(AFTER)) is not None:
         tests.append(lambda one: view.began_ms(one) > after)
-    if (before := parameters.time_ms("before")) is not None:
+    if (before := parameters.time_ms(BEFORE)) is not None:
         tests.append(lambda one: view.began_ms(one) < before)
     return tests
 

@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.openapi.common import AFTER, BEFORE, CREATED_AT
 from durable_sessions.http.openapi.parts import Parameter
 from durable_sessions.sessions.selection import Selection
 from durable_sessions.times import parse_rfc3339
@@ -85,7 +86,9 @@ class Parameters:
 
     def whole(self, declared: Parameter) -> int:
         """Return a whole number within the bounds that it is described with, or its default."""
-        return self.number(declared.name, int(declared.default), *_bounds(declared))
+        if declared.name not in self._found:
+            return int(declared.default)
+        return self.number(declared.name, 0, *_bounds(declared))
 
     def whole_if_given(self, declared: Parameter) -> int | None:
         """Return a whole number within the bounds that it is described with, None if it is not given."""
@@ -93,6 +96,8 @@ class Parameters:
 
     def word(self, declared: Parameter) -> str:
         """Return one of the words that a parameter is described with, or its default."""
+        if declared.name not in self._found:
+            return str(declared.default)
         return self.choice(declared.name, str(declared.default), tuple(declared.schema["enum"]))
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
@@ -106,19 +111,19 @@ class Parameters:
             )
         return value
 
-    def flag(self, name: str) -> bool:
+    def flag(self, declared: Parameter) -> bool:
         """Say whether a parameter is true."""
-        return self.choice(name, "false", ("true", "false", "1", "0")) in ("true", "1")
+        return self.choice(declared.name, "false", ("true", "false", "1", "0")) in ("true", "1")
 
-    def time_ms(self, name: str) -> int | None:
+    def time_ms(self, declared: Parameter) -> int | None:
         """Return a time in milliseconds, None if it is not given."""
-        value = self.text(name)
+        value = self.text(declared.name)
         if value is None:
             return None
         at_ms = parse_rfc3339(value)
         if at_ms is None:
             raise InvalidRequestError(
-                problem=f"{name}={value[:40]} is not an RFC 3339 time such as 2030-01-31T12:00:00Z; "
+                problem=f"{declared.name}={value[:40]} is not an RFC 3339 time such as 2030-01-31T12:00:00Z; "
                 "write a + in the query as %2B."
             )
         return at_ms
@@ -127,12 +132,12 @@ class Parameters:
         """Return the selection of events: by type, by time of storage, and by time of occurrence."""
         return Selection(
             types=(*self.texts("type"), *self.texts("types")),
-            after_ms=self.time_ms("created_at[gt]"),
-            from_ms=self.time_ms("created_at[gte]"),
-            before_ms=self.time_ms("created_at[lt]"),
-            through_ms=self.time_ms("created_at[lte]"),
-            happened_after_ms=self.time_ms("after"),
-            happened_before_ms=self.time_ms("before"),
+            after_ms=self.time_ms(CREATED_AT["gt"]),
+            from_ms=self.time_ms(CREATED_AT["gte"]),
+            before_ms=self.time_ms(CREATED_AT["lt"]),
+            through_ms=self.time_ms(CREATED_AT["lte"]),
+            happened_after_ms=self.time_ms(AFTER),
+            happened_before_ms=self.time_ms(BEFORE),
         )
 
 

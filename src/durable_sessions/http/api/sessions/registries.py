@@ -19,7 +19,7 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.deletions import EnvironmentDeleted
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.openapi.agents import VERSION
-from durable_sessions.http.openapi.common import REGISTRY_LIMIT
+from durable_sessions.http.openapi.common import CREATED_AT, INCLUDE_ARCHIVED, REGISTRY_LIMIT
 from durable_sessions.json_problems import problem
 from durable_sessions.managed_agents import agents
 from durable_sessions.managed_agents.object_kind import Document
@@ -134,8 +134,8 @@ class Registries:
     async def _list(self, registry: Registry, request: Request, caller: Caller) -> Response:
         parameters = Parameters(request)
         after, limit = _paging(request)
-        archived = parameters.flag("include_archived")
-        from_ms, through_ms = (parameters.time_ms(f"created_at[{end}]") for end in ("gte", "lte"))
+        archived = parameters.flag(INCLUDE_ARCHIVED)
+        from_ms, through_ms = (parameters.time_ms(CREATED_AT[end]) for end in ("gte", "lte"))
 
         def wanted(document: Head) -> bool:
             at_ms = parse_rfc3339(document.created_at) or 0
