@@ -11,6 +11,7 @@ from typing import cast
 
 from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
 from durable_sessions.http.carrier.answerer import CLOSED, RUNNING, Answerer
+from durable_sessions.http.carrier.connection_holder import ConnectionHolder
 from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES
 from durable_sessions.http.carrier.lingering_close import LingeringClose
 from durable_sessions.http.carrier.message import KEYLESS, Request
@@ -20,9 +21,9 @@ from durable_sessions.http.carrier.request_parser import (
     IN_BODY,
     IN_HEAD,
     STOPPED,
-    RefusedError,
     RequestParser,
 )
+from durable_sessions.http.carrier.request_receiver import RefusedError
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.http.carrier.wire import CONTINUE, LAST_REQUEST
 
@@ -40,8 +41,6 @@ class Connection(asyncio.Protocol):
         "_drained_since",
         "_holder",
         "_idle_since",
-        "_introduced",
-        "_own",
         "_parser",
         "_read_ahead",
         "_seen_bytes",
@@ -58,10 +57,7 @@ class Connection(asyncio.Protocol):
         self._state = state
         self._read_ahead: ReadAhead | None = None  # set while requests or input are waiting
         self._continue_due = False
-        self._introduced = False  # whether the holder has been determined
-        # Stands for this connection where there are no keys; ``self`` would be a reference cycle.
-        self._own: Hashable = object()
-        self._holder = self._own  # what this connection is counted for: a key, or itself
+        self._holder = ConnectionHolder(state.connections)
         self.bytes_in = 0
         # State at the last sweep: time-outs are checked there, so that no request has to read the clock.
         self._seen_bytes = -1
@@ -114,7 +110,7 @@ class Connection(asyncio.Protocol):
 
     def request_received(self, request: Request, flags: int) -> None:
         """Answer now, or after the requests before it; stop reading while too many are waiting."""
-        if not self._introduced:
+        if not self._holder.is_known:
             self._introduce(request)
         blocked = self._answerer.blocked
         if not blocked:
@@ -125,39 +121,31 @@ class Connection(asyncio.Protocol):
 
     def _introduce(self, request: Request) -> None:
         """Determine the holder, once a request shows it; later only a request with a body can change it."""
-        holder = self._state.admission.holder(request)
-        self._introduced = holder != KEYLESS
-        self._held_by(holder, request.path)
+        name = self._state.admission.holder(request)
+        self._holder.is_known = name != KEYLESS
+        try:
+            self._held_by(name)
+        except ShareExceededError as error:
+            self.refuse(error, request.path)
+            raise RefusedError from None
 
     def admit(self, request: Request) -> tuple[Hashable, int]:
         """Return the holder that a request is counted for and its largest body, or raise the refusal."""
-        holder, body_bytes_max = self._state.admission.admit(request)
-        self._held_by(holder)
-        return self._holder, body_bytes_max
+        name, body_bytes_max = self._state.admission.admit(request)
+        self._held_by(name)
+        return self._holder.current, body_bytes_max
 
-    def _held_by(self, holder: str | None, path: bytes | None = None) -> None:
-        """Count this connection for ``holder`` from now on, or for itself; refuse if a key has too many."""
-        known: Hashable = self._own if holder is None else holder
-        if known == self._holder:
+    def _held_by(self, name: str | None) -> None:
+        """Count this connection for a holder from now on, or for itself; refuse if a key has too many."""
+        holder = self._holder
+        if name == holder.named:
             return
-        state = self._state
+        holder.change(name)
         if self._read_ahead is not None:
-            self._read_ahead.move(known)
-        self._leave_share()
-        self._holder = known
-        if self._has_key():
-            state.showed_key(self)
-            state.connections.take(known, 1)
-            if state.connections.excess(known):
-                self.refuse(ShareExceededError(what="connections", limit="connections_max"), path)
-                raise RefusedError
-
-    def _has_key(self) -> bool:
-        return self._holder is not self._own and self._holder != KEYLESS
-
-    def _leave_share(self) -> None:
-        if self._has_key():
-            self._state.connections.give(self._holder, 1)
+            self._read_ahead.move(holder.current)
+        if holder.has_key:
+            self._state.showed_key(self)
+        holder.require_share()
 
     def _wait_in_turn(self, request: Request, flags: int) -> None:
         read_ahead = self._waiting()
@@ -171,7 +159,7 @@ class Connection(asyncio.Protocol):
 
     def _waiting(self) -> ReadAhead:
         if self._read_ahead is None:
-            self._read_ahead = ReadAhead(self._state, self._holder)
+            self._read_ahead = ReadAhead(self._state, self._holder.current)
         return self._read_ahead
 
     def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
@@ -263,7 +251,7 @@ class Connection(asyncio.Protocol):
 
     def answer_waits(self, piece: bytes) -> None:
         """Note that the peer is not reading its answer; slow readers are cut if there are too many."""
-        self._state.answer_waits(self, None if self._holder is self._own else self._holder, piece)
+        self._state.answer_waits(self, self._holder.named, piece)
 
     def pause_writing(self) -> None:
         """Stop sending: the peer does not read as fast as we write."""
@@ -349,8 +337,7 @@ class Connection(asyncio.Protocol):
             self._read_ahead.release()
             self._read_ahead = None
         self._parser.forget()
-        self._leave_share()
-        self._holder = self._own
+        self._holder.change(None)
         self._answerer.cancel()
 
     def _release(self) -> None:

@@ -1,7 +1,6 @@
 """Turns bytes into requests: the callbacks of httptools, with checks of untrusted input."""
 
-from collections.abc import Hashable
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import httptools
 import structlog
@@ -25,6 +24,7 @@ from durable_sessions.http.carrier.request_head import (
     origin_form,
     without_upgrade,
 )
+from durable_sessions.http.carrier.request_receiver import RefusedError, RequestReceiver
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.http.carrier.wire import (
     ALLOWED_METHODS,
@@ -40,30 +40,6 @@ IDLE, IN_HEAD, IN_BODY, STOPPED = range(4)
 _SLASH = ord("/")
 
 _log = structlog.get_logger(__name__)
-
-
-class RefusedError(Exception):
-    """Stops the parser after a request was refused."""
-
-
-class RequestReceiver(Protocol):
-    """Receives the parsed requests: the connection."""
-
-    def request_received(self, request: Request, flags: int) -> None:
-        """Answer ``request`` after those before it."""
-        ...
-
-    def refuse(self, error: DurableSessionsError) -> None:
-        """Answer ``error`` after the requests before it, then close; nothing more is read."""
-        ...
-
-    def admit(self, request: Request) -> tuple[Hashable, int]:
-        """Return the holder that a request is counted for and its largest body, or raise the refusal."""
-        ...
-
-    def send_continue(self) -> None:
-        """Send ``100 Continue`` for the request being read."""
-        ...
 
 
 class RequestParser:
