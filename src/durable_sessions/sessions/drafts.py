@@ -177,6 +177,7 @@ def _client_id(
     if value is None or value is msgspec.UNSET:
         return None
     assert isinstance(value, str)
+    # Stored ids are found by comparing bytes, so an id must be one that JSON writes without escapes.
     if not 0 < len(value) <= limits.event_id_max or _CONTROL.search(value) or '"' in value or "\\" in value:
         raise InvalidEventError(
             problem=f'{where}an "id" has 1 to {limits.event_id_max} characters, none of them a quote, a '
@@ -217,6 +218,7 @@ def _without_unusable_outcome(rest: bytes) -> bytes:
 
 
 def _require_once(sent: list[Member], where: str, index: int | None) -> None:
+    # JSON parsers differ in which of two equal members they take; what the server sets must be unambiguous.
     seen: set[str] = set()
     for member in sent:
         if member.key == "id" or member.key in RESERVED:

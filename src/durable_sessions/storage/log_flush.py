@@ -51,7 +51,7 @@ class LogFlush:
                     await asyncio.sleep(0)
         finally:
             # Completed without awaiting, even if the caller was cancelled: the archive reports a flush only
-            # once, and batches that are not marked would be counted in the backlog for ever.
+            # once, and a stream that is not marked would later be looked for in a trimmed log.
             for _ in steps:
                 pass
         # Last: readers go to the log for records that are not marked as flushed.
