@@ -15,8 +15,12 @@ class DurableSessionsError(Exception):
 
     def __init__(self, **fields: object) -> None:
         self.fields = fields
-        template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
-        super().__init__(template.format(**fields))
+        super().__init__(self.template().format(**fields))
+
+    @classmethod
+    def template(cls) -> str:
+        """Return the message with the names of its parameters in braces."""
+        return inspect.cleandoc(cls.__doc__ or "").replace("\n", " ")
 
     def __getattr__(self, name: str) -> object:
         """Give the parameters of the failure as attributes."""

@@ -58,6 +58,22 @@ def test_a_choice_that_is_empty_is_refused_but_in_the_other_dialect(api: httpx2.
     assert api.get(target, headers={"anthropic-version": "2023-06-01"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/v1/sessions/my-stream", "There is no session my-stream in this workspace."),
+        ("/v1/sessions/s/events/stream-1", "The session has no event stream-1."),
+        ("/v1/streams/x", "Nothing is served at /v1/streams/x."),
+        ("/v1/sessions?stream=1", "There is no query parameter stream here."),
+        ("/v1/sessions/s/events?order=stream", "order=stream is not known"),
+        ("/v1/agents/stream", "There is no agent stream."),
+        ("/v1/sessions/s/events?offset=0000000000000000_0000000000000099", "beyond the end of the session"),
+    ],
+)
+def test_a_refusal_keeps_the_words_of_the_caller(api: httpx2.Client, target: str, said: str) -> None:
+    assert said in api.get(target).json()["error"]["message"]
+
+
 def test_nothing_is_stored_by_a_request_with_an_unknown_parameter(api: httpx2.Client) -> None:
     assert api.post("/v1/sessions/new/events?x=1", json={"type": "note"}).status_code == 400
     assert api.get("/v1/sessions/new").status_code == 404

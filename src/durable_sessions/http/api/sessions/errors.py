@@ -37,13 +37,28 @@ _TYPE_BY_STATUS = {
 _FINAL = {409, 412}
 _ABOUT_A_LIFE = {410, 412}
 _FOLDER = "sessions/"
-_STREAM = re.compile(r"\bstream(?P<more>s|'s)?\b")
+_STREAM = re.compile(r"(?<!\{)\bstream(?P<more>s|'s)?\b")
+_OURS = ("what", "difference")
+"""Parameters of messages in which the server's own words stand, never the caller's."""
 _DETAILS = ("index", "exists", "tail")
 
 
-def _of_sessions(message: str) -> str:
-    """Return a message about a stream as one about its session, as the caller named it."""
-    return _STREAM.sub(lambda word: f"session{word['more'] or ''}", message).replace(" sessions/", " ")
+def _message(error: DurableSessionsError) -> str:
+    """Return the message of an error in which the server's "stream" is the caller's session.
+
+    Only the server's own words are translated: an id, a path or a parameter may be called "stream", too.
+    """
+    fields = dict(error.fields)
+    for name, value in fields.items():
+        if name in _OURS:
+            fields[name] = _of_sessions(str(value))
+        elif name == "path":
+            fields[name] = str(value).removeprefix(_FOLDER)
+    return _of_sessions(error.template()).format(**fields)
+
+
+def _of_sessions(words: str) -> str:
+    return _STREAM.sub(lambda word: f"session{word['more'] or ''}", words)
 
 
 def refusal(error: DurableSessionsError, request: Request, life: str | None = None) -> Response:
@@ -77,7 +92,7 @@ def refusal_to(
         "type": "error",
         "error": {
             "type": _TYPE_BY_STATUS.get(status, "api_error"),
-            "message": _of_sessions(str(error)),
+            "message": _message(error),
             "details": details,
         },
         "request_id": request_id.decode("latin-1"),
