@@ -73,6 +73,9 @@ PRESSED = {
 """Which test presses on which limit."""
 
 ELSEWHERE = {
+    "snapshot_bytes_max": "tests/unit/tier/test_snapshots.py",
+    "snapshot_rows_min": "tests/unit/tier/test_snapshots.py",
+    "snapshot_seconds": "tests/unit/tier/test_snapshots.py",
     "events_per_request_max": "tests/unit/sessions/test_drafts.py",
     "event_bytes_max": "tests/unit/sessions/test_drafts.py",
     "session_threads_max": "tests/unit/sessions/test_threads.py",
