@@ -3,6 +3,7 @@
 from hashlib import sha256
 
 from durable_sessions.http.bodies.artifacts import StoredArtifact
+from durable_sessions.http.openapi.errors import STORING
 from durable_sessions.http.openapi.parts import (
     OCTETS,
     TEXT,
@@ -28,7 +29,6 @@ _SHA256 = in_path(
     sha256(EXAMPLE.encode()).hexdigest(),
 )
 _BYTES = text("The bytes, with the content type that they were stored with.", format="binary")
-_STORE = ("bucket_failed", "bucket_denied", "object_damaged", "object_exists", "object_not_found")
 _HEADERS = ("ETag", "Accept-Ranges")
 
 
@@ -63,7 +63,7 @@ def noun(limits: Limits) -> Noun:
                     "artifact_mismatch",
                     "artifact_too_large",
                     "quota_exceeded",
-                    *_STORE,
+                    *STORING,
                 ),
                 "writer",
                 (Call("A text", body=EXAMPLE, media_type=TEXT),),
@@ -85,7 +85,7 @@ def noun(limits: Limits) -> Noun:
                     in_header("If-Range", text(), "The range counts only if this is the entity tag."),
                     in_header("If-None-Match", text(), "Entity tags that you have."),
                 ),
-                refusals=("invalid_request", "artifact_not_found", "range_not_satisfiable", *_STORE),
+                refusals=("invalid_request", "artifact_not_found", "range_not_satisfiable", *STORING),
                 calls=(
                     Call("All of it"),
                     Call("The first five bytes", {}, {"Range": "bytes=0-4"}, status=206),
@@ -102,7 +102,7 @@ def noun(limits: Limits) -> Noun:
                 "It no longer counts for the quota, and the same bytes can be stored again. Safe to repeat.",
                 (_SHA256,),
                 None,
-                ("invalid_request", *_STORE),
+                ("invalid_request", *STORING),
                 "admin",
                 (Call("Delete it", status=204),),
             ),

@@ -1,9 +1,9 @@
 """Parameters and headers that several nouns share."""
 
 from durable_sessions.http.openapi.parts import Parameter, in_header, in_path, in_query
-from durable_sessions.http.openapi.schemas import Schema, choice, flag, text, time, whole
+from durable_sessions.http.openapi.schemas import choice, flag, text, time, whole
 from durable_sessions.limits import Limits
-from durable_sessions.schema_notes import OFFSET, OFFSET_EXAMPLE, OFFSET_PATTERN
+from durable_sessions.schema_notes import OFFSET_EXAMPLE, OFFSET_PATTERN
 
 SESSION = "build-42"
 STREAM = "agents/build-42"
@@ -175,35 +175,33 @@ INCLUDE_ARCHIVED = in_query("include_archived", flag(), "Archived ones, too; not
 REGISTRY_PAGE = (REGISTRY_LIMIT, PAGE, INCLUDE_ARCHIVED, CREATED_AT["gte"], CREATED_AT["lte"])
 """The parameters of a list of agents or environments."""
 
-HEADERS: dict[str, tuple[str, Schema]] = {
-    "request-id": ("The name of the request; log lines and the audit record refer to it.", text()),
-    "Stream-Next-Offset": ("The position behind what was answered: where to go on.", OFFSET),
-    "Stream-Up-To-Date": ("`true` if the answer reaches the end at this moment.", text()),
-    "Stream-Closed": ("`true` if nothing more can come.", text()),
-    "Stream-Cursor": ("Send it as `cursor` with the next long-poll.", text()),
-    "Stream-TTL": ("Seconds without use after which it is removed.", text()),
-    "Stream-Expires-At": ("When it is removed.", text()),
-    "Stream-SSE-Data-Encoding": ("`base64` if the data events are encoded so.", text()),
-    "Producer-Epoch": ("The producer's current epoch.", text()),
-    "Producer-Seq": ("The highest number accepted of the producer.", text()),
-    "Producer-Expected-Seq": ("The number that would have been accepted.", text()),
-    "Producer-Received-Seq": ("The number that was sent.", text()),
-    "Session-Incarnation": ("Tells the session from others that had its id.", text()),
-    "Events-Repeated": (
-        "Which events of the request, counted from 0, were there before: `0,2,5-9`. It may end with `...`.",
-        text(),
-    ),
-    "Events-Differ": ("Which of these are others than those that were there, which stay.", text()),
-    "Idempotent-Replayed": ("`true` if this was carried out before and nothing was written now.", text()),
-    "x-should-retry": ("`false`: trying again will not help; the official SDKs obey it.", text()),
-    "Retry-After": ("Seconds to wait before trying again.", text()),
-    "Allow": ("The methods that are answered here.", text()),
-    "WWW-Authenticate": ("`Bearer`.", text()),
-    "Location": ("The URL of what was created.", text()),
-    "ETag": ("Names these bytes; send it as `If-None-Match`.", text()),
-    "Content-Range": ("Which bytes these are, of how many.", text()),
-    "Accept-Ranges": ("`bytes`.", text()),
-    "Access-Control-Allow-Methods": ("The methods that pages of other origins may use.", text()),
-    "Access-Control-Allow-Headers": ("The headers that pages of other origins may send.", text()),
+HEADERS = {
+    "request-id": "The name of the request; log lines and the audit record refer to it.",
+    "Stream-Next-Offset": "The position behind what was answered: where to go on.",
+    "Stream-Up-To-Date": "`true` if the answer reaches the end at this moment.",
+    "Stream-Closed": "`true` if nothing more can come.",
+    "Stream-Cursor": "Send it as `cursor` with the next long-poll.",
+    "Stream-TTL": "Seconds without use after which it is removed.",
+    "Stream-Expires-At": "When it is removed.",
+    "Stream-SSE-Data-Encoding": "`base64` if the data events are encoded so.",
+    "Producer-Epoch": "The producer's current epoch.",
+    "Producer-Seq": "The highest number accepted of the producer.",
+    "Producer-Expected-Seq": "The number that would have been accepted.",
+    "Producer-Received-Seq": "The number that was sent.",
+    "Session-Incarnation": "Tells the session from others that had its id.",
+    "Events-Repeated": "Which events of the request, counted from 0, were there before: `0,2,5-9`. "
+    "It may end with `...`.",
+    "Events-Differ": "Which of these are others than those that were there, which stay.",
+    "Idempotent-Replayed": "`true` if this was carried out before and nothing was written now.",
+    "x-should-retry": "`false`: trying again will not help; the official SDKs obey it.",
+    "Retry-After": "Seconds to wait before trying again.",
+    "Allow": "The methods that are answered here.",
+    "WWW-Authenticate": "`Bearer`.",
+    "Location": "The URL of what was created.",
+    "ETag": "Names these bytes; send it as `If-None-Match`.",
+    "Content-Range": "Which bytes these are, of how many.",
+    "Accept-Ranges": "`bytes`.",
+    "Access-Control-Allow-Methods": "The methods that pages of other origins may use.",
+    "Access-Control-Allow-Headers": "The headers that pages of other origins may send.",
 }
-"""Answer headers by name: their meaning and their schema."""
+"""Answer headers by name, with their meaning."""

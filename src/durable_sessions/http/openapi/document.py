@@ -29,6 +29,7 @@ from durable_sessions.http.openapi import (
 from durable_sessions.http.openapi.common import HEADERS
 from durable_sessions.http.openapi.parts import JSON, Answer, Body, Call, Noun, Operation, Parameter
 from durable_sessions.limits import Limits
+from durable_sessions.schema_notes import OFFSET
 
 Document = dict[str, Any]
 
@@ -66,7 +67,7 @@ def document(limits: Limits, public_url: str = "") -> Document:
     """Return the document."""
     described = nouns(limits)
     paths: dict[str, Any] = {}
-    schemas = dict(errors.SCHEMAS)
+    schemas = errors.schemas(limits)
     for noun in described:
         schemas |= noun.schemas
         for operation in noun.operations:
@@ -110,7 +111,11 @@ def document(limits: Limits, public_url: str = "") -> Document:
             },
             "schemas": schemas,
             "headers": {
-                name: {"description": text, "schema": schema} for name, (text, schema) in HEADERS.items()
+                name: {
+                    "description": text,
+                    "schema": OFFSET if name == "Stream-Next-Offset" else {"type": "string"},
+                }
+                for name, text in HEADERS.items()
             },
         },
     }

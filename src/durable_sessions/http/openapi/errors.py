@@ -6,15 +6,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from durable_sessions import errors
+from durable_sessions.http.bodies.errors import ErrorBody, SessionsErrorBody
 from durable_sessions.http.error_codes import STATUS_BY_CODE, error_code_under_control
 from durable_sessions.http.openapi.parts import JSON, Operation
-from durable_sessions.http.openapi.schemas import Schema, constant, ref, text
+from durable_sessions.http.openapi.schemas import Schema, ref
+from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
+from durable_sessions.limits import Limits
 
 READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged", "object_not_found")
 """Errors of a read of old records."""
 WRITING = ("partition_stopped", "outcome_unknown", "quota_exceeded")
 """Errors of a durable change."""
+WRITING_UNMETERED = tuple(code for code in WRITING if code != "quota_exceeded")
+"""Errors of a durable change that counts for no quota."""
+STORING = ("bucket_failed", "bucket_denied", "object_damaged", "object_exists", "object_not_found")
+"""Errors of an object in the bucket."""
+ONE_SESSION = ("invalid_session", "session_not_found")
+"""Errors of a request for one session."""
 
 _ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")
 _ALWAYS = ("method_not_allowed", "overloaded", "shutting_down", "partition_fenced", "partition_moved")
@@ -114,53 +123,11 @@ _PROBLEMS = {
     "permission_error": "The role of the key does not suffice, or the key is of another workspace.",
 }
 
-SCHEMAS: dict[str, Schema] = {
-    "SessionsError": {
-        "type": "object",
-        "description": "A refusal in Anthropic's shape: on all of `/v1` but `/v1/stream`.",
-        "required": ["type", "error", "request_id"],
-        "properties": {
-            "type": constant("error"),
-            "error": {
-                "type": "object",
-                "required": ["type", "message", "details"],
-                "properties": {
-                    "type": text("Anthropic's type, which follows from the status."),
-                    "message": text("What is wrong and what to send instead. May change."),
-                    "details": {
-                        "type": "object",
-                        "required": ["error_code"],
-                        "properties": {
-                            "error_code": text("Stable; `x-errors` of this document says what each means."),
-                            "index": {
-                                "type": "integer",
-                                "description": "Which event of the request it is about.",
-                            },
-                        },
-                    },
-                },
-            },
-            "request_id": text("The same as in the header `request-id`."),
-        },
-    },
-    "Error": {
-        "type": "object",
-        "description": "Any other refusal, and that of a request that was not understood or did not arrive.",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["code", "message"],
-                "properties": {
-                    "code": text("Stable; `x-errors` of this document says what each means."),
-                    "message": text("What is wrong and what to send instead. May change."),
-                    "current_holder": text("With `ALREADY_CLAIMED`: who holds the lease."),
-                    "generation": {"type": "integer", "description": "With `ALREADY_CLAIMED`: the lease's."},
-                },
-            }
-        },
-    },
-}
+
+def schemas(limits: Limits) -> dict[str, Schema]:
+    """Return the shapes of refusals."""
+    of = StructSchemas(limits).of
+    return {"SessionsError": of(SessionsErrorBody), "Error": of(ErrorBody)}
 
 
 def _by_status(found: Iterable[str]) -> dict[int, list[str]]:

@@ -1,5 +1,7 @@
 """Events in the description: the envelope, append, read, follow."""
 
+from dataclasses import replace
+
 from durable_sessions.http.bodies.events import (
     AppendedEvents,
     EventPageAnswer,
@@ -19,7 +21,7 @@ from durable_sessions.http.openapi.common import (
     TYPE,
     appending,
 )
-from durable_sessions.http.openapi.errors import READING, WRITING
+from durable_sessions.http.openapi.errors import ONE_SESSION, READING, WRITING
 from durable_sessions.http.openapi.parts import (
     EVENT_STREAM,
     JSON,
@@ -52,7 +54,6 @@ PAIRS = in_query(
     "keep",
     default="",
 )
-_ONE = ("invalid_session", "session_not_found")
 _LAST_EVENT_ID = in_header(
     "Last-Event-ID",
     text(),
@@ -141,7 +142,7 @@ def _append(limits: Limits, schemas: StructSchemas) -> Operation:
         ),
         json_body(_body(schemas), "Empty only together with `Stream-Closed: true`.", required=False),
         (
-            *_ONE,
+            *ONE_SESSION,
             *APPENDED_REFUSALS,
             "invalid_event",
             "session_archived",
@@ -270,7 +271,7 @@ def _read(limits: Limits) -> Operation:
             in_header("Accept", text(), "`application/x-ndjson` answers with one event per line."),
         ),
         refusals=(
-            *_ONE,
+            *ONE_SESSION,
             "invalid_request",
             "invalid_offset",
             "search_unavailable",
@@ -303,12 +304,12 @@ def _head() -> Operation:
         {200: Answer("Only headers: the end, whether it is closed, how long it is kept.", headers=headers)},
         "Does not renew a TTL.",
         (SESSION_ID,),
-        refusals=_ONE,
+        refusals=ONE_SESSION,
     )
 
 
 def _streams() -> tuple[Operation, ...]:
-    refusals = (*_ONE, "invalid_request", "invalid_offset", "event_not_found", *READING)
+    refusals = (*ONE_SESSION, "invalid_request", "invalid_offset", "event_not_found", *READING)
     parameters = (
         SESSION_ID,
         FROM_OFFSET,
@@ -318,31 +319,25 @@ def _streams() -> tuple[Operation, ...]:
         EVENT_DELTAS,
         _LAST_EVENT_ID,
     )
-    return (
-        Operation(
-            "get",
-            "/v1/sessions/{session_id}/events/stream",
-            "streamEvents",
-            "Follow a session, event by event",
-            {200: FRAMES},
-            "As Managed Agents' stream: what happens from now on. With `offset` or `Last-Event-ID` it "
-            "replays from there, so that nothing is missed and nothing comes twice. It ends when the session "
-            "is closed, or after `session.deleted`. A slow reader slows nobody and loses nothing.",
-            parameters,
-            refusals=refusals,
-            calls=(Call("From the start, then live", {"offset": "-1"}),),
-        ),
-        Operation(
-            "get",
-            "/v1/sessions/{session_id}/stream",
-            "streamSession",
-            "Follow a session: another name for the same",
-            {200: FRAMES},
-            "The same as `/events/stream`.",
-            parameters,
-            refusals=refusals,
-            calls=(Call("From the start, then live", {"offset": "-1"}),),
-        ),
+    followed = Operation(
+        "get",
+        "/v1/sessions/{session_id}/events/stream",
+        "streamEvents",
+        "Follow a session, event by event",
+        {200: FRAMES},
+        "As Managed Agents' stream: what happens from now on. With `offset` or `Last-Event-ID` it "
+        "replays from there, so that nothing is missed and nothing comes twice. It ends when the session "
+        "is closed, or after `session.deleted`. A slow reader slows nobody and loses nothing.",
+        parameters,
+        refusals=refusals,
+        calls=(Call("From the start, then live", {"offset": "-1"}),),
+    )
+    return followed, replace(
+        followed,
+        path="/v1/sessions/{session_id}/stream",
+        id="streamSession",
+        summary="Follow a session: another name for the same",
+        text="The same as `/events/stream`.",
     )
 
 
@@ -355,5 +350,5 @@ def _one() -> Operation:
         {200: json_answer("The event as stored.", ref("Event"))},
         "",
         (SESSION_ID, in_path("event_id", text(), "The id of the event.", "call-1")),
-        refusals=(*_ONE, "event_not_found", *READING),
+        refusals=(*ONE_SESSION, "event_not_found", *READING),
     )

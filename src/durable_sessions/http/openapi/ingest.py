@@ -1,7 +1,7 @@
 """Live capture in the description."""
 
 from durable_sessions.http.bodies.ingest import ClaudeCodeDelivery
-from durable_sessions.http.openapi.errors import READING, WRITING
+from durable_sessions.http.openapi.errors import READING, STORING, WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, json_answer, json_body
 from durable_sessions.http.openapi.schemas import record
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
@@ -48,11 +48,7 @@ def noun(limits: Limits) -> Noun:
                     "session_too_large",
                     "stream_closed",
                     "quota_exceeded",
-                    "bucket_failed",
-                    "bucket_denied",
-                    "object_damaged",
-                    "object_exists",
-                    "object_not_found",
+                    *STORING,
                     *READING,
                     *WRITING,
                 ),

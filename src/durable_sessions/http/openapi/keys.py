@@ -2,7 +2,7 @@
 
 from durable_sessions.http.bodies.keys import AuditedAct, CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.openapi.common import PAGE, page_limit
-from durable_sessions.http.openapi.errors import READING, WRITING
+from durable_sessions.http.openapi.errors import READING, WRITING_UNMETERED
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
@@ -16,9 +16,6 @@ from durable_sessions.http.openapi.parts import (
 from durable_sessions.http.openapi.schemas import choice, page, ref, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
-
-_WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
-
 
 ORDER = in_query("order", choice("asc", "desc"), "`desc` if absent.", "asc", default="desc")
 
@@ -65,7 +62,7 @@ def _operations(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]
             "which shows that it can read the data directory.",
             (),
             json_body(ref("NewKey")),
-            ("invalid_request", "too_many_keys", "keys_too_fast", "first_key_refused", *_WRITING),
+            ("invalid_request", "too_many_keys", "keys_too_fast", "first_key_refused", *WRITING_UNMETERED),
             "admin",
             (
                 Call(
@@ -100,7 +97,7 @@ def _operations(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]
             },
             "To do it again changes nothing.",
             (in_path("key_id", text(), "The id of the key, not its secret.", "key_01"),),
-            refusals=("key_not_found", "route_not_found", *_WRITING),
+            refusals=("key_not_found", "route_not_found", *WRITING_UNMETERED),
             role="admin",
         ),
     )

@@ -1,15 +1,13 @@
 """Operations on the whole server, in the description: health, metrics, flush, the description itself."""
 
 from durable_sessions.http.bodies.operations import Alive, FlushResult, Readiness, Reindexing
-from durable_sessions.http.openapi.errors import WRITING
-from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, in_path, json_answer
+from durable_sessions.http.openapi.errors import WRITING_UNMETERED
+from durable_sessions.http.openapi.parts import Answer, Call, Noun, Operation, Parameter, in_path, json_answer
 from durable_sessions.http.openapi.schemas import free, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
-_WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
 _HTML = "text/html"
-_SHOWN = Answer("A page that needs nothing from elsewhere.", {_HTML: text()})
 
 
 def noun(limits: Limits) -> Noun:
@@ -80,7 +78,7 @@ def _flush(schemas: StructSchemas) -> Operation:
             "object_exists",
             "object_damaged",
             "manifest_lost",
-            *_WRITING,
+            *WRITING_UNMETERED,
         ),
         role="admin",
     )
@@ -95,7 +93,7 @@ def _reindex(schemas: StructSchemas) -> Operation:
         {202: json_answer("It has begun; `/readyz` says how far it is.", schemas.of(Reindexing))},
         "The index is derived from the log: nothing is lost meanwhile, and searches say how far they reach. "
         "Needs an admin's key of the home workspace.",
-        refusals=_WRITING,
+        refusals=WRITING_UNMETERED,
         role="admin",
         calls=(Call("Begin", status=202),),
     )
@@ -127,33 +125,26 @@ def _pages() -> tuple[Operation, ...]:
             role=None,
             head=True,
         ),
-        Operation("get", "/docs", "docs", "The documentation", {200: _SHOWN}, role=None, head=True),
-        Operation(
-            "get", "/docs/api", "docsApi", "This description as a page", {200: _SHOWN}, role=None, head=True
-        ),
-        Operation(
-            "get",
-            "/docs/{page}",
-            "docsPage",
-            "A page of the documentation",
-            {200: _SHOWN},
-            parameters=(in_path("page", text(), "The name of a page.", "sessions"),),
-            refusals=("route_not_found",),
-            role=None,
-            head=True,
-        ),
-        Operation(
-            "get",
+        _page("/docs", "docs", "The documentation"),
+        _page("/docs/api", "docsApi", "This description as a page"),
+        _page("/docs/{page}", "docsPage", "A page of the documentation", _named("sessions")),
+        _page(
             "/docs/{folder}/{page}",
             "docsPageInFolder",
             "A page in a folder of the documentation",
-            {200: _SHOWN},
-            parameters=(
-                in_path("folder", text(), "The folder.", "reference"),
-                in_path("page", text(), "The name of a page.", "limits"),
-            ),
-            refusals=("route_not_found",),
-            role=None,
-            head=True,
+            in_path("folder", text(), "The folder.", "reference"),
+            _named("limits"),
         ),
+    )
+
+
+def _named(example: str) -> Parameter:
+    return in_path("page", text(), "The name of a page.", example)
+
+
+def _page(path: str, name: str, summary: str, *parameters: Parameter) -> Operation:
+    refusals = ("route_not_found",) if parameters else ()
+    shown = {200: Answer("A page that needs nothing from elsewhere.", {_HTML: text()})}
+    return Operation(
+        "get", path, name, summary, shown, "", parameters, refusals=refusals, role=None, head=True
     )

@@ -3,7 +3,7 @@
 from durable_sessions.http.bodies.deletions import ResourceDeleted
 from durable_sessions.http.bodies.resources import NewResource, ResourceObject, ResourceUpdate
 from durable_sessions.http.openapi.common import ALL_LIMIT, PAGE, SESSION_ID
-from durable_sessions.http.openapi.errors import WRITING
+from durable_sessions.http.openapi.errors import ONE_SESSION, WRITING
 from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_path, json_answer, json_body
 from durable_sessions.http.openapi.schemas import page, ref, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
@@ -11,8 +11,7 @@ from durable_sessions.limits import Limits
 
 _ROOT = "/v1/sessions/{session_id}/resources"
 _RESOURCE_ID = in_path("resource_id", text(), "The resource.", "sesrsc_01")
-_SESSION = ("invalid_session", "session_not_found")
-_CHANGED = (*_SESSION, "session_archived", "session_too_large", *WRITING)
+_CHANGED = (*ONE_SESSION, "session_archived", "session_too_large", *WRITING)
 _SHOWN = json_answer("The resource.", ref("Resource"))
 
 
@@ -46,7 +45,7 @@ def noun(limits: Limits) -> Noun:
                 {200: json_answer("A page of resources, oldest first.", page(ref("Resource")))},
                 "",
                 (SESSION_ID, ALL_LIMIT, PAGE),
-                refusals=(*_SESSION, "invalid_request"),
+                refusals=(*ONE_SESSION, "invalid_request"),
             ),
             Operation(
                 "get",
@@ -56,7 +55,7 @@ def noun(limits: Limits) -> Noun:
                 {200: _SHOWN},
                 "",
                 (SESSION_ID, _RESOURCE_ID),
-                refusals=(*_SESSION, "registered_object_not_found"),
+                refusals=(*ONE_SESSION, "registered_object_not_found"),
             ),
             Operation(
                 "post",

@@ -19,11 +19,6 @@ def whole(description: str = "", **more: Any) -> Schema:
     return _described({"type": "integer", "minimum": 0, **more}, description)
 
 
-def number(description: str = "", **more: Any) -> Schema:
-    """Return the schema of a number."""
-    return _described({"type": "number", **more}, description)
-
-
 def flag(description: str = "", **more: Any) -> Schema:
     """Return the schema of a boolean."""
     return _described({"type": "boolean", **more}, description)
@@ -32,11 +27,6 @@ def flag(description: str = "", **more: Any) -> Schema:
 def time(description: str = "") -> Schema:
     """Return the schema of a time: RFC 3339."""
     return text(description, format="date-time", examples=[schema_notes.TIME_EXAMPLE])
-
-
-def constant(value: str, description: str = "") -> Schema:
-    """Return the schema of a constant string."""
-    return text(description, const=value)
 
 
 def choice(*values: str, description: str = "") -> Schema:

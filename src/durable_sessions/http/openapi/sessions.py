@@ -13,7 +13,7 @@ from durable_sessions.http.openapi.common import (
     lifetime,
     page_limit,
 )
-from durable_sessions.http.openapi.errors import READING, WRITING
+from durable_sessions.http.openapi.errors import ONE_SESSION, READING, WRITING
 from durable_sessions.http.openapi.parts import (
     Call,
     Noun,
@@ -45,10 +45,13 @@ ORDER = in_query(
 )
 SORTS = ("created_at", "started_at", "updated_at", "activity")
 AGENT_VERSION = in_query("agent_version", whole(maximum=2**31), "Only those of this version of an agent.", 1)
+_CREATED = (
+    *("invalid_session", "invalid_event", "invalid_agent", "document_too_large", "invalid_json"),
+    *("session_exists", "session_gone", "session_not_found", "registered_object_not_found"),
+    *("session_too_large", "event_too_large", *READING, *WRITING),
+)
+"""Errors of the creation of a session."""
 _SHOWN = json_answer("The session.", ref("Session"))
-_ONE = ("invalid_session", "session_not_found")
-_BODY_REFUSALS = ("invalid_session", "invalid_event", "invalid_agent", "document_too_large", "invalid_json")
-"""The error codes for a bad body of a new session."""
 
 
 def noun(limits: Limits) -> Noun:
@@ -96,17 +99,7 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
             "`environment_id` are required.",
             (ANTHROPIC_VERSION,),
             json_body(ref("NewSession"), required=False),
-            (
-                *_BODY_REFUSALS,
-                "session_exists",
-                "session_gone",
-                "session_not_found",
-                "registered_object_not_found",
-                "session_too_large",
-                "event_too_large",
-                *READING,
-                *WRITING,
-            ),
+            _CREATED,
             "writer",
             (
                 Call(
@@ -216,21 +209,13 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             ),
             json_body(ref("NewSession"), required=False),
             (
-                *_BODY_REFUSALS,
+                *_CREATED,
                 "invalid_header",
                 "invalid_offset",
                 "invalid_fork",
-                "session_not_found",
-                "registered_object_not_found",
-                "session_exists",
-                "session_gone",
                 "precondition_failed",
                 "content_type_mismatch",
                 "fork_too_deep",
-                "session_too_large",
-                "event_too_large",
-                *READING,
-                *WRITING,
             ),
             "writer",
             (
@@ -262,7 +247,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             {200: _SHOWN},
             "What was said of it and what follows from its events; not the events themselves.",
             (SESSION_ID,),
-            refusals=_ONE,
+            refusals=ONE_SESSION,
             head=True,
         ),
         Operation(
@@ -274,7 +259,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             "Appends a `session.updated` event that says what has changed; nothing if nothing has.",
             (SESSION_ID, ANTHROPIC_VERSION),
             json_body(ref("SessionUpdate"), required=False),
-            (*_ONE, "session_archived", "session_too_large", *WRITING),
+            (*ONE_SESSION, "session_archived", "session_too_large", *WRITING),
             "writer",
             (
                 Call(
@@ -296,7 +281,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             },
             "Its forks keep what they share with it. In Anthropic's dialect a running session is refused.",
             (SESSION_ID, ANTHROPIC_VERSION),
-            refusals=(*_ONE, "session_running", "legal_hold", *WRITING),
+            refusals=(*ONE_SESSION, "session_running", "legal_hold", *WRITING),
             role="writer",
         ),
     )
@@ -312,7 +297,7 @@ def _ends() -> tuple[Operation, ...]:
             {200: _SHOWN},
             "No more events. Reading goes on for ever, and followers are told that this is the end.",
             (SESSION_ID,),
-            refusals=(*_ONE, "session_archived", "stream_closed", *WRITING),
+            refusals=(*ONE_SESSION, "session_archived", "stream_closed", *WRITING),
             role="writer",
         ),
         Operation(
@@ -324,7 +309,7 @@ def _ends() -> tuple[Operation, ...]:
             "Final: it is terminated, read-only, and left out of lists unless asked for. In Anthropic's "
             "dialect a running session is refused.",
             (SESSION_ID, ANTHROPIC_VERSION),
-            refusals=(*_ONE, "session_running", *WRITING),
+            refusals=(*ONE_SESSION, "session_running", *WRITING),
             role="writer",
         ),
     )

@@ -9,7 +9,7 @@ from durable_sessions.http.bodies.subscriptions import (
     StreamsBody,
     SubscribeBody,
 )
-from durable_sessions.http.openapi.errors import WRITING
+from durable_sessions.http.openapi.errors import WRITING_UNMETERED
 from durable_sessions.http.openapi.parts import (
     Answer,
     Call,
@@ -26,7 +26,6 @@ from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
 
 _ROOT = "/v1/stream/__ds/subscriptions/{subscription_id}"
-_WRITING = tuple(code for code in WRITING if code != "quota_exceeded")
 _FOUND = ("invalid_request", "subscription_not_found")
 _TOKEN = in_header(
     "Authorization",
@@ -84,7 +83,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
                 "webhook_url_rejected",
                 "subscription_already_exists",
                 "too_many_subscriptions",
-                *_WRITING,
+                *WRITING_UNMETERED,
             ),
             "writer",
             (
@@ -115,7 +114,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             {204: Answer("Gone, or never there.")},
             "",
             (name,),
-            refusals=(*_FOUND, *_WRITING),
+            refusals=(*_FOUND, *WRITING_UNMETERED),
             role="writer",
             calls=(Call("", status=204),),
         ),
@@ -128,7 +127,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             "",
             (name,),
             json_body(schemas.of(StreamsBody)),
-            (*_FOUND, "invalid_path", "too_many_subscriptions", *_WRITING),
+            (*_FOUND, "invalid_path", "too_many_subscriptions", *WRITING_UNMETERED),
             "writer",
             (Call("One more", body={"streams": ["audit/log"]}, status=204),),
         ),
@@ -140,7 +139,7 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             {204: Answer("Not linked any more.")},
             "",
             (name, in_path("path", text(minLength=1), "The stream's path.", "audit/log")),
-            refusals=(*_FOUND, "invalid_path", *_WRITING),
+            refusals=(*_FOUND, "invalid_path", *WRITING_UNMETERED),
             role="writer",
             calls=(Call("", status=204),),
         ),
@@ -149,7 +148,8 @@ def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
 
 def _wakes(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
     name = _id(limits, "summaries")
-    held = ("invalid_path", "token_invalid", "token_expired", "fenced", "invalid_ack", *_FOUND, *_WRITING)
+    tokens = ("token_invalid", "token_expired", "fenced", "invalid_ack")
+    held = ("invalid_path", *tokens, *_FOUND, *WRITING_UNMETERED)
     hold = {"wake_id": "<wake_id>", "generation": 1, "done": True}
     authorized = {"Authorization": "Bearer <token>"}
     body = json_body(ref("Hold"))
@@ -164,7 +164,7 @@ def _wakes(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
             "For `pull-wake`. 409 if another worker has it, or there is nothing to do.",
             (name,),
             json_body(schemas.of(ClaimBody)),
-            (*_FOUND, "already_claimed", "no_pending_work", *_WRITING),
+            (*_FOUND, "already_claimed", "no_pending_work", *WRITING_UNMETERED),
             "writer",
             (Call("", body={"worker": "worker-7"}),),
         ),

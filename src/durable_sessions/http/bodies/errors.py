@@ -1,0 +1,60 @@
+"""Refusals; these structs describe them only."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from durable_sessions.schema_notes import about
+
+_Code = Annotated[str, about("Stable; `x-errors` of this document says what each means.")]
+_Message = Annotated[str, about("What is wrong and what to send instead. May change.")]
+
+
+class RefusalDetails(msgspec.Struct):
+    """What Anthropic's shape has no place for."""
+
+    error_code: _Code
+    index: Annotated[int | msgspec.UnsetType, about("Which event of the request it is about.")] = (
+        msgspec.UNSET
+    )
+
+
+class SessionsRefusal(msgspec.Struct):
+    """What went wrong, in Anthropic's shape."""
+
+    type: Annotated[str, about("Anthropic's type, which follows from the status.")]
+    message: _Message
+    details: RefusalDetails
+
+
+class SessionsErrorBody(msgspec.Struct):
+    """A refusal of the sessions API.
+
+    A refusal in Anthropic's shape: on all of `/v1` but `/v1/stream`.
+    """
+
+    type: Literal["error"]
+    error: SessionsRefusal
+    request_id: Annotated[str, about("The same as in the header `request-id`.")]
+
+
+class NativeRefusal(msgspec.Struct):
+    """What went wrong, in our own shape."""
+
+    code: _Code
+    message: _Message
+    current_holder: Annotated[
+        str | msgspec.UnsetType, about("With `ALREADY_CLAIMED`: who holds the lease.")
+    ] = msgspec.UNSET
+    generation: Annotated[int | msgspec.UnsetType, about("With `ALREADY_CLAIMED`: the lease's.")] = (
+        msgspec.UNSET
+    )
+
+
+class ErrorBody(msgspec.Struct):
+    """A refusal of the protocol, of what is outside of ``/v1``, or of the carrier.
+
+    Any other refusal, and that of a request that was not understood or did not arrive.
+    """
+
+    error: NativeRefusal
