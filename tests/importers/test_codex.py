@@ -135,17 +135,23 @@ def test_turns_that_end_otherwise(tmp_path: Path) -> None:
     assert destination.sessions[f"codex:{A}"].title == "A name"
 
 
+def answered_and_summed_up() -> list[Record]:
+    """Return a paginated history with an answer, and a summary that looks like one."""
+    content = [{"type": "Text", "text": "Yes."}]
+    return [
+        meta(A, history_mode="paginated"),
+        event("item_completed", item={"type": "AgentMessage", "content": content}),
+        said("assistant", "Yes."),
+        said("assistant", "All that was said."),
+    ]
+
+
 def test_paginated_summary_is_no_answer(tmp_path: Path) -> None:
     write(
         tmp_path,
         A,
         [
-            meta(A, history_mode="paginated"),
-            event(
-                "item_completed", item={"type": "AgentMessage", "content": [{"type": "Text", "text": "Yes."}]}
-            ),
-            said("assistant", "Yes."),
-            said("assistant", "All that was said."),
+            *answered_and_summed_up(),
             line("compacted", message="", replacement_history=[]),
         ],
     )
@@ -317,12 +323,7 @@ def test_a_summary_is_no_answer_though_its_usage_stands_before_the_compaction(tm
         tmp_path,
         A,
         [
-            meta(A, history_mode="paginated"),
-            event(
-                "item_completed", item={"type": "AgentMessage", "content": [{"type": "Text", "text": "Yes."}]}
-            ),
-            said("assistant", "Yes."),
-            said("assistant", "All that was said."),
+            *answered_and_summed_up(),
             line("token_usage_record", response_id="r1", usage=used),
             event("token_count", info=None),
             event("item_completed", item={"type": "ContextCompaction", "id": "c"}),

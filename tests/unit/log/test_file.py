@@ -241,14 +241,19 @@ async def test_close_finishes_the_append_in_flight(tmp_path: Path) -> None:
             await refused
 
 
+async def cancelled_append(log: FileLog, disk: SlowDisk) -> None:
+    """Cancel an append while its sync is under way, and let the sync go on."""
+    task = await slow_append(log, disk, b"cancelled")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    disk.go.set()
+
+
 async def test_a_cancelled_append_still_lands_and_blocks_nothing(tmp_path: Path) -> None:
     disk = SlowDisk()
     async with opened(tmp_path, disk) as log:
-        task = await slow_append(log, disk, b"cancelled")
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        disk.go.set()
+        await cancelled_append(log, disk)
         while len(await replayed(log)) < 2:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.001)
@@ -259,9 +264,5 @@ async def test_a_cancelled_append_still_lands_and_blocks_nothing(tmp_path: Path)
 async def test_a_cancelled_append_is_finished_by_close(tmp_path: Path) -> None:
     disk = SlowDisk()
     async with opened(tmp_path, disk) as log:
-        task = await slow_append(log, disk, b"cancelled")
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        disk.go.set()
+        await cancelled_append(log, disk)
     assert [payload for _, payload in await stored(tmp_path)] == [b"before", b"cancelled"]
