@@ -162,19 +162,30 @@ class Followers:
     async def _next(
         self, shared: SharedChunks, durable: StreamView, position: int, framing: Framing
     ) -> Chunk | None:
-        if position >= durable.tail or durable.removed:
-            return None
-        chunk = shared.get(position) if framing.is_shared else None
-        if chunk is None:
-            await self._throttle.room()
-            found = await self._streams.read(durable, position, framing.chunk_bytes_max)
-            chunk = framing.encode(durable, found)
+        while position < durable.tail and not durable.removed:
+            tail = durable.tail
+            chunk = shared.get(position) if framing.is_shared else None
             if chunk is None:
+                chunk = await self._read(shared, durable, position, framing)
+            if chunk is not None:
+                return chunk[0], framing.complete(shared, position, chunk, durable)
+            if durable.tail == tail:
                 return None
+            # Half a character could not be sent, and the rest of it came while it was read. The wake for that
+            # is over: to wait now would be to wait for the append after it.
+        return None
+
+    async def _read(
+        self, shared: SharedChunks, durable: StreamView, position: int, framing: Framing
+    ) -> Chunk | None:
+        await self._throttle.room()
+        found = await self._streams.read(durable, position, framing.chunk_bytes_max)
+        chunk = framing.encode(durable, found)
+        if chunk is not None:
             self._throttle.count(max(len(found.data), len(chunk[1])))
             if framing.is_shared:
                 shared.put(position, chunk)
-        return chunk[0], framing.complete(shared, position, chunk, durable)
+        return chunk
 
 
 def _ended(durable: StreamView, position: int) -> bool:
