@@ -202,6 +202,32 @@ def test_a_bad_line_is_named_and_what_came_before_is_stored(ds: Commands, client
     )
 
 
+def test_a_line_that_the_server_refuses_is_named_and_those_before_it_count(ds: Commands) -> None:
+    done = ds.run("append", "refused", given=b'{"type":"a"}\n\n{"type":"b"}\n{"type":""}\n', status=2)
+    assert 'Line 4: send a "type"' in done.stderr
+    assert "The 2 events before it are stored." in done.stderr
+    assert [event["type"] for event in ds.lines("events", "refused", "--json")] == ["a", "b"]
+    assert "Event" not in ds.run("append", "refused", given=b'{"type":""}\n', status=2).stderr
+
+
+def test_an_argument_that_the_server_refuses_is_counted_from_one(ds: Commands) -> None:
+    said = ds.run("append", "none", '{"type":"a"}', '{"type":""}', status=2).stderr
+    assert 'Event 2: send a "type"' in said
+    assert "There is no session none" in ds.run("events", "none", status=3).stderr
+
+
+def test_what_is_no_json_is_said_of_its_line(ds: Commands) -> None:
+    done = ds.run("append", "nan", given=b'{"type":"a"}\n{"type":"b","n":NaN}\n', status=2)
+    assert "Line 2 is not an event: it is not JSON." in done.stderr
+    assert "1 event appended" in ds.run("append", "bom", given=b'\xef\xbb\xbf{"type":"a"}\n').stderr
+
+
+def test_closing_is_told(ds: Commands) -> None:
+    assert "it is closed now" in ds.run("append", "over", '{"type":"a"}', "--close").stderr
+    ds.run("append", "ending", '{"type":"a"}')
+    assert "no event on standard input; it is closed now." in ds.run("append", "ending", "--close").stderr
+
+
 def test_an_append_tells_what_was_there_already(ds: Commands, client: Client) -> None:
     one, two, three = (f'{{"id":"{name}","type":"note"}}' for name in ("one", "two", "three"))
     other = '{"id":"one","type":"note","n":1}'

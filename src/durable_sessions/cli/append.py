@@ -1,21 +1,23 @@
 """``durable-sessions append``: write events to a session."""
 
+import codecs
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 import msgspec
 
 from durable_sessions import export_header
 from durable_sessions.cli.argument_completion import SESSION
-from durable_sessions.cli.command_errors import SessionConflictError, WrongInputError
+from durable_sessions.cli.command_errors import CommandError, SessionConflictError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.option_types import Offset, Pair
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session, encoding
-from durable_sessions.client.errors import ClientError, NotFoundError, PreconditionFailedError
+from durable_sessions.client.errors import ApiError, ClientError, NotFoundError, PreconditionFailedError
 from durable_sessions.rendering.events import encode
 from durable_sessions.rendering.text import one_line, plural
 
@@ -24,6 +26,8 @@ BATCH_EVENTS_MAX = 400
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
+_EVENT_NUMBER = re.compile(r"^Event [0-9]+: ")
+"""How the server names an event of a request; a command names the line or the argument."""
 
 
 @click.command()
@@ -62,7 +66,7 @@ def append(
     if kind is not None:
         if event:
             raise click.UsageError("Give --type with its parts, or events as JSON, not both.")
-        writer.write([encode(_made(kind, text, fields))])
+        writer.write([_Given("The event", encode(_made(kind, text, fields)))])
     elif text is not None or fields:
         raise click.UsageError("--text and --field are parts of an event: say which with --type.")
     elif event and event != ("-",):
@@ -71,7 +75,14 @@ def append(
         _from_input(writer, output)
     if closes:
         target.close()
-    writer.report(output)
+    writer.report(output, is_closed=closes)
+
+
+class _Given(NamedTuple):
+    """An event as it was given, and where: an argument or a line."""
+
+    where: str
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -81,29 +92,49 @@ class _Writer:
     session: Session
     output: Output
     if_match: str | None
+    is_of_lines: bool = False
     count: int = 0
     repeated: int = 0
     differ: int = 0
     next_offset: str = ""
 
-    def write(self, events: list[bytes]) -> None:
+    def write(self, events: list[_Given]) -> None:
         """Append events durably, some at a time."""
         for batch in _batches(events):
             try:
-                appended = self.session.append_body(b"[" + b",".join(batch) + b"]", self.if_match)
-            except ClientError as error:
-                if self.count:
-                    stored = "event is" if self.count == 1 else f"{self.count:,} events are"
-                    self.output.note(f"The first {stored} stored.")
-                if isinstance(error, PreconditionFailedError) and self.if_match is not None:
-                    raise self._moved(self.if_match) from error
-                raise
-            self.count += len(batch)
-            self.repeated += len(appended.repeated)
-            self.differ += len(appended.differ)
-            self.next_offset = appended.next_offset
-            if self.if_match is not None:
-                self.if_match = appended.next_offset
+                self._send(batch)
+            except ApiError as error:
+                index = error.details.get("index")
+                if not isinstance(index, int) or not 0 <= index < len(batch):
+                    raise
+                # The server takes all events of a request or none. Of lines, those before the bad one count.
+                if index and self.is_of_lines:
+                    self._send(batch[:index])
+                raise self._refused(batch[index].where, error) from error
+
+    def _send(self, batch: list[_Given]) -> None:
+        body = b"[" + b",".join(given.data for given in batch) + b"]"
+        try:
+            appended = self.session.append_body(body, self.if_match)
+        except ClientError as error:
+            if self.count and "index" not in getattr(error, "details", ()):
+                stored = "event is" if self.count == 1 else f"{self.count:,} events are"
+                self.output.note(f"The first {stored} stored.")
+            if isinstance(error, PreconditionFailedError) and self.if_match is not None:
+                raise self._moved(self.if_match) from error
+            raise
+        self.count += len(batch)
+        self.repeated += len(appended.repeated)
+        self.differ += len(appended.differ)
+        self.next_offset = appended.next_offset
+        if self.if_match is not None:
+            self.if_match = appended.next_offset
+
+    def _refused(self, where: str, error: ApiError) -> CommandError:
+        """Return what to say of an event that the server does not take."""
+        problem = _EVENT_NUMBER.sub("", error.message)
+        kind = SessionConflictError if error.status == 409 else WrongInputError
+        return kind(f"{where}: {problem}{_before(self.count)}")
 
     def _moved(self, expected: str) -> SessionConflictError:
         """Return what to say if the session does not end where ``--if-match`` says."""
@@ -116,19 +147,21 @@ class _Writer:
             f"See what has come since with: ds events {self.session.id} --offset {expected}"
         )
 
-    def report(self, output: Output) -> None:
+    def report(self, output: Output, *, is_closed: bool) -> None:
         """Say what was done."""
+        closed = "; it is closed now" if is_closed else ""
         written = self.count - self.repeated
         if output.json:
             counts = {"appended": written, "repeated": self.repeated, "differ": self.differ}
             output.tell({"session": self.session.id, **counts, "next_offset": self.next_offset or None})
         elif not self.count:
-            output.note(f"Nothing was appended to {self.session.id}: there was no event on standard input.")
+            nothing = f"Nothing was appended to {self.session.id}: there was no event on standard input"
+            output.note(f"{nothing}{closed}.")
         else:
             events = f"{written:,} {plural(written, 'event')}"
             output.note(
                 f"{events} appended to {self.session.id}{_known(self.repeated, self.differ)}; "
-                f"it ends at {self.next_offset}"
+                f"it ends at {self.next_offset}{closed}"
             )
 
 
@@ -144,12 +177,14 @@ def _known(repeated: int, differ: int) -> str:
     return f"{there}, of which {differ:,} {'differs' if differ == 1 else 'differ'}: the first ones stay"
 
 
-def _from_arguments(given: tuple[str, ...]) -> list[bytes]:
-    events = [one.encode(errors="surrogateescape") for one in given]
-    for number, event in enumerate(events, 1):
-        problem = _problem(event)
+def _from_arguments(given: tuple[str, ...]) -> list[_Given]:
+    events = [
+        _Given(f"Event {number}", one.encode(errors="surrogateescape")) for number, one in enumerate(given, 1)
+    ]
+    for event in events:
+        problem = _problem(event.data)
         if problem:
-            raise _no_event(f"Event {number}", event, problem)
+            raise _no_event(event, problem)
     return events
 
 
@@ -158,20 +193,23 @@ def _from_input(writer: _Writer, output: Output) -> None:
     typed = stream.isatty()
     if typed:
         output.note("Type one event per line, as JSON; Ctrl-D ends.")
+    writer.is_of_lines = True
     with output.progress("appending", None, shown=not typed) as ticks:
         number = 0
         for lines in _lines(stream):
-            events: list[bytes] = []
+            events: list[_Given] = []
             for line in lines:
                 number += 1
                 if number == 1 and export_header.decode(line) is not None:
                     continue
-                problem = _problem(line) if line.strip() else ""
+                given = _Given(f"Line {number:,}", line.strip())
+                if not given.data:
+                    continue
+                problem = _problem(given.data)
                 if problem:
                     writer.write(events)
-                    raise _no_event(f"Line {number:,}", line, problem, writer.count)
-                if line.strip():
-                    events.append(line.strip())
+                    raise _no_event(given, problem, writer.count)
+                events.append(given)
             writer.write(events)
             ticks.add(len(events))
 
@@ -179,8 +217,11 @@ def _from_input(writer: _Writer, output: Output) -> None:
 def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Yield the lines that are available, so that slow input is appended without delay."""
     rest = b""
+    is_first = True
     read = getattr(stream, "read1", stream.read)
     while piece := read(READ_BYTES):
+        if is_first:
+            piece, is_first = piece.removeprefix(codecs.BOM_UTF8), False  # some editors begin a file with it
         *lines, rest = (rest + piece).split(b"\n")
         if len(rest) > LINE_BYTES_MAX:
             raise WrongInputError(
@@ -203,10 +244,16 @@ def _problem(line: bytes) -> str:
     return 'an event is an object with a type, such as {"type":"note"}'
 
 
-def _no_event(where: str, line: bytes, problem: str, stored: int = 0) -> WrongInputError:
-    shown = one_line(line.decode(errors="replace"), 60)
-    before = f"\nThe {stored:,} {plural(stored, 'event')} before it {'is' if stored == 1 else 'are'} stored."
-    return WrongInputError(f"{where} is not an event: {problem}. It is: {shown}{before if stored else ''}")
+def _no_event(given: _Given, problem: str, stored: int = 0) -> WrongInputError:
+    shown = one_line(given.data.decode(errors="replace"), 60)
+    return WrongInputError(f"{given.where} is not an event: {problem}. It is: {shown}{_before(stored)}")
+
+
+def _before(stored: int) -> str:
+    """Return a line on how many events before a bad one are stored; nothing if there are none."""
+    if not stored:
+        return ""
+    return f"\nThe {stored:,} {plural(stored, 'event')} before it {'is' if stored == 1 else 'are'} stored."
 
 
 def _made(kind: str, text: str | None, fields: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -231,14 +278,14 @@ def _member(name: str, value: str) -> tuple[str, Any]:
         ) from error
 
 
-def _batches(events: list[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
+def _batches(events: list[_Given]) -> Iterator[list[_Given]]:
+    batch: list[_Given] = []
     held = 0
     for event in events:
-        if batch and (len(batch) >= BATCH_EVENTS_MAX or held + len(event) > BATCH_BYTES_MAX):
+        if batch and (len(batch) >= BATCH_EVENTS_MAX or held + len(event.data) > BATCH_BYTES_MAX):
             yield batch
             batch, held = [], 0
         batch.append(event)
-        held += len(event)
+        held += len(event.data)
     if batch:
         yield batch

@@ -23,12 +23,16 @@ def decode(data: bytes) -> Any:
     try:
         return _DECODER.decode(data)
     except msgspec.DecodeError:  # lone surrogates and numbers without bounds are JSON, too
-        return json.loads(data, parse_int=_whole)
+        return json.loads(data.decode(), parse_int=_whole, parse_constant=_no_number)
 
 
 def _whole(digits: str) -> float:
     """Return a whole number; one of more digits than Python reads is infinite, like any other so large."""
     return int(digits) if len(digits) <= DIGITS_MAX else float(digits)
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
 
 
 def _plain(value: object) -> object:
