@@ -76,6 +76,15 @@ def test_a_bucket_that_does_not_fit_is_not_left_behind(tmp_path: Path) -> None:
     assert all(path.exists() for path in kept)
 
 
+def test_data_of_another_bucket_get_none_of_their_own(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--bucket", str(tmp_path / "bucket")) as server:
+        assert httpx2.put(f"{server.url}/v1/sessions/s", timeout=PATIENCE_SECONDS).status_code == 201
+    done = serve("--port", "0", "--data", str(tmp_path / "data"))
+    assert done.returncode == 1
+    assert "belongs to a bucket" in done.stderr
+    assert not (tmp_path / "data" / "bucket").exists()
+
+
 def test_nothing_is_made_for_an_address_that_needs_keys(tmp_path: Path) -> None:
     places = ("--data", str(tmp_path / "data"), "--bucket", str(tmp_path / "deep" / "bucket"))
     done = serve("--port", "0", "--host", "0.0.0.0", *places)

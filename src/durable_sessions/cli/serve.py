@@ -128,8 +128,10 @@ def _missing(data: Path) -> Path | None:
 
 
 def _missing_bucket(settings: Settings) -> Path | None:
-    """Return the topmost directory that must be created for a bucket elsewhere, None if there is none."""
-    return None if not settings.bucket or "://" in settings.bucket else _missing(Path(settings.bucket))
+    """Return the topmost directory that must be created for the bucket, None if there is none."""
+    if "://" in settings.bucket:
+        return None
+    return _missing(Path(settings.bucket) if settings.bucket else settings.data / "bucket")
 
 
 def _remove_data(data: Path, highest: Path) -> None:
