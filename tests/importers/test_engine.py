@@ -78,15 +78,24 @@ def test_state_of_sessions_that_are_gone_is_forgotten(tmp_path: Path) -> None:
     state.set("codex", "codex:a", {"one": Progress("f", 3, "x")})
     state.set("codex", "codex:b", {"two": Progress("f", 3, "x")})
     state.keep_sessions("codex", {"codex:b"})
-    assert state.get("one") == Progress()
-    assert state.get("two").sent == 3
+    assert state.get("codex", "one") == Progress()
+    assert state.get("codex", "two").sent == 3
+    assert state.get("claude-code", "two") == Progress()
+
+
+def test_a_file_that_was_imported_is_not_unchanged_for_another_tool(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    engine = ImportEngine(MemoryDestination(), ImportState(tmp_path / "state.db", "memory"))
+    assert engine.run(TOOLS["claude-code"].discover([path])).outcomes[0].status == "imported"
+    another = ImportEngine(MemoryDestination(), ImportState(tmp_path / "state.db", "memory"))
+    assert another.run(TOOLS["jsonl"].discover([path])).outcomes[0].status != "unchanged"
 
 
 def test_dry_runs_leave_no_trace(tmp_path: Path) -> None:
     path = written(tmp_path)
     state = ImportState(tmp_path / "state.db", "memory", read_only=True)
     ImportEngine(MemoryDestination(), state).run(TOOLS["claude-code"].discover([path]))
-    assert state.get(f"{path} {path.name}") == Progress()
+    assert state.get("claude-code", f"{path} {path.name}") == Progress()
 
 
 def test_batches_are_bounded(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class ImportEngine:
     def _transcript(self, transcript: Transcript, tally: Tally, *, ending: bool) -> ImportOutcome:
         outcome = ImportOutcome(transcript.session, transcript.tool, "unchanged")
         prints = {_source(part): part.fingerprint() for part in transcript.parts}
-        changed = [part for part in transcript.parts if self._has_changed(part, prints)]
+        changed = [part for part in transcript.parts if self._has_changed(transcript.tool, part, prints)]
         if not changed:
             return outcome
         outcome.status = "imported"
@@ -159,16 +159,16 @@ class ImportEngine:
         known = [transcript.session, *([origin.session] if origin else [])]
         return Redactor() if any(map(self._destination.is_redacted, known)) else None
 
-    def _has_changed(self, part: Part, prints: dict[str, str]) -> bool:
+    def _has_changed(self, tool: str, part: Part, prints: dict[str, str]) -> bool:
         source = _source(part)
-        return source in self._readings or self._state.get(source).fingerprint != prints[source]
+        return source in self._readings or self._state.get(tool, source).fingerprint != prints[source]
 
     def _settle(self, transcript: Transcript, parts: Sequence[Part], prints: dict[str, str]) -> None:
         """Remember the fingerprints of parts that were read to their end."""
         settled = {}
         for part in parts:
             source = _source(part)
-            known = self._state.get(source)
+            known = self._state.get(transcript.tool, source)
             settled[source] = Progress("" if part.is_waiting else prints[source], known.sent, known.last)
         self._state.set(transcript.tool, transcript.session, settled)
 
@@ -183,7 +183,9 @@ class ImportEngine:
         ending: bool,
     ) -> None:
         batch = _Batch(redactor)
-        streams = [_timed(self._unsent(self._reading(part), ending=ending)) for part in parts]
+        streams = [
+            _timed(self._unsent(self._reading(transcript.tool, part), ending=ending)) for part in parts
+        ]
         for _, reading, event in heapq.merge(*streams, key=lambda one: one[0]):
             tally.events[event["type"]] += 1
             data = self._prepared(event, redactor, tally)
@@ -195,11 +197,11 @@ class ImportEngine:
             batch.progress[reading.source] = Progress("", reading.seen, event["id"])
         self._send(transcript, batch, outcome, tally)
 
-    def _reading(self, part: Part) -> _Reading:
+    def _reading(self, tool: str, part: Part) -> _Reading:
         source = _source(part)
         reading = self._readings.get(source)
         if reading is None or part.is_read_whole:
-            known = self._state.get(source)
+            known = self._state.get(tool, source)
             reading = self._readings[source] = _Reading(part, source, known)
         return reading
 

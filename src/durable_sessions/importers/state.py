@@ -51,11 +51,11 @@ class ImportState:
         if empty and not read_only:
             self._remove("destination = ?", (destination,))
 
-    def get(self, source: str) -> Progress:
-        """Return how far a source was sent."""
+    def get(self, tool: str, source: str) -> Progress:
+        """Return how far a source was sent as a transcript of this tool; as another tool's it is none."""
         found = self._database.execute(
-            "select fingerprint, sent, last from parts where destination = ? and source = ?",
-            (self._destination, source),
+            "select fingerprint, sent, last from parts where destination = ? and source = ? and tool = ?",
+            (self._destination, source, tool),
         ).fetchone()
         return Progress(*found) if found else Progress()
 
