@@ -39,6 +39,7 @@ soak: setup
 	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 / 16 + 1 )) \
 		$(BIN)/pytest tests/chaos -o tmp_path_retention_policy=failed
 	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 30 )) $(BIN)/pytest tests/integration/test_sdk_cut.py
+	for round in $$(seq $$(( $(SOAK_MINUTES) / 4 + 1 ))); do HYPOTHESIS_CASES=new $(BIN)/pytest -n 2 tests/unit || exit 1; done
 	HOSTILE_ROUNDS=$(SOAK_MINUTES) HOSTILE_SEED=$$(date +%s) $(BIN)/pytest tests/hostile
 
 lint: setup

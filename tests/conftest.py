@@ -1,7 +1,9 @@
 import inspect
+import os
 
 import httpx2
 import pytest
+from hypothesis import settings
 
 from tests.support.skips import told
 from tests.support.waiting import PATIENCE_SECONDS
@@ -10,6 +12,12 @@ from tests.support.waiting import PATIENCE_SECONDS
 # only a fault would use up this. All requests that name no timeout share the one default object.
 _DEFAULT = inspect.signature(httpx2.Client.__init__).parameters["timeout"].default
 _DEFAULT.connect = _DEFAULT.read = _DEFAULT.write = _DEFAULT.pool = PATIENCE_SECONDS
+
+# Every run of one commit tries the same cases, so that it passes or fails for everybody. New cases are for
+# `make soak`, where somebody is there to look at what they find.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("new", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_CASES", "same"))
 
 
 @pytest.fixture
