@@ -119,7 +119,7 @@ async def test_the_log_is_read_only_or_gone(tmp_path: Path, plan: Plan, shim: Sh
             shim.refuse_changes()
             bucket.rename(tmp_path / "away")
             assert "belongs to a bucket, and this one is empty" in await asyncio.to_thread(refusal, server)
-            bucket.rename(tmp_path / f"empty-{number}")
+            assert not bucket.exists(), "what a refused start has made is left behind"
             (tmp_path / "away").rename(bucket)
             # It was stopped in peace, so that all is in the bucket, and it goes on without its log.
             log.rename(tmp_path / f"log-{number}")
