@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -231,6 +232,32 @@ def test_a_catalog_beyond_the_limit_has_no_snapshot(tmp_path: Path) -> None:
         assert catalog.pack(manifest, pages - 1) is None
         with pytest.raises(ValueError, match="snapshot_bytes_max"):
             Catalog.unpack(tmp_path / "copy.sqlite", packed, replace(EAGER, snapshot_bytes_max=size // 2))
+        await world.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), sqlite3.OperationalError("disk is full")])
+def test_a_disk_without_room_for_a_snapshot_does_not_keep_the_bucket_from_being_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    tries: list[int] = []
+
+    def pack(*_: object) -> bytes:
+        tries.append(1)
+        raise error
+
+    monkeypatch.setattr(Catalog, "pack", pack)
+
+    async def main() -> None:
+        world = await filled(tmp_path, replace(EAGER, snapshot_seconds=600.0))
+        assert snapshots(world) == []
+        assert world.maintenance._swept_at_ms is not None
+        await world.maintain()
+        assert len(tries) == 1, "it is tried again only after a while"
+        world.clock.advance(600)
+        await world.maintain()
+        assert len(tries) == 2
         await world.close()
 
     run(main)
