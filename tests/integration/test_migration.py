@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -108,16 +110,23 @@ def states(client: Client, prefix: str = "") -> dict[str, tuple[object, ...]]:
     return {info.id.removeprefix(prefix): state(info) for info in listed}
 
 
-def test_a_copy_that_is_killed_at_any_request_is_completed_by_the_next_run(
-    tmp_path: Path, program: Path
-) -> None:
+@contextmanager
+def servers(folder: Path) -> Iterator[tuple[BackgroundServer, BackgroundServer, Client, Client]]:
+    """Two servers and a client of each; the first one has sessions of every kind."""
     with (
-        server(tmp_path / "source") as source,
-        server(tmp_path / "target") as target,
+        server(folder / "source") as source,
+        server(folder / "target") as target,
         Client(source.url) as theirs,
         Client(target.url) as ours,
     ):
         fill(theirs)
+        yield source, target, theirs, ours
+
+
+def test_a_copy_that_is_killed_at_any_request_is_completed_by_the_next_run(
+    tmp_path: Path, program: Path
+) -> None:
+    with servers(tmp_path) as (source, target, theirs, ours):
         done = run(program, source, target, "-c", KILLED_AT_EVERY_REQUEST)
         assert (done.returncode, done.stderr) == (0, "")
         *_, copied, killed = done.stdout.splitlines()
@@ -136,13 +145,7 @@ def test_a_copy_that_is_killed_at_any_request_is_completed_by_the_next_run(
 def test_a_server_is_not_copied_onto_itself_and_copies_are_not_copied_back(
     tmp_path: Path, program: Path
 ) -> None:
-    with (
-        server(tmp_path / "source") as source,
-        server(tmp_path / "target") as target,
-        Client(source.url) as theirs,
-        Client(target.url) as ours,
-    ):
-        fill(theirs)
+    with servers(tmp_path) as (source, target, theirs, ours):
         before = states(theirs)
         refused = run(program, source, source)
         assert refused.returncode == 1

@@ -3,7 +3,7 @@
 import asyncio
 
 from durable_sessions.errors import LogDamagedError, LogError, LogFencedError, LogFullError, LogRegressedError
-from durable_sessions.testing.log_suite.harness import LogHarness, LogSuiteError, require
+from durable_sessions.testing.log_suite.harness import LogHarness, require
 from durable_sessions.testing.log_suite.steps import (
     judge_unknown,
     owned,
@@ -11,6 +11,7 @@ from durable_sessions.testing.log_suite.steps import (
     replayed,
     require_fenced,
     require_loud,
+    require_refused,
     written,
 )
 
@@ -33,14 +34,7 @@ async def fence_in_flight(harness: LogHarness) -> None:
     await harness.until_held()
     new = await owned(harness, "two")
     await harness.release()
-    try:
-        await late
-    except LogFencedError:
-        pass
-    except LogError as error:
-        raise LogSuiteError(f"{error!r} instead of LogFencedError") from error
-    else:
-        raise LogSuiteError("a batch behind another's claim was acknowledged")
+    await require_refused(late, LogFencedError, "a batch behind another's claim was acknowledged")
     batches += await written(new, [b"b"])
     require(await replayed(new) == batches, "a batch of the fenced one is behind the claim")
 
@@ -66,14 +60,7 @@ async def full(harness: LogHarness) -> None:
     log = await owned(harness)
     batches = await written(log, [b"a"])
     await harness.fill()
-    try:
-        await log.append(b"too much")
-    except LogFullError:
-        pass
-    except LogError as error:
-        raise LogSuiteError(f"{error!r} instead of LogFullError") from error
-    else:
-        raise LogSuiteError("a full log took a batch")
+    await require_refused(log.append(b"too much"), LogFullError, "a full log took a batch")
     require(await replayed(log) == batches, "what a full log refused is there")
 
 

@@ -1,6 +1,7 @@
 """Steps that the cases share: claiming a log, reading it back, and checking a failed append."""
 
 import asyncio
+from collections.abc import Awaitable
 
 from durable_sessions.errors import LogError, LogFencedError, LogFullError
 from durable_sessions.log import Claimant, Log
@@ -38,15 +39,20 @@ async def written(log: Log, payloads: list[bytes]) -> list[tuple[int, bytes]]:
     return [(await log.append(payload), payload) for payload in payloads]
 
 
-async def require_fenced(log: Log, why: str) -> None:
-    """Require that an append fails with LogFencedError."""
+async def require_refused(append: Awaitable[int], kind: type[LogError], acknowledged: str) -> None:
+    """Require that an append fails with this error; ``acknowledged`` says what it means if it does not."""
     try:
-        await log.append(b"too late")
-    except LogFencedError:
+        await append
+    except kind:
         return
     except LogError as error:
-        raise LogSuiteError(f"{why}: an append failed with {error!r} instead of LogFencedError") from error
-    raise LogSuiteError(f"{why}: an append was acknowledged")
+        raise LogSuiteError(f"{error!r} instead of {kind.__name__}") from error
+    raise LogSuiteError(acknowledged)
+
+
+async def require_fenced(log: Log, why: str) -> None:
+    """Require that an append fails with LogFencedError."""
+    await require_refused(log.append(b"too late"), LogFencedError, f"{why}: an append was acknowledged")
 
 
 async def require_loud(harness: LogHarness, kind: type[LogError], what: str, heard: int = 0) -> None:
