@@ -17,10 +17,11 @@ class Request:
 
     Values of a repeated header are joined by ``, ``. ``path`` is still percent-encoded. ``id`` is given
     by the carrier, which also sends it with the answer. ``audience`` says which web pages may use the answer:
-    only our own, until the application has checked the origin of the request.
+    only our own, until the application has checked the origin of the request. ``caller`` is who sent it, if
+    another process of this server has authenticated the request already; nothing that a client sends sets it.
     """
 
-    __slots__ = ("audience", "body", "headers", "id", "method", "path", "query")
+    __slots__ = ("audience", "body", "caller", "headers", "id", "method", "path", "query")
 
     def __init__(
         self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes
@@ -32,6 +33,7 @@ class Request:
         self.body = body
         self.id = b""
         self.audience = OWN
+        self.caller: object | None = None
 
     def size(self) -> int:
         """Return how much memory the request takes, in bytes."""
