@@ -1,7 +1,13 @@
-"""Which partition something belongs to: its number, how many there are, and how it numbers its streams.
+"""Which partition something belongs to: its number, its generation, and how it numbers its streams.
 
 Stream numbers are in event ids, ETags, cursors and search hits. So each partition has a range of its own:
 no two partitions ever give out the same number. Partition 0 has 1, 2, 3 and so on, as it always had.
+
+A bucket with more than one partition also has a *system partition* for what belongs to no workspace: keys and
+the audit record. With one partition, that one is also the system partition.
+
+A *generation* is a division of a bucket into partitions. Repartitioning makes the next one; the names of what
+a partition writes carry the generation, so that two generations never write the same name.
 """
 
 from dataclasses import dataclass
@@ -9,6 +15,8 @@ from pathlib import Path
 
 PARTITIONS_MAX = 100
 """Names of objects have two digits for the partition."""
+SYSTEM = PARTITIONS_MAX
+"""The number of the system partition where there are several: the one after the last possible."""
 STREAMS_BITS = 40
 """Of a stream's number, those that count within the partition. With all partitions that makes less than
 2**53, so that nothing that keeps numbers as floats, such as JavaScript, takes one stream for another."""
@@ -21,18 +29,26 @@ class PartitionId:
 
     number: int = 0
     of: int = 1
+    generation: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.number < self.of <= PARTITIONS_MAX:
+        known = 0 <= self.number < self.of or (self.number == SYSTEM and self.of > 1)
+        if not known or not self.of <= PARTITIONS_MAX or self.generation < 0:
             raise ValueError(
-                f"there is no partition {self.number} of {self.of}: they are counted from 0, and a bucket has"
-                f" {PARTITIONS_MAX} at most"
+                f"there is no partition {self.number} of {self.of} in generation {self.generation}: they are"
+                f" counted from 0, and a bucket has {PARTITIONS_MAX} at most"
             )
 
     @property
+    def is_system(self) -> bool:
+        """Whether keys and the audit record are in this partition."""
+        return self.of == 1 or self.number == SYSTEM
+
+    @property
     def digits(self) -> str:
-        """The number as it is in the names of objects."""
-        return f"{self.number:02d}"
+        """The partition as it is in the names of objects: two digits, or ``sys``, after the generation."""
+        own = "sys" if self.number == SYSTEM else f"{self.number:02d}"
+        return f"{self.generation}-{own}" if self.generation else own
 
     @property
     def streams(self) -> range:
@@ -42,7 +58,13 @@ class PartitionId:
 
     def directory(self, data: Path) -> Path:
         """Return where log, catalog and search index of this partition are in a data directory."""
-        return data if self.number == 0 else data / "partitions" / self.digits
+        is_first = self.number == self.generation == 0
+        return data if is_first else data / "partitions" / self.digits
+
+    def all(self) -> "list[PartitionId]":
+        """Return all partitions of this one's bucket and generation, the system partition last."""
+        numbers = [*range(self.of), *([SYSTEM] if self.of > 1 else [])]
+        return [PartitionId(number, self.of, self.generation) for number in numbers]
 
 
 ONLY_PARTITION = PartitionId()

@@ -1,14 +1,17 @@
 """Which partition something belongs to."""
 
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from durable_sessions.bucket.layout import FlushedName, FlushedNames, events_path, sessions_path
 from durable_sessions.partition_id import (
     ONLY_PARTITION,
     PARTITIONS_MAX,
     STREAMS_MAX,
+    SYSTEM,
     PartitionId,
     same_partition,
 )
@@ -45,3 +48,30 @@ def test_a_partition_that_cannot_be_is_refused(number: int, of: int) -> None:
     with pytest.raises(ValueError, match=f"no partition {number} of {of}"):
         PartitionId(number, of)
     PartitionId(PARTITIONS_MAX - 1, PARTITIONS_MAX)
+
+
+def test_keys_are_in_the_system_partition() -> None:
+    assert ONLY_PARTITION.is_system
+    assert ONLY_PARTITION.all() == [ONLY_PARTITION]
+    every = PartitionId(1, of=2).all()
+    assert [one.number for one in every] == [0, 1, SYSTEM]
+    assert [one.is_system for one in every] == [False, False, True]
+    assert every[-1].digits == "sys"
+    assert every[-1].streams.start > PartitionId(PARTITIONS_MAX - 1, PARTITIONS_MAX).streams[-1]
+    assert every[-1].streams.stop < 2**53
+    with pytest.raises(ValueError, match="no partition"):
+        PartitionId(SYSTEM, of=1)
+
+
+def test_two_generations_write_no_name_twice() -> None:
+    first, second = PartitionId(0, of=2), PartitionId(0, of=2, generation=1)
+    assert second.digits == "1-00"
+    assert PartitionId(SYSTEM, of=2, generation=12).digits == "12-sys"
+    assert second.directory(Path("data")) == Path("data/partitions/1-00")
+    assert second.all()[1].directory(Path("data")) == Path("data/partitions/1-01")
+    for path in (events_path(date(2026, 1, 2), second, 7), sessions_path(second, 7)):
+        assert FlushedNames(second).parse(path) == FlushedName(7, 0, 0)
+        assert FlushedNames(first).parse(path) is None
+    assert FlushedNames(second).parse(events_path(date(2026, 1, 2), first, 7)) is None
+    with pytest.raises(ValueError, match="generation -1"):
+        PartitionId(0, 1, -1)
