@@ -10,7 +10,7 @@ import msgspec
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import session_path
 from durable_sessions.client.errors import UnexpectedAnswerError
-from durable_sessions.client.life import PinnedIncarnation
+from durable_sessions.client.incarnation import PinnedIncarnation
 from durable_sessions.client.transport import Transport
 
 EVENTS_PER_PAGE = 1_000
@@ -39,12 +39,12 @@ class EventLines:
     def __iter__(self) -> Iterator[bytes]:
         """Yield one event at a time; one page is in memory."""
         left, page = self.limit, None
-        life = PinnedIncarnation()  # all pages must be of the same incarnation of the session
+        pinned = PinnedIncarnation()  # all pages must be of the same incarnation of the session
         while left is None or left > 0:
             size = EVENTS_PER_PAGE if left is None else min(EVENTS_PER_PAGE, left)
             parameters = [*self.parameters, ("limit", str(size)), *([("page", page)] if page else [])]
             path = session_path(self.session, "events")
-            events, page = self.transport.send(life.meant(ApiCall("GET", path, _read, tuple(parameters))))
+            events, page = self.transport.send(pinned.pin(ApiCall("GET", path, _read, tuple(parameters))))
             for event in events if left is None or self._whole_pages else events[:left]:
                 yield event.replace(b"\n", b" ").replace(b"\r", b" ")
             if page is None:

@@ -11,7 +11,7 @@ import httpx2
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import json_of, nothing
 from durable_sessions.client.errors import DigestMismatchError
-from durable_sessions.client.reception import Reception
+from durable_sessions.client.resumable import ResumableTransfer
 from durable_sessions.client.retry import Attempts
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -20,7 +20,7 @@ PIECE_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An artifact that is stored; ``path`` is how events refer to it."""
+    """A stored artifact; events refer to it by ``path``."""
 
     sha256: str
     size: int
@@ -28,7 +28,7 @@ class Artifact:
 
     @property
     def path(self) -> str:
-        """Where it is on the server."""
+        """The path of the artifact on the server."""
         return artifact_path(self.sha256)
 
 
@@ -40,11 +40,12 @@ def artifact_path(sha256: str) -> str:
 
 
 def put(data: bytes | Path, media_type: str) -> ApiCall[Artifact]:
-    """Store bytes, or those of a file, which must not change while it is read."""
+    """Store bytes, or a file, which must not change while it is read."""
     if isinstance(data, str):  # type: ignore[unreachable]  # not every caller is type-checked
         raise TypeError("Give bytes, or the Path of a file; a str could be either.")
     headers = {"Content-Type": media_type}
     if isinstance(data, Path):
+        # The digest is the name, so the file is read twice: a large one is never in memory as a whole.
         digest, size = _file_digest(data)
         headers["Content-Length"] = str(size)
         return ApiCall("PUT", artifact_path(digest), _stored, headers=headers, file=data)
@@ -62,8 +63,8 @@ def delete(sha256: str) -> ApiCall[None]:
     return ApiCall("DELETE", artifact_path(sha256), nothing)
 
 
-class Download(Reception[bytes]):
-    """An artifact on its way: what has come, and how to go on after the connection was cut."""
+class Download(ResumableTransfer[bytes]):
+    """The download of an artifact, resumed with a range request after a lost connection."""
 
     def __init__(self, sha256: str, attempts: Attempts) -> None:
         super().__init__(attempts)
@@ -73,21 +74,21 @@ class Download(Reception[bytes]):
         self.complete = False
 
     def connect(self) -> ApiCall[None]:
-        """Return the request for what is missing."""
+        """Return the request for the bytes that have not been received yet."""
         headers = {"Accept-Encoding": "identity"}  # ranges and the digest count the bytes as they are stored
         if self._received:
             headers["Range"] = f"bytes={self._received}-"
         return ApiCall("GET", artifact_path(self._sha256), nothing, headers=headers)
 
     def take(self, piece: bytes) -> tuple[bytes]:
-        """Take note of a piece and return it."""
+        """Return the piece, and count it as received."""
         self._received += len(piece)
         self._digest.update(piece)
         self._attempts.succeeded()
         return (piece,)
 
     def ended(self) -> float:
-        """Refuse what does not have the digest that was asked for."""
+        """Raise if the bytes do not have the digest that was asked for."""
         found = self._digest.hexdigest()
         if found != self._sha256:
             raise DigestMismatchError(self._sha256, found)

@@ -17,33 +17,36 @@ from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import SessionFilters
-from durable_sessions.client.producer import Lines
+from durable_sessions.client.producer import ProducerCache
 from durable_sessions.client.search import SearchFilters, SearchResults
+from durable_sessions.client.signatures import keywords_of
 
 
 class AsyncSessionCollection:
     """The sessions of the workspace."""
 
-    def __init__(self, transport: AsyncTransport, lines: Lines[asyncio.Lock]) -> None:
+    def __init__(self, transport: AsyncTransport, producers: ProducerCache[asyncio.Lock]) -> None:
         self._transport = transport
-        self._lines = lines
+        self._producers = producers
 
+    @keywords_of(calls.create)
     async def create(
         self,
         id: str | None = None,  # noqa: A002
-        **said: Unpack[SessionFields],
+        **fields: Unpack[SessionFields],
     ) -> AsyncSession:
-        """Create a session, or confirm one that says the same; ConflictError if it differs."""
-        made = await self._transport.send(calls.create(id, **said))
-        return AsyncSession(made.id, self._transport, self._lines, made.incarnation)
+        """Create a session, or return the existing one if it is the same; ConflictError if it differs."""
+        made = await self._transport.send(calls.create(id, **fields))
+        return AsyncSession(made.id, self._transport, self._producers, made.incarnation)
 
     async def get(self, id: str) -> SessionInfo:  # noqa: A002
-        """Return what the server knows of a session."""
+        """Return a session as the server describes it."""
         return await self._transport.send(calls.info(id))
 
+    @keywords_of(pages.sessions)
     def list(self, **filters: Unpack[SessionFilters]) -> AsyncIterator[SessionInfo]:
         """Yield all sessions that match, the newest first unless ``order`` is ``"asc"``, page by page."""
-        return self._transport.walk(pages.sessions(**filters))
+        return self._transport.paginate(pages.sessions(**filters))
 
 
 class AsyncArtifactCollection:
@@ -53,7 +56,7 @@ class AsyncArtifactCollection:
         self._transport = transport
 
     async def put(self, data: bytes | Path, media_type: str = "application/octet-stream") -> Artifact:
-        """Store bytes, or those of a file piece by piece; what is there already is not stored again."""
+        """Store bytes, or a file piece by piece; what is stored already is not stored a second time."""
         return await self._transport.send(await asyncio.to_thread(artifact.put, data, media_type))
 
     async def get(self, sha256: str) -> bytes:
@@ -61,7 +64,7 @@ class AsyncArtifactCollection:
         return b"".join([piece async for piece in self.stream(sha256)])
 
     async def stream(self, sha256: str) -> AsyncIterator[bytes]:
-        """Yield an artifact in pieces, across disconnects; raise at the end if the digest is wrong."""
+        """Yield an artifact in pieces, across lost connections; raise at the end if the digest is wrong."""
         download = Download(sha256, self._transport.attempts())
         timeout = self._transport.options.timeout
         while not download.complete:
@@ -70,7 +73,7 @@ class AsyncArtifactCollection:
                     yield piece
 
     async def delete(self, sha256: str) -> None:
-        """Remove an artifact, whatever refers to it; needs an admin's key."""
+        """Remove an artifact, even if events refer to it; needs an admin key."""
         await self._transport.send(artifact.delete(sha256))
 
     async def exists(self, sha256: str) -> bool:
@@ -83,10 +86,11 @@ class AsyncArtifactCollection:
 
 
 class AsyncClient:
-    """Speaks to a server; belongs to one event loop.
+    """Talks to a server; belongs to one event loop.
 
-    Without ``url`` and ``api_key`` the variables ``DURABLE_SESSIONS_URL`` and ``DURABLE_SESSIONS_API_KEY``
-    count. ``timeout`` is in seconds and for each attempt, ``retries`` is how often a request is sent again.
+    ``url`` and ``api_key`` default to the environment variables ``DURABLE_SESSIONS_URL`` and
+    ``DURABLE_SESSIONS_API_KEY``. ``timeout`` is in seconds and applies to each attempt; ``retries`` is how
+    often a failed request is sent again.
     """
 
     def __init__(
@@ -101,8 +105,8 @@ class AsyncClient:
         options = Options.chosen(url, api_key, timeout, retries)
         self.url = options.url
         self._transport = AsyncTransport(options, transport)
-        self._lines = Lines(asyncio.Lock)
-        self.sessions = AsyncSessionCollection(self._transport, self._lines)
+        self._producers = ProducerCache(asyncio.Lock)
+        self.sessions = AsyncSessionCollection(self._transport, self._producers)
         self.artifacts = AsyncArtifactCollection(self._transport)
 
     async def __aenter__(self) -> "AsyncClient":
@@ -116,13 +120,13 @@ class AsyncClient:
         await self._transport.close()
 
     def session(self, id: str) -> AsyncSession:  # noqa: A002
-        """Return a handle of a session; nothing is sent."""
-        return AsyncSession(id, self._transport, self._lines)
+        """Return a handle of a session, without sending a request."""
+        return AsyncSession(id, self._transport, self._producers)
 
+    @keywords_of(search.everywhere)
     async def search(self, q: str, **filters: Unpack[SearchFilters]) -> SearchResults:
-        """Return the sessions in which something matches, best first.
+        """Return the sessions with events that match ``q``, the best first.
 
-        Up to ``limit`` sessions, 20 unless said otherwise, with up to ``hits`` events of each, 3 unless said
-        otherwise.
+        Returns up to ``limit`` sessions, with up to ``hits`` of the matching events of each.
         """
         return await self._transport.send(search.everywhere(q, **filters))

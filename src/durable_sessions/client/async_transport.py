@@ -11,15 +11,15 @@ import httpx2
 from durable_sessions.client.artifact import PIECE_BYTES
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.options import Options
-from durable_sessions.client.pages import Walk
-from durable_sessions.client.reception import Reception
+from durable_sessions.client.pages import Paginator
+from durable_sessions.client.resumable import ResumableTransfer
 from durable_sessions.client.retry import FAILURES, Attempts
 
 T = TypeVar("T")
 
 
 class AsyncTransport:
-    """Carries calls to the server, again and again if that is needed and safe."""
+    """Sends calls to the server, and retries those that failed for a passing reason."""
 
     def __init__(self, options: Options, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self.options = options
@@ -30,11 +30,11 @@ class AsyncTransport:
         await self._http.aclose()
 
     def attempts(self) -> Attempts:
-        """Return what counts the attempts of one call."""
+        """Return a new counter for the attempts of one call."""
         return Attempts(self.options.url, self.options.retries)
 
     async def send(self, call: ApiCall[T]) -> T:
-        """Return the result of a call, or raise why there is none."""
+        """Return the result of a call; raise a ClientError after the last attempt."""
         attempts = self.attempts()
         while True:
             try:
@@ -55,7 +55,7 @@ class AsyncTransport:
 
     @asynccontextmanager
     async def open(self, call: ApiCall[T], silence_seconds_max: float) -> AsyncIterator[httpx2.Response]:
-        """Send a call once and give its answer while it arrives; a refusal has arrived already."""
+        """Send a call once and yield its answer as soon as the head is there; a refusal is read whole."""
         timeout = httpx2.Timeout(self.options.timeout, read=silence_seconds_max)
         async with self._http.stream(
             call.method, call.path, params=call.parameters, headers=call.headers, timeout=timeout
@@ -64,26 +64,28 @@ class AsyncTransport:
                 await answer.aread()
             yield answer
 
-    async def receive(self, reception: Reception[T], silence_seconds_max: float) -> AsyncGenerator[T, None]:
-        """Yield what one connection brings, then wait until it is time for the next one."""
+    async def receive(
+        self, transfer: ResumableTransfer[T], silence_seconds_max: float
+    ) -> AsyncGenerator[T, None]:
+        """Yield what one connection delivers, then wait until the next one is due."""
         try:
-            async with self.open(reception.connect(), silence_seconds_max) as answer:
+            async with self.open(transfer.connect(), silence_seconds_max) as answer:
                 if answer.is_success:
-                    reception.connected(answer)
+                    transfer.connected(answer)
                     async for piece in answer.aiter_bytes():
-                        for item in reception.take(piece):
+                        for item in transfer.take(piece):
                             yield item
-                    pause = reception.ended()
+                    pause = transfer.ended()
                 else:
-                    pause = reception.refused(answer)
+                    pause = transfer.refused(answer)
         except FAILURES as error:
-            pause = reception.disconnected(error)
+            pause = transfer.disconnected(error)
         await asyncio.sleep(pause)
 
-    async def walk(self, walk: Walk[T]) -> AsyncIterator[T]:
+    async def paginate(self, pages: Paginator[T]) -> AsyncIterator[T]:
         """Yield the items of all pages; one page at a time is in memory."""
-        while not walk.done:
-            for item in walk.take(await self.send(walk.call())):
+        while not pages.done:
+            for item in pages.take(await self.send(pages.call())):
                 yield item
 
 

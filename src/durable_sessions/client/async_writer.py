@@ -1,4 +1,4 @@
-"""Appending in the background, with a task."""
+"""A writer that appends in the background, in a task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
@@ -9,7 +9,7 @@ from durable_sessions.client.outbox import Bounds, Outbox, body_of
 
 
 class AsyncPending:
-    """An event that was given to a writer; awaiting it waits until it is durable, or raises why not."""
+    """An event that a writer has queued; await it to wait until it is durable, or to get its error."""
 
     __slots__ = ("_future",)
 
@@ -17,30 +17,30 @@ class AsyncPending:
         self._future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 
     def done(self) -> bool:
-        """Say whether it is known what became of the event."""
+        """Say whether the outcome of the event is known."""
         return self._future.done()
 
     async def result(self) -> Appended:
-        """Wait until the event is durable, or raise why it is not."""
+        """Wait until the event is durable, or raise its error."""
         return await asyncio.shield(self._future)
 
     def __await__(self) -> Generator[Any, None, Appended]:
         return self.result().__await__()
 
     def resolve(self, outcome: Appended | Exception) -> None:
-        """Tell what became of the event; the writer does this."""
+        """Set the outcome of the event; the writer calls this."""
         if isinstance(outcome, Exception):
             self._future.set_exception(outcome)
-            self._future.exception()  # it is raised by flush() as well, so nobody has to ask here
+            self._future.exception()  # now retrieved: flush() raises it too, so nobody has to await it
         else:
             self._future.set_result(outcome)
 
 
 class AsyncWriter:
-    """Appends events in the background, in order, many at a time. Use it in an ``async with`` block.
+    """Appends events in the background, in order, many per request. Use it in an ``async with`` block.
 
-    An event counts when its ``AsyncPending`` says so, or when ``flush()`` or ``close()`` has returned: before
-    that it is in the memory of this process only.
+    An event is durable when its ``AsyncPending`` has a result, or when ``flush()`` or ``close()`` has
+    returned; before that it is only in the memory of this process.
     """
 
     def __init__(self, append: Callable[[bytes], Awaitable[Appended]], bounds: Bounds) -> None:
@@ -48,11 +48,11 @@ class AsyncWriter:
         self._bounds = bounds
         self._outbox: Outbox[AsyncPending] = Outbox(bounds)
         self._changed = asyncio.Condition()
-        self._hurried = 0
+        self._flushing = 0
         self._task: asyncio.Task[None] | None = None
 
     async def append(self, event: EventLike) -> AsyncPending:
-        """Take an event; waits only while the queue is full. Raises if the writer has failed."""
+        """Queue an event; waits only while the queue is full. Raises if the writer has failed or closed."""
         body = encode_event(event)
         async with self._changed:
             await self._changed.wait_for(lambda: self._outbox.has_room(len(body)))
@@ -64,25 +64,25 @@ class AsyncWriter:
         return pending
 
     async def flush(self) -> None:
-        """Wait until all events taken so far are durable; raise the first error that was not raised yet."""
+        """Wait until all events queued so far are durable; raise the first error that was not raised yet."""
         async with self._changed:
             goal = self._outbox.taken
-            self._hurried += 1
+            self._flushing += 1
             self._changed.notify_all()
             try:
                 await self._changed.wait_for(lambda: self._outbox.settled >= goal)
             finally:
-                self._hurried -= 1
-            self._outbox.tell()
+                self._flushing -= 1
+            self._outbox.raise_unreported()
 
     async def close(self) -> None:
-        """Flush, and take no more events; raise what ``flush()`` would."""
+        """Flush, and accept no more events; raise what ``flush()`` would."""
         async with self._changed:
             self._outbox.closing = True
             self._changed.notify_all()
         if self._task is not None:
             await asyncio.shield(self._task)
-        self._outbox.tell()
+        self._outbox.raise_unreported()
 
     async def __aenter__(self) -> "AsyncWriter":
         return self
@@ -113,12 +113,12 @@ class AsyncWriter:
                 changed.notify_all()
 
     async def _linger(self) -> None:
-        """Wait a moment for more events."""
+        """Wait for more events to share the request, but not while a flush or close waits."""
         outbox = self._outbox
         try:
             async with asyncio.timeout(self._bounds.linger_seconds):
                 await self._changed.wait_for(
-                    lambda: outbox.full_batch or outbox.closing or bool(self._hurried)
+                    lambda: outbox.full_batch or outbox.closing or bool(self._flushing)
                 )
         except TimeoutError:
             pass

@@ -1,4 +1,4 @@
-"""A request and how its answer is read, apart from how it travels."""
+"""A request and how its answer is read, independent of how it is sent."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ Parameters = Iterable[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ApiCall(Generic[T]):
-    """One request; every one may be sent again without doing twice what it asks for.
+    """One request. Each is idempotent, so that it can be retried.
 
-    The body is ``content``, or the bytes of ``file``. ``read`` makes the result of the answer. With
-    ``gone_is_done`` it is success to find nothing, or another one, after a lost answer: the first attempt
-    did it.
+    The body is ``content``, or the bytes of ``file``. ``read`` turns the answer into the result. With
+    ``gone_is_done``, a retry after a lost answer succeeds if the object is gone or replaced: the first
+    attempt removed it.
     """
 
     method: str
@@ -34,7 +34,7 @@ class ApiCall(Generic[T]):
     gone_is_done: bool = False
 
     def result(self, answer: httpx2.Response) -> T:
-        """Return what a successful answer says."""
+        """Return the result of a successful answer."""
         try:
             return self.read(answer)
         except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:

@@ -13,8 +13,8 @@ import msgspec
 from durable_sessions.client import encoding, offsets
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.event import Event
+from durable_sessions.client.incarnation import HEADER
 from durable_sessions.client.info import SessionInfo, session_info
-from durable_sessions.client.life import HEADER
 
 EventLike = Mapping[str, Any]
 Time = datetime | str
@@ -28,9 +28,9 @@ _JSON = {"Content-Type": "application/json"}
 class Appended:
     """An append that is durable. ``next_offset`` is where the session ended when the server answered.
 
-    ``replayed`` says that an earlier attempt had stored it, whose answer was lost. ``repeated`` are the
-    indexes of events whose ids were there before, ``differ`` those of them that say something else and were
-    left out; of very many in odd places, only the first. ``incarnation`` is the life of the session.
+    ``replayed`` says that an earlier attempt, whose answer was lost, had stored it. ``repeated`` are the
+    indexes of events whose ids existed already; ``differ`` are those of them with other content, which were
+    not stored. The server shortens long scattered lists. ``incarnation`` is that of the session.
     """
 
     next_offset: str
@@ -54,7 +54,7 @@ def _segment(part: str) -> str:
 
 
 def json_of(answer: httpx2.Response) -> dict[str, Any]:
-    """Return the object that an answer consists of."""
+    """Return the JSON object in the body of an answer."""
     found = encoding.decode(answer.content)
     if not isinstance(found, dict):
         raise TypeError("The answer is no JSON object.")
@@ -62,19 +62,19 @@ def json_of(answer: httpx2.Response) -> dict[str, Any]:
 
 
 def info_of(answer: httpx2.Response) -> SessionInfo:
-    """Return the session that an answer shows."""
+    """Return the session described by the body of an answer."""
     return session_info(json_of(answer))
 
 
 def nothing(answer: httpx2.Response) -> None:
-    """Read no more of an answer than that it is one."""
+    """Ignore the body of an answer."""
 
 
 # Sessions -------------------------------------------------------------------------------
 
 
 class SessionFields(TypedDict, total=False):
-    """What can be said of a new session."""
+    """The properties of a new session."""
 
     title: str | None
     metadata: Mapping[str, Any] | None
@@ -122,22 +122,22 @@ def fork(
     id: str | None,  # noqa: A002
     source: str,
     *,
-    source_life: str | None = None,
+    source_incarnation: str | None = None,
     at: str | int | None = None,
     title: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> ApiCall[SessionInfo]:
     """Create a session that begins with the events of another."""
     headers = {"Stream-Forked-From": session_path(source)}
-    if source_life is not None:
-        headers["Stream-Forked-From"] += f"?incarnation={source_life}"
+    if source_incarnation is not None:
+        headers["Stream-Forked-From"] += f"?incarnation={source_incarnation}"
     if at is not None:
         headers["Stream-Fork-Offset"] = offset_text(at)
     return _put(id, headers, {"title": title, "metadata": metadata})
 
 
 def _put(id: str | None, headers: dict[str, str], body: Mapping[str, object]) -> ApiCall[SessionInfo]:  # noqa: A002
-    """Put a session under an id that is known before, so that it can be sent again."""
+    """Create a session under an id that the client chooses, so that a retry cannot create a second one."""
     path = session_path(id or "sesn_" + secrets.token_hex(16))
     content = encoding.encode({name: value for name, value in body.items() if value is not None})
     return ApiCall("PUT", path, info_of, headers={**_JSON, **headers}, content=content)
@@ -149,9 +149,9 @@ def info(session: str) -> ApiCall[SessionInfo]:
 
 
 def update(session: str, **changes: object) -> ApiCall[SessionInfo]:
-    """Change what is said of a session; what is unset stays as it is."""
-    said = {name: value for name, value in changes.items() if value is not UNSET}
-    return ApiCall("POST", session_path(session), info_of, headers=_JSON, content=encoding.encode(said))
+    """Change properties of a session; those that are UNSET stay as they are."""
+    given = {name: value for name, value in changes.items() if value is not UNSET}
+    return ApiCall("POST", session_path(session), info_of, headers=_JSON, content=encoding.encode(given))
 
 
 def archive(session: str) -> ApiCall[SessionInfo]:
@@ -160,7 +160,7 @@ def archive(session: str) -> ApiCall[SessionInfo]:
 
 
 def close(session: str) -> ApiCall[SessionInfo]:
-    """Let a session take no more events."""
+    """Make a session refuse further events."""
     return ApiCall("POST", session_path(session, "close"), info_of)
 
 
@@ -190,7 +190,7 @@ def encode_event(event: EventLike) -> bytes:
 def append(
     session: str, body: bytes, producer: Mapping[str, str], if_match: str | None = None
 ) -> ApiCall[Appended]:
-    """Append events, under the numbers of a producer."""
+    """Append events, with the headers of a producer."""
     headers = {**_JSON, **producer}
     if if_match is not None:
         headers["If-Match"] = f'"{if_match}"'
@@ -209,7 +209,7 @@ def _appended(answer: httpx2.Response) -> Appended:
 
 
 def _indexes(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list such as ``0,2,5-9``; dots at its end say that it was cut."""
+    """Return the numbers of a list such as ``0,2,5-9``; a list that the server shortened ends in dots."""
     found: list[int] = []
     for part in text.replace("...", "").split(","):
         first, _, last = part.strip().partition("-")
@@ -227,12 +227,12 @@ def event(session: str, event_id: str) -> ApiCall[Event]:
 
 
 def offset_text(offset: str | int) -> str:
-    """Return an offset as the wire has it; a number is a position."""
+    """Return an offset in the format of the wire; a number is a position."""
     return offsets.of(offset) if isinstance(offset, int) else offset
 
 
 def time_text(time: Time) -> str:
-    """Return a time as the wire has it; one without a zone is refused."""
+    """Return a time in the format of the wire; one without a time zone is refused."""
     if isinstance(time, str):
         return time
     if time.tzinfo is None:

@@ -1,4 +1,4 @@
-"""The client for ordinary programs: every call waits for its answer."""
+"""The client for programs without an event loop: every call blocks until its answer is there."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,35 +14,38 @@ from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import SessionFilters
-from durable_sessions.client.producer import Lines
+from durable_sessions.client.producer import ProducerCache
 from durable_sessions.client.search import SearchFilters, SearchResults
 from durable_sessions.client.session import Session
+from durable_sessions.client.signatures import keywords_of
 from durable_sessions.client.transport import Transport
 
 
 class SessionCollection:
     """The sessions of the workspace."""
 
-    def __init__(self, transport: Transport, lines: Lines[Lock]) -> None:
+    def __init__(self, transport: Transport, producers: ProducerCache[Lock]) -> None:
         self._transport = transport
-        self._lines = lines
+        self._producers = producers
 
+    @keywords_of(calls.create)
     def create(
         self,
         id: str | None = None,  # noqa: A002
-        **said: Unpack[SessionFields],
+        **fields: Unpack[SessionFields],
     ) -> Session:
-        """Create a session, or confirm one that says the same; ConflictError if it differs."""
-        made = self._transport.send(calls.create(id, **said))
-        return Session(made.id, self._transport, self._lines, made.incarnation)
+        """Create a session, or return the existing one if it is the same; ConflictError if it differs."""
+        made = self._transport.send(calls.create(id, **fields))
+        return Session(made.id, self._transport, self._producers, made.incarnation)
 
     def get(self, id: str) -> SessionInfo:  # noqa: A002
-        """Return what the server knows of a session."""
+        """Return a session as the server describes it."""
         return self._transport.send(calls.info(id))
 
+    @keywords_of(pages.sessions)
     def list(self, **filters: Unpack[SessionFilters]) -> Iterator[SessionInfo]:
         """Yield all sessions that match, the newest first unless ``order`` is ``"asc"``, page by page."""
-        return self._transport.walk(pages.sessions(**filters))
+        return self._transport.paginate(pages.sessions(**filters))
 
 
 class ArtifactCollection:
@@ -52,7 +55,7 @@ class ArtifactCollection:
         self._transport = transport
 
     def put(self, data: bytes | Path, media_type: str = "application/octet-stream") -> Artifact:
-        """Store bytes, or those of a file piece by piece; what is there already is not stored again."""
+        """Store bytes, or a file piece by piece; what is stored already is not stored a second time."""
         return self._transport.send(artifact.put(data, media_type))
 
     def get(self, sha256: str) -> bytes:
@@ -60,14 +63,14 @@ class ArtifactCollection:
         return b"".join(self.stream(sha256))
 
     def stream(self, sha256: str) -> Iterator[bytes]:
-        """Yield an artifact in pieces, across disconnects; raise at the end if the digest is wrong."""
+        """Yield an artifact in pieces, across lost connections; raise at the end if the digest is wrong."""
         download = Download(sha256, self._transport.attempts())
         timeout = self._transport.options.timeout
         while not download.complete:
             yield from self._transport.receive(download, timeout)
 
     def delete(self, sha256: str) -> None:
-        """Remove an artifact, whatever refers to it; needs an admin's key."""
+        """Remove an artifact, even if events refer to it; needs an admin key."""
         self._transport.send(artifact.delete(sha256))
 
     def exists(self, sha256: str) -> bool:
@@ -80,10 +83,11 @@ class ArtifactCollection:
 
 
 class Client:
-    """Speaks to a server; may be shared by threads.
+    """Talks to a server; threads may share it.
 
-    Without ``url`` and ``api_key`` the variables ``DURABLE_SESSIONS_URL`` and ``DURABLE_SESSIONS_API_KEY``
-    count. ``timeout`` is in seconds and for each attempt, ``retries`` is how often a request is sent again.
+    ``url`` and ``api_key`` default to the environment variables ``DURABLE_SESSIONS_URL`` and
+    ``DURABLE_SESSIONS_API_KEY``. ``timeout`` is in seconds and applies to each attempt; ``retries`` is how
+    often a failed request is sent again.
     """
 
     def __init__(
@@ -98,8 +102,8 @@ class Client:
         options = Options.chosen(url, api_key, timeout, retries)
         self.url = options.url
         self._transport = Transport(options, transport)
-        self._lines = Lines(Lock)
-        self.sessions = SessionCollection(self._transport, self._lines)
+        self._producers = ProducerCache(Lock)
+        self.sessions = SessionCollection(self._transport, self._producers)
         self.artifacts = ArtifactCollection(self._transport)
 
     def __enter__(self) -> "Client":
@@ -113,13 +117,13 @@ class Client:
         self._transport.close()
 
     def session(self, id: str) -> Session:  # noqa: A002
-        """Return a handle of a session; nothing is sent."""
-        return Session(id, self._transport, self._lines)
+        """Return a handle of a session, without sending a request."""
+        return Session(id, self._transport, self._producers)
 
+    @keywords_of(search.everywhere)
     def search(self, q: str, **filters: Unpack[SearchFilters]) -> SearchResults:
-        """Return the sessions in which something matches, best first.
+        """Return the sessions with events that match ``q``, the best first.
 
-        Up to ``limit`` sessions, 20 unless said otherwise, with up to ``hits`` events of each, 3 unless said
-        otherwise.
+        Returns up to ``limit`` sessions, with up to ``hits`` of the matching events of each.
         """
         return self._transport.send(search.everywhere(q, **filters))

@@ -1,4 +1,4 @@
-"""JSON on the wire: fast, and lossless for what the fast way does not take."""
+"""JSON on the wire: msgspec, and the standard library for the JSON that msgspec refuses."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _DECODER = msgspec.json.Decoder()
 
 
 def encode(value: object) -> bytes:
-    """Return a value as JSON; mappings of every kind are objects, lone surrogates are escaped."""
+    """Return a value as JSON; any Mapping becomes an object, lone surrogates are escaped."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:
@@ -19,7 +19,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """Return what JSON says, or raise ValueError."""
+    """Return the value of a JSON text, or raise ValueError."""
     try:
         return _DECODER.decode(data)
     except msgspec.DecodeError:  # lone surrogates and numbers without bounds are JSON, too
@@ -27,7 +27,7 @@ def decode(data: bytes) -> Any:
 
 
 def _whole(digits: str) -> float:
-    """Return a whole number; one of more digits than Python reads is infinite, like any other so large."""
+    """Return an integer; with more digits than Python parses it becomes the infinite float, as 1e999 does."""
     return int(digits) if len(digits) <= DIGITS_MAX else float(digits)
 
 

@@ -1,10 +1,10 @@
-"""Answers that are refusals, turned into errors."""
+"""Turns error answers into exceptions."""
 
 from typing import Any
 
 import httpx2
 
-from durable_sessions.client import encoding, errors, life
+from durable_sessions.client import encoding, errors, incarnation
 
 _BY_STATUS: dict[int, type[errors.ApiError]] = {
     400: errors.BadRequestError,
@@ -17,12 +17,12 @@ _BY_STATUS: dict[int, type[errors.ApiError]] = {
     413: errors.TooLargeError,
     429: errors.RateLimitedError,
 }
-_OF_ANOTHER_LIFE = (410, 412)
+_OF_ANOTHER_INCARNATION = (410, 412)
 _TEXT_MAX = 500
 
 
 def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> errors.ApiError:
-    """Return the error that a refusal means, with the server's own words."""
+    """Return the exception for an error answer, with the server's message."""
     status = answer.status_code
     said = _said(answer)
     details = dict(said.get("details") or {})
@@ -33,9 +33,10 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     kind = _BY_STATUS.get(status, errors.ServerError if status >= 500 else errors.ApiError)
     if details.get("error_code") == "stale_epoch":
         kind = errors.ProducerFencedError
-    if status in _OF_ANOTHER_LIFE and life.sent(answer.request) not in (
+    # A 412 also means a failed If-Match of an offset; the incarnation in the answer tells the two apart.
+    if status in _OF_ANOTHER_INCARNATION and incarnation.required_incarnation(answer.request) not in (
         None,
-        answer.headers.get(life.HEADER),
+        answer.headers.get(incarnation.HEADER),
     ):
         kind = errors.SessionReplacedError
     error = kind(
@@ -49,7 +50,7 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     if isinstance(error, errors.PreconditionFailedError):
         error.next_offset = answer.headers.get("stream-next-offset")
     if isinstance(error, errors.SessionReplacedError):
-        error.incarnation = answer.headers.get(life.HEADER)
+        error.incarnation = answer.headers.get(incarnation.HEADER)
     if isinstance(error, errors.RateLimitedError):
         error.retry_after = retry_after(answer)
     return error

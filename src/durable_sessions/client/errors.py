@@ -1,4 +1,4 @@
-"""What can go wrong for a client: each kind of failure is a class of its own."""
+"""The errors of the client: one class for each kind of failure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +7,14 @@ from typing import Any
 class ClientError(Exception):
     """The base of all errors that the client raises.
 
-    ``outcome_unknown`` says that what was asked for may have been done all the same: an answer was lost.
+    ``outcome_unknown`` says that the request may have been carried out all the same: an answer was lost.
     """
 
     outcome_unknown: bool = False
 
     @property
     def certain(self) -> bool:
-        """Whether it tells that no attempt was carried out, also none whose answer was lost before."""
+        """Whether the error proves that no attempt was carried out, not even one whose answer was lost."""
         return False
 
 
@@ -34,7 +34,7 @@ class ConnectionFailedError(ClientError):
 
 
 class DigestMismatchError(ClientError):
-    """What arrived is not what its SHA-256 says: it was changed or cut on the way."""
+    """The bytes received do not have the SHA-256 that was asked for: they were changed or cut on the way."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"The artifact {expected} arrived with the SHA-256 {found}. Get it again.")
@@ -43,7 +43,7 @@ class DigestMismatchError(ClientError):
 
 
 class UnexpectedAnswerError(ClientError):
-    """Something answered that does not speak this protocol."""
+    """The answer is not one of a Durable Sessions server."""
 
     outcome_unknown = True
 
@@ -88,10 +88,10 @@ class ApiError(ClientError):
 
     @property
     def certain(self) -> bool:
-        """Whether it tells that no attempt was carried out, also none whose answer was lost before.
+        """Whether the error proves that no attempt was carried out, not even one whose answer was lost.
 
-        It does if it follows from the request alone (400, 413), or if the server has looked for an earlier
-        attempt first (412).
+        It does if it follows from the request alone (400, 413), or if the server checks for an earlier
+        attempt before it answers so (412).
         """
         return self.status in (400, 412, 413)
 
@@ -122,9 +122,9 @@ class NotFoundError(ApiError):
 
 
 class SessionReplacedError(NotFoundError):
-    """410, 412: the session that was meant is gone; ``incarnation`` is the one that has its id now, if any.
+    """410, 412: the session of this handle is gone; ``incarnation`` is the one that has its id now, if any.
 
-    Nothing was read from that one, and nothing written to it. A new handle, ``client.session(id)``, takes it.
+    Nothing was read from that one or written to it. A new handle, ``client.session(id)``, binds to it.
     """
 
     incarnation: str | None = None

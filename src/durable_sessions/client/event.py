@@ -1,4 +1,4 @@
-"""An event as it was read: a read-only mapping with names for what every event has."""
+"""An event as it was read: a read-only mapping with properties for what every event has."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -37,7 +37,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def next_offset(self) -> str:
-        """Where to go on behind this event: what a reader saves that has dealt with it."""
+        """The offset behind this event: what a reader saves once it has processed it."""
         return offsets.of(self.position + 1)
 
     @property
@@ -47,7 +47,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def created_at(self) -> datetime:
-        """When it became part of the log, in UTC."""
+        """When the event was appended, in UTC."""
         return datetime.fromisoformat(self._data["created_at"])
 
     @property
@@ -57,7 +57,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def text(self) -> str:
-        """The readable text of its content; empty if there is none."""
+        """The readable text of the content; empty if there is none."""
         return _text(self._data)
 
     def __getitem__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a handle of a session is, however its requests travel."""
+"""What the sync and the async handle of a session have in common."""
 
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -7,29 +7,29 @@ from durable_sessions.client import calls
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import Appended
 from durable_sessions.client.errors import ClientError
+from durable_sessions.client.incarnation import PinnedIncarnation, require_incarnation
 from durable_sessions.client.info import SessionInfo
-from durable_sessions.client.life import PinnedIncarnation, only
-from durable_sessions.client.producer import Line, Lines
+from durable_sessions.client.producer import ProducerCache, SessionProducers
 
 L = TypeVar("L")
 
 
 class SessionHandle(Generic[L]):
-    """The id of a session, which of its lives is meant, and the numbers that its appends are sent under."""
+    """The id of a session, the incarnation it is bound to, and the producers that its appends are sent by."""
 
-    def __init__(self, id: str, lines: Lines[L], incarnation: str | None) -> None:  # noqa: A002
+    def __init__(self, id: str, cache: ProducerCache[L], incarnation: str | None) -> None:  # noqa: A002
         self.id = id
-        self._life = PinnedIncarnation(incarnation)
-        self._lines = lines
-        self._line = lines.of(id)
+        self._pinned = PinnedIncarnation(incarnation)
+        self._cache = cache
+        self._producers = cache.of(id)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
 
     @property
     def incarnation(self) -> str | None:
-        """Which session of this id the handle means: the first that has answered it, None before one has."""
-        return self._life.incarnation
+        """The incarnation of the session that this handle is bound to: the first that answered, or None."""
+        return self._pinned.incarnation
 
     def _fork(
         self,
@@ -38,36 +38,42 @@ class SessionHandle(Generic[L]):
         title: str | None,
         metadata: Mapping[str, Any] | None,
     ) -> ApiCall[SessionInfo]:
-        life = self._life.incarnation
-        return calls.fork(id, self.id, source_life=life, at=at, title=title, metadata=metadata)
+        source = self._pinned.incarnation
+        return calls.fork(id, self.id, source_incarnation=source, at=at, title=title, metadata=metadata)
 
     def _deleted(self) -> None:
-        """Take note that the session is gone: what is appended later begins a new one."""
-        self._line.ended(self._life.incarnation)
-        self._life.incarnation = None
+        """Note that the session is gone: a later append creates a new one under the same id."""
+        self._producers.ended(self._pinned.incarnation)
+        self._pinned.incarnation = None
 
 
-class Appending(Generic[L]):
-    """One append of a handle: its request, and what the outcome means for the numbers that follow.
+class HandleAppend(Generic[L]):
+    """One append through a handle: its request, and what its outcome means for the next sequence number.
 
-    The lock of the line is held from here until the outcome is known.
+    The caller holds the lock of ``producers`` from here until the outcome is known.
     """
 
     def __init__(
-        self, session: str, line: Line[L], life: PinnedIncarnation, body: bytes, if_match: str | None
+        self,
+        session: str,
+        producers: SessionProducers[L],
+        pinned: PinnedIncarnation,
+        body: bytes,
+        if_match: str | None,
     ) -> None:
-        self._line = line
-        self._life = life
-        self._producer = line.of(life.incarnation)
+        self._producers = producers
+        self._pinned = pinned
+        self._producer = producers.of(pinned.incarnation)
         call = calls.append(session, body, self._producer.begin(body, if_match), if_match)
-        self.call = only(call, life.incarnation or self._producer.life)
+        # A handle that is not bound must not carry sequence numbers over to another incarnation either.
+        self.call = require_incarnation(call, pinned.incarnation or self._producer.incarnation)
 
     def stored(self, appended: Appended) -> Appended:
-        """Take note that the events are durable."""
-        self._line.accepted(self._producer, appended.incarnation)
-        self._life.incarnation = self._life.incarnation or appended.incarnation
+        """Note that the events are durable."""
+        self._producers.accepted(self._producer, appended.incarnation)
+        self._pinned.incarnation = self._pinned.incarnation or appended.incarnation
         return appended
 
     def failed(self, error: ClientError) -> ClientError:
-        """Return the error to raise: the same one, or one that tells its cause."""
+        """Return the error to raise: the same one, or the one that it means for a session."""
         return self._producer.failed(error)

@@ -1,4 +1,4 @@
-"""What a session says of itself."""
+"""A session as the server describes it."""
 
 from datetime import datetime
 from typing import Any
@@ -16,17 +16,17 @@ class TokenUsage(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """How long a session has existed, and how long of that it was running."""
+    """How long a session has existed, and for how much of that time it was running."""
 
     active_seconds: float = 0.0
     duration_seconds: float = 0.0
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """A session as it is at the moment of asking; ``raw`` has everything that the server said.
+    """A session as it was when the server answered; ``raw`` is the whole answer.
 
-    Of one that was ``imported``, ``created_at`` is when it came; it went from ``started_at`` to
-    ``last_activity_at``.
+    For one that was ``imported``, ``created_at`` is the time of the import; the original ran from
+    ``started_at`` to ``last_activity_at``.
     """
 
     id: str
@@ -54,10 +54,10 @@ class SessionInfo(msgspec.Struct, frozen=True):
     raw: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        said = f"id={self.id!r}, title={self.title!r}, lifecycle={self.lifecycle!r}"
-        return f"SessionInfo({said}, event_count={self.event_count})"
+        shown = f"id={self.id!r}, title={self.title!r}, lifecycle={self.lifecycle!r}"
+        return f"SessionInfo({shown}, event_count={self.event_count})"
 
 
 def session_info(raw: dict[str, Any]) -> SessionInfo:
-    """Return a session object of the wire as what it says."""
+    """Return the SessionInfo for a session object of the wire."""
     return msgspec.convert({**raw, "raw": raw}, SessionInfo)

@@ -1,4 +1,4 @@
-"""Where the server is, the key to show it, and how patient to be."""
+"""The settings of a client: address, API key, time-out and retries."""
 
 import math
 import os
@@ -27,13 +27,13 @@ def require_address(url: str) -> None:
 
 
 def require_key(key: str) -> None:
-    """Raise ValueError if no server can have given this key; the key itself is not shown."""
+    """Raise ValueError if this cannot be an API key; the message does not contain the key."""
     if not all("!" <= character <= "~" for character in key):
         raise ValueError("The API key has a character that no key has, such as a space or a line end.")
 
 
 class HttpOptions(TypedDict):
-    """What the sync and the async HTTP client are made with."""
+    """The arguments that the sync and the async HTTP client share."""
 
     base_url: str
     headers: dict[str, str]
@@ -44,7 +44,7 @@ class HttpOptions(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The settings of a client; what is not given comes from the environment."""
+    """The settings of a client; those not given come from the environment."""
 
     url: str
     api_key: str | None
@@ -53,7 +53,7 @@ class Options:
 
     @classmethod
     def chosen(cls, url: str | None, api_key: str | None, timeout: float, retries: int) -> "Options":
-        """Return the options for what was given."""
+        """Return the options for these arguments, completed from the environment."""
         url = url or os.environ.get("DURABLE_SESSIONS_URL") or DEFAULT_URL
         require_address(url)
         if retries < 0 or not 0 < timeout < math.inf:
@@ -63,7 +63,7 @@ class Options:
         return cls(url.rstrip("/"), key, timeout, retries)
 
     def http(self) -> HttpOptions:
-        """Return what the HTTP client is made with."""
+        """Return the arguments for the HTTP client."""
         headers = {"User-Agent": "durable-sessions-python"}
         if self.api_key is not None:
             headers["Authorization"] = f"Bearer {self.api_key}"
@@ -71,6 +71,8 @@ class Options:
             "base_url": self.url,
             "headers": headers,
             "timeout": self.timeout,
-            "verify": self.url.startswith("https://"),  # certificates take long to load
+            "verify": self.url.startswith(
+                "https://"
+            ),  # loading certificates is slow, and plain HTTP needs none
             "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS_MAX),
         }

@@ -1,4 +1,4 @@
-"""What a writer holds: events that wait, events that are being sent, and what became of them."""
+"""The queue of a writer: events that wait, events that are being sent, and their outcomes."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from durable_sessions.client.calls import Appended
 from durable_sessions.client.errors import ApiError, WriterClosedError
 
 _DIVISIBLE = frozenset({"invalid_event", "invalid_json", "event_too_large", "body_too_large"})
-"""Refusals that are about some event of a batch, so that the others can go without it."""
+"""Refusals caused by a single event of a batch, so that the others can be sent without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is sent at a time, how long to wait for more of it, and how much may wait."""
+    """How much goes into a batch, how long a batch waits to fill, and how much may be queued."""
 
     batch_events: int
     batch_bytes: int
@@ -30,10 +30,10 @@ class Bounds:
 
 
 class Waiting(Protocol):
-    """What the caller holds of an event until it is acknowledged."""
+    """What the caller gets for a queued event, to wait for its outcome."""
 
     def resolve(self, outcome: Appended | Exception) -> None:
-        """Tell what became of the event."""
+        """Set the outcome of the event."""
 
 
 P = TypeVar("P", bound=Waiting)
@@ -56,10 +56,10 @@ def body_of(batch: Batch[P]) -> bytes:
 
 
 class Outbox(Generic[P]):
-    """The events of one writer in their order; knows no clock and waits for nothing.
+    """The events of one writer in order; has no clock and never waits.
 
-    An event that the server refuses for itself fails alone. Any other failure stops the writer: all that is
-    held fails with it, and nothing more is taken, so that nothing is written behind a hole.
+    An event that the server refuses on its own account fails alone. Any other failure stops the writer: all
+    queued events fail with it and no more are accepted, so that nothing is written after a gap.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -68,7 +68,7 @@ class Outbox(Generic[P]):
         self._divided: deque[Batch[P]] = deque()
         self._held_bytes = 0
         self._failure: Exception | None = None
-        self._untold: Exception | None = None
+        self._unreported: Exception | None = None
         self.taken = 0
         self.settled = 0
         self.closing = False
@@ -80,28 +80,28 @@ class Outbox(Generic[P]):
 
     @property
     def full_batch(self) -> bool:
-        """Whether there is nothing to be gained by waiting for more events."""
+        """Whether waiting for more events could not enlarge the next batch."""
         waiting = len(self._items) >= self._bounds.batch_events
         return waiting or bool(self._divided) or self._held_bytes >= self._bounds.batch_bytes
 
     def has_room(self, size: int) -> bool:
-        """Say whether an event can be taken now; a single one always can. Raise if none ever will."""
+        """Say whether an event fits now; a single one always does. Raise if the writer has ended."""
         if self._failure is not None:
             raise self._failure
         if self.closing:
             raise WriterClosedError
-        held = self.taken - self.settled
+        held = self.taken - self.settled  # events in flight count: they are in memory until acknowledged
         fits = held < self._bounds.queue_events and self._held_bytes + size <= self._bounds.queue_bytes
         return fits or held == 0
 
     def put(self, body: bytes, pending: P) -> None:
-        """Take an event."""
+        """Queue an event."""
         self._items.append(Item(body, pending))
         self._held_bytes += len(body)
         self.taken += 1
 
     def next_batch(self) -> Batch[P]:
-        """Return what to send next: as much as fits, and at least one event."""
+        """Return the events to send next: as many as fit into a batch, and at least one."""
         if self._divided:
             return self._divided.popleft()
         batch = [self._items.popleft()]
@@ -114,24 +114,25 @@ class Outbox(Generic[P]):
         return batch
 
     def sent(self, batch: Batch[P], outcome: Appended | Exception) -> None:
-        """Take note of what became of events that were sent."""
+        """Record the outcome of a batch."""
         if isinstance(outcome, Exception):
             self.failed(batch, outcome)
         else:
             self.acknowledged(batch, outcome)
 
     def acknowledged(self, batch: Batch[P], appended: Appended) -> None:
-        """Take note that events are stored."""
+        """Record that the events of a batch are durable."""
         self._settle(batch, appended)
 
     def failed(self, batch: Batch[P], error: Exception) -> None:
-        """Take note that events could not be stored: find the one to blame, or stop."""
+        """Record that a batch was not stored: set the faulty event aside, or stop the writer."""
         blamed = _blamed(batch, error)
         if blamed is None:
             self._stop(batch, error)
         elif len(batch) == 1:
             self._settle(batch, error)
         elif blamed < 0:
+            # The server did not say which event it is: halve the batch until the faulty one is alone.
             middle = len(batch) // 2
             # extendleft() reverses its argument, so the first half is sent first, and the order is kept.
             self._divided.extendleft((batch[middle:], batch[:middle]))
@@ -140,9 +141,9 @@ class Outbox(Generic[P]):
                 self._divided.appendleft(rest)
             self._settle([batch[blamed]], error)
 
-    def tell(self) -> None:
-        """Raise the first error that nobody has been told of."""
-        error, self._untold = self._untold, None
+    def raise_unreported(self) -> None:
+        """Raise the first error that has not been raised yet."""
+        error, self._unreported = self._unreported, None
         if error is not None:
             raise error
 
@@ -154,8 +155,8 @@ class Outbox(Generic[P]):
         self._settle(held, error)
 
     def _settle(self, batch: Batch[P], outcome: Appended | Exception) -> None:
-        if isinstance(outcome, Exception) and self._untold is None:
-            self._untold = outcome
+        if isinstance(outcome, Exception) and self._unreported is None:
+            self._unreported = outcome
         for item in batch:
             self._held_bytes -= len(item.body)
             item.pending.resolve(outcome)
@@ -163,7 +164,7 @@ class Outbox(Generic[P]):
 
 
 def _blamed(batch: Batch[P], error: Exception) -> int | None:
-    """Return which event is to blame for a refusal, -1 if it is some event, None if it is none."""
+    """Return the index of the faulty event: -1 if the answer does not name it, None if none is at fault."""
     if not isinstance(error, ApiError) or error.outcome_unknown or error.code not in _DIVISIBLE:
         return None
     index = error.details.get("index")

@@ -1,4 +1,4 @@
-"""Walking through pages: what was asked for, where the next page begins, and when it is enough."""
+"""Pagination: the request for the next page, and when to stop."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ import httpx2
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import Time, json_of, offset_text, session_path, time_text
 from durable_sessions.client.event import Event
+from durable_sessions.client.incarnation import PinnedIncarnation
 from durable_sessions.client.info import SessionInfo, session_info
-from durable_sessions.client.life import PinnedIncarnation
 
 EVENTS_PER_PAGE = 1_000
 SESSIONS_PER_PAGE = 100
 
 Order = Literal["asc", "desc"]
 Sort = Literal["created_at", "started_at", "updated_at", "activity"]
-"""Which time of sessions an order goes by; ``started_at`` and ``activity`` are when things happened."""
+"""What sessions are sorted by; for imported ones, ``started_at`` and ``activity`` are original times."""
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class ItemPage(Generic[T]):
-    """Some items, where to go on for more of them, and what else the answer said."""
+    """The items of one page, the token of the next page, and the position that the answer states."""
 
     items: list[T]
     next_page: str | None
@@ -32,12 +32,12 @@ class ItemPage(Generic[T]):
     closed: bool = False
 
 
-class Walk(Generic[T]):
-    """A list that is read page by page: ``call()`` is the next request until ``done``.
+class Paginator(Generic[T]):
+    """Reads a list page by page: ``call()`` is the next request, until ``done``.
 
-    Pages are positions in the list, so that nothing is left out or repeated while it grows. With
-    ``whole_pages`` the last page is not cut at the limit: the server has added what belongs together. With
-    ``life`` all pages are of one life of a session.
+    Page tokens are positions in the list, so nothing is left out or repeated while it grows. With
+    ``whole_pages`` the last page is not cut at the limit: the server has completed it with what belongs
+    together. With ``pinned`` all pages are of one incarnation of a session.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Walk(Generic[T]):
         limit: int | None = None,
         *,
         whole_pages: bool = False,
-        life: PinnedIncarnation | None = None,
+        pinned: PinnedIncarnation | None = None,
     ) -> None:
         if limit is not None and limit < 0:
             raise ValueError("limit is the most items to return, or None for all of them.")
@@ -59,7 +59,7 @@ class Walk(Generic[T]):
         self._page_size = page_size
         self._left = limit
         self._whole_pages = whole_pages
-        self._life = life
+        self._pinned = pinned
         self._page: str | None = None
         self.done = limit == 0
 
@@ -70,10 +70,10 @@ class Walk(Generic[T]):
         if self._page is not None:
             parameters.append(("page", self._page))
         call = ApiCall("GET", self._path, self._read, tuple(parameters))
-        return call if self._life is None else self._life.meant(call)
+        return call if self._pinned is None else self._pinned.pin(call)
 
     def take(self, page: ItemPage[T]) -> list[T]:
-        """Take note of a page and return what of it is wanted."""
+        """Return the items of a page, up to the limit, and move on behind it."""
         items = page.items
         if self._left is not None:
             if not self._whole_pages:
@@ -84,18 +84,18 @@ class Walk(Generic[T]):
         return items
 
     def _read(self, answer: httpx2.Response) -> ItemPage[T]:
-        said = json_of(answer)
+        body = json_of(answer)
         return ItemPage(
-            [self._item(one) for one in said["data"]],
-            said.get("next_page"),
-            said.get("next_offset"),
-            bool(said.get("up_to_date")),
+            [self._item(one) for one in body["data"]],
+            body.get("next_page"),
+            body.get("next_offset"),
+            bool(body.get("up_to_date")),
             "stream-closed" in answer.headers,
         )
 
 
 class EventFilters(TypedDict, total=False):
-    """Which events of a session are read, and in which order; see ``Session.events``."""
+    """The keywords of ``Session.events``: which events are read, and in which order."""
 
     offset: str | int | None
     from_: int | None
@@ -124,9 +124,9 @@ def events(
     order: Order = "asc",
     pairs: Literal["keep"] | None = None,
     limit: int | None = None,
-    life: PinnedIncarnation | None = None,
-) -> Walk[Event]:
-    """Walk through the events of a session."""
+    pinned: PinnedIncarnation | None = None,
+) -> Paginator[Event]:
+    """Paginate the events of a session."""
     parameters = given(
         ("offset", None if offset is None else offset_text(offset)),
         ("from", from_),
@@ -137,15 +137,16 @@ def events(
         ("pairs", pairs),
     )
     parameters += type_parameters(types) + time_parameters(after, before)
+    # Without this, a session that grows while its tail is read would yield more events than were asked for.
     if tail is not None and pairs is None:
         limit = tail if limit is None else min(tail, limit)
     path = session_path(session, "events")
     whole_pages = pairs is not None
-    return Walk(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=whole_pages, life=life)
+    return Paginator(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=whole_pages, pinned=pinned)
 
 
 class SessionFilters(TypedDict, total=False):
-    """Which sessions are listed, and in which order."""
+    """The keywords of ``client.sessions.list``: which sessions, and in which order."""
 
     limit: int | None
     q: str | None
@@ -173,8 +174,8 @@ def sessions(
     include_archived: bool = False,
     order: Order = "desc",
     sort: Sort | None = None,
-) -> Walk[SessionInfo]:
-    """Walk through the sessions of the workspace."""
+) -> Paginator[SessionInfo]:
+    """Paginate the sessions of the workspace."""
     parameters = given(("q", q), ("agent_id", agent_id), ("order", order), ("sort", sort))
     parameters += metadata_parameters(metadata)
     parameters += [("lifecycle", one) for one in _several(lifecycle)]
@@ -182,16 +183,16 @@ def sessions(
     parameters += time_parameters(after, before)
     if include_archived:
         parameters.append(("include_archived", "true"))
-    return Walk("/v1/sessions", parameters, session_info, SESSIONS_PER_PAGE, limit)
+    return Paginator("/v1/sessions", parameters, session_info, SESSIONS_PER_PAGE, limit)
 
 
 def type_parameters(types: str | Iterable[str] | None) -> list[tuple[str, str]]:
-    """Return the parameters that ask for some types only."""
+    """Return the parameters that select event types."""
     return [("types[]", one) for one in _several(types)]
 
 
 def time_parameters(after: Time | None, before: Time | None) -> list[tuple[str, str]]:
-    """Return the parameters that ask for what happened between two times."""
+    """Return the parameters that select a period."""
     return given(
         ("after", None if after is None else time_text(after)),
         ("before", None if before is None else time_text(before)),
@@ -199,7 +200,7 @@ def time_parameters(after: Time | None, before: Time | None) -> list[tuple[str, 
 
 
 def metadata_parameters(metadata: Mapping[str, str] | None) -> list[tuple[str, str]]:
-    """Return the parameters that ask for sessions with these metadata."""
+    """Return the parameters that select sessions with these metadata."""
     return [(f"metadata[{key}]", value) for key, value in (metadata or {}).items()]
 
 

@@ -1,4 +1,4 @@
-"""Exactly once: the numbers that tell a repeated append from a new one.
+"""Exactly once: the sequence numbers by which the server tells a repeated append from a new one.
 
 An append is sent with a producer id, an epoch and a sequence number; the server stores each number once.
 What happens to the numbers:
@@ -8,7 +8,7 @@ What happens to the numbers:
 - One whose outcome is unknown, because the caller gave up waiting, is remembered. If the next append has the
   same content, it is that append, sent again under its number. If its content differs, it begins a new epoch:
   the server then refuses anything of the old epoch that is still in transit, so it cannot arrive late.
-- A session that was deleted and created again knows no producer. The numbers belong to the life of the
+- A session that was deleted and created again knows no producer. The numbers belong to the incarnation of the
   session that accepted the first of them. They are never used in another, and no append is repeated there.
 """
 
@@ -24,13 +24,13 @@ from typing import Generic, NamedTuple, TypeVar
 from durable_sessions.client.errors import ApiError, ClientError, SessionReplacedError
 
 PRODUCERS_MAX = 1_024
-"""How many sessions a client remembers its numbers of; handles that are in use keep their own."""
+"""For how many sessions a client remembers sequence numbers; a handle in use keeps its own beyond that."""
 
 L = TypeVar("L")
 
 
 class _Number(NamedTuple):
-    """What an append is sent under; ``unresolved`` is what was sent so and may have been stored."""
+    """The number of the next append; ``unresolved`` is the digest of one sent under it without an answer."""
 
     epoch: int
     seq: int
@@ -38,37 +38,40 @@ class _Number(NamedTuple):
 
 
 class SessionProducer:
-    """The numbers of one writer of one session; its appends must not overlap.
+    """The sequence numbers of one writer of one session; its appends must not overlap.
 
-    ``life`` is the life of the session that has taken them, None before one has.
+    ``incarnation`` is the one of the session that accepted the first append, None before that.
     """
 
-    def __init__(self, life: str | None = None) -> None:
-        self.life = life
+    def __init__(self, incarnation: str | None = None) -> None:
+        self.incarnation = incarnation
         self._id = ""
         self._process = -1
         self._number = self._before = _Number(0, 0)
         self._renew()
 
     def begin(self, body: bytes, if_match: str | None = None) -> dict[str, str]:
-        """Return the headers of an append, which is unresolved from now on."""
+        """Return the headers of an append, whose outcome is unknown from now on.
+
+        A caller that is cancelled or interrupted reports nothing further, and the number stays unresolved.
+        """
         if self._process != os.getpid():  # after a fork two processes must not share their numbers
             self._renew()
         # The condition counts as content: the same events under another If-Match are another append.
-        said = blake2b(f"{if_match}\n".encode() + body).digest()
+        digest = blake2b(f"{if_match}\n".encode() + body).digest()
         self._before = now = self._number
-        if now.unresolved not in (None, said):
+        if now.unresolved not in (None, digest):
             now = _Number(now.epoch + 1, 0)
-        self._number = now._replace(unresolved=said)
+        self._number = now._replace(unresolved=digest)
         return {"Producer-Id": self._id, "Producer-Epoch": str(now.epoch), "Producer-Seq": str(now.seq)}
 
-    def accepted(self, life: str | None) -> None:
-        """Take note that the append is stored, in which life of the session."""
+    def accepted(self, incarnation: str | None) -> None:
+        """Note that the append is stored, and in which incarnation of the session."""
         self._number = _Number(self._number.epoch, self._number.seq + 1)
-        self.life = self.life or life
+        self.incarnation = self.incarnation or incarnation
 
     def failed(self, error: ClientError) -> ClientError:
-        """Take note that the append was refused or got no answer; return the error to raise."""
+        """Note that the append was refused or got no answer; return the error to raise."""
         if isinstance(error, ApiError) and error.code == "producer_gap":
             self.forget()
             # A server that expects 0 does not know this producer: it is another session under the same id.
@@ -85,18 +88,18 @@ class SessionProducer:
         return error
 
     def forget(self) -> None:
-        """Be a producer of no life in particular: the one that took the numbers is gone."""
-        self.life = None
+        """Start over under a new id: the incarnation that accepted the numbers is gone."""
+        self.incarnation = None
         self._renew()
 
     def _renew(self) -> None:
-        """Be another producer, which the server has never heard of."""
+        """Become a producer that the server has never seen."""
         self._id, self._process = secrets.token_hex(16), os.getpid()
         self._number = _Number(0, 0)
 
 
 def _replaced(gap: ApiError) -> SessionReplacedError:
-    """Return what it means that a session has never heard of a producer that it has taken appends of."""
+    """Return the error for a session that does not know a producer whose appends it has accepted."""
     error = SessionReplacedError(
         gap.status,
         gap.type,
@@ -109,48 +112,51 @@ def _replaced(gap: ApiError) -> SessionReplacedError:
 
 
 @dataclass(slots=True)
-class Line(Generic[L]):
-    """A producer, and the lock that keeps its appends in line."""
+class SessionProducers(Generic[L]):
+    """The producer that a client appends to one session with, and the lock that keeps its appends in order.
+
+    ``other`` is a producer for another incarnation: an old handle may still be in use beside a new one.
+    """
 
     producer: SessionProducer
     lock: L
     other: SessionProducer | None = None
 
-    def of(self, life: str | None) -> SessionProducer:
-        """Return the producer for a life of the session; one of another life has numbers of its own."""
-        if life is None or self.producer.life in (None, life):
+    def of(self, incarnation: str | None) -> SessionProducer:
+        """Return the producer for an incarnation of the session; two of them never share numbers."""
+        if incarnation is None or self.producer.incarnation in (None, incarnation):
             return self.producer
-        if self.other is None or self.other.life != life:
-            self.other = SessionProducer(life)
+        if self.other is None or self.other.incarnation != incarnation:
+            self.other = SessionProducer(incarnation)
         return self.other
 
-    def accepted(self, producer: SessionProducer, life: str | None) -> None:
-        """Take note that an append of a producer is stored, so that its life is the one that goes on."""
-        producer.accepted(life)
+    def accepted(self, producer: SessionProducer, incarnation: str | None) -> None:
+        """Note that an append of ``producer`` is stored: its incarnation is the one that exists."""
+        producer.accepted(incarnation)
         if producer is not self.producer:
             self.producer, self.other = producer, None
 
-    def ended(self, life: str | None) -> None:
-        """Take note that a life of the session is over."""
-        if life is None or self.producer.life in (None, life):
+    def ended(self, incarnation: str | None) -> None:
+        """Note that an incarnation of the session was deleted."""
+        if incarnation is None or self.producer.incarnation in (None, incarnation):
             self.producer.forget()
 
 
-class Lines(Generic[L]):
-    """The lines of a client, one for each session, the ones used last."""
+class ProducerCache(Generic[L]):
+    """The producers of a client by session, of the sessions used last."""
 
     def __init__(self, make_lock: Callable[[], L]) -> None:
         self._make_lock = make_lock
-        self._lines: OrderedDict[str, Line[L]] = OrderedDict()
+        self._sessions: OrderedDict[str, SessionProducers[L]] = OrderedDict()
         self._guard = Lock()
 
-    def of(self, session: str) -> Line[L]:
-        """Return the line of a session; all handles of a client share it."""
+    def of(self, session: str) -> SessionProducers[L]:
+        """Return the producers of a session; all handles of a client share them."""
         with self._guard:
-            line = self._lines.get(session)
-            if line is None:
-                line = self._lines[session] = Line(SessionProducer(), self._make_lock())
-                if len(self._lines) > PRODUCERS_MAX:
-                    self._lines.popitem(last=False)
-            self._lines.move_to_end(session)
-            return line
+            producers = self._sessions.get(session)
+            if producers is None:
+                producers = self._sessions[session] = SessionProducers(SessionProducer(), self._make_lock())
+                if len(self._sessions) > PRODUCERS_MAX:
+                    self._sessions.popitem(last=False)
+            self._sessions.move_to_end(session)
+            return producers

@@ -14,14 +14,16 @@ RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 FIRST_PAUSE_SECONDS = 0.25
 PAUSE_SECONDS_MAX = 15.0
 RETRY_AFTER_SECONDS_MAX = 30.0
-"""A server that asks for a longer pause is not waited for; the caller is told."""
+"""When a server asks for a longer pause, its error is raised at once, and waiting is up to the caller."""
 
 T = TypeVar("T")
 
 FAILURES = (httpx2.TransportError, httpx2.DecodingError)
-"""What the HTTP client raises when no answer came, or only a part of one."""
+"""The errors of the HTTP client for an answer that did not arrive, or not whole."""
 
+# No byte of the request has left, so it cannot have had an effect.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+# Sending again would fail in the same way.
 _WRONG_URL = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 
 
@@ -32,14 +34,14 @@ def pause_seconds(failures: int) -> float:
 
 
 _GONE = (404, 410, 412)
-"""There is nothing of that name, or it is another one by now."""
+"""The object does not exist, or another one has its id now."""
 
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts of one request: counts them, and knows whether one may have had an effect.
+    """Counts the attempts of one request, and remembers whether one may have had an effect.
 
-    ``failed`` and ``refused`` return how many seconds to wait before the next one, or raise.
+    ``failed`` and ``refused`` return how many seconds to wait before the next attempt, or raise.
     """
 
     url: str
@@ -48,12 +50,12 @@ class Attempts:
     outcome_unknown: bool = False
 
     def is_done(self, call: ApiCall[T], answer: httpx2.Response) -> bool:
-        """Say whether an answer tells that a call was carried out, by this attempt or an earlier one."""
+        """Say whether an answer proves that the call was carried out, by this attempt or an earlier one."""
         gone = call.gone_is_done and self.outcome_unknown and answer.status_code in _GONE
         return answer.is_success or gone
 
     def failed(self, error: Exception) -> float:
-        """Take note that no answer came."""
+        """Count an attempt without an answer."""
         self.failures += 1
         if not isinstance(error, _NEVER_SENT):
             self.outcome_unknown = True
@@ -65,7 +67,7 @@ class Attempts:
         return pause_seconds(self.failures)
 
     def refused(self, answer: httpx2.Response) -> float:
-        """Take note of an answer that is a refusal."""
+        """Count an attempt that was refused."""
         self.failures += 1
         status = answer.status_code
         if status >= 500:  # it may come from a proxy, after the server has carried the request out
@@ -81,5 +83,5 @@ class Attempts:
         return max(asked, pause_seconds(self.failures))
 
     def succeeded(self) -> None:
-        """Take note of an answer that makes the next failure the first one again."""
+        """Start counting again: only failures in a row count."""
         self.failures = 0

@@ -1,4 +1,4 @@
-"""Searching: the requests, and what is found."""
+"""Search: the requests and their results."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ from durable_sessions.client.pages import (
 )
 
 HITS_MAX = 20
-"""How many hits of one session are asked for unless said otherwise."""
+"""The default number of hits in a search of one session."""
 SESSIONS_MAX = 20
-"""How many sessions with hits are asked for unless said otherwise."""
+"""The default number of sessions in a search of the workspace."""
 HITS_PER_SESSION_MAX = 3
-"""How many hits of each of several sessions are asked for unless said otherwise."""
+"""The default number of hits for each session in a search of the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An event that was found; ``highlights`` are the words that matched."""
+    """An event that matched; ``highlights`` mark the words that matched."""
 
     event: Event
     score: float
@@ -39,7 +39,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Hits in one session, the best first; ``next_page`` asks for more of them."""
+    """Hits in one session, the best first; ``next_page`` is the token for more of them."""
 
     hits: list[Hit]
     total_hits: int
@@ -50,7 +50,7 @@ class SearchPage:
 
 @dataclass(frozen=True, slots=True)
 class SearchGroup:
-    """A session in which something was found, and the best of it."""
+    """A session with hits, and the best of them."""
 
     session: SessionInfo
     hits: list[Hit]
@@ -59,7 +59,7 @@ class SearchGroup:
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """Sessions in which something was found, the best first; ``raw`` is the whole answer."""
+    """Sessions with hits, the best first; ``raw`` is the whole answer."""
 
     groups: list[SearchGroup]
     total_hits: int
@@ -71,7 +71,7 @@ class SearchResults:
 
 
 class SearchFilters(TypedDict, total=False):
-    """Which events of the workspace are searched, and how many are found."""
+    """The keywords of ``client.search``: which events are searched, and how many are returned."""
 
     limit: int
     hits: int
@@ -119,7 +119,7 @@ def everywhere(
 
 
 class EventSearchFilters(TypedDict, total=False):
-    """Which events of one session are searched, and how many are found."""
+    """The keywords of ``Session.search``: which events are searched, and how many are returned."""
 
     limit: int
     role: str | None
@@ -149,26 +149,26 @@ def within(
 
 
 def _results(answer: httpx2.Response) -> SearchResults:
-    said = json_of(answer)
+    body = json_of(answer)
     return SearchResults(
-        [SearchGroup(session_info(one["session"]), _hits(one["hits"]), one) for one in said["data"]],
-        int(said.get("total_hits", 0)),
-        int(said.get("total_sessions", 0)),
-        said.get("next_page"),
-        said.get("indexed_through"),
-        bool(said.get("up_to_date", True)),
-        said,
+        [SearchGroup(session_info(one["session"]), _hits(one["hits"]), one) for one in body["data"]],
+        int(body.get("total_hits", 0)),
+        int(body.get("total_sessions", 0)),
+        body.get("next_page"),
+        body.get("indexed_through"),
+        bool(body.get("up_to_date", True)),
+        body,
     )
 
 
 def _page(answer: httpx2.Response) -> SearchPage:
-    said = json_of(answer)
+    body = json_of(answer)
     return SearchPage(
-        _hits(said["data"]),
-        int(said.get("total_hits", 0)),
-        said.get("next_page"),
-        said.get("indexed_through"),
-        bool(said.get("up_to_date", True)),
+        _hits(body["data"]),
+        int(body.get("total_hits", 0)),
+        body.get("next_page"),
+        body.get("indexed_through"),
+        bool(body.get("up_to_date", True)),
     )
 
 
@@ -177,12 +177,12 @@ def _hits(found: list[dict[str, Any]]) -> list[Hit]:
 
 
 def _hit(found: dict[str, Any]) -> Hit:
-    how = found.get("search", {})
+    match = found.get("search", {})
     event = {name: value for name, value in found.items() if name != "search"}
     return Hit(
         Event(event),
-        float(how.get("score", 0.0)),
-        str(how.get("snippet", "")),
-        list(how.get("highlights", ())),
+        float(match.get("score", 0.0)),
+        str(match.get("snippet", "")),
+        list(match.get("highlights", ())),
         found,
     )

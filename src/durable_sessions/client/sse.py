@@ -1,14 +1,14 @@
-"""Server-sent events, as they arrive in pieces."""
+"""Parses server-sent events from the pieces of a body."""
 
 from dataclasses import dataclass, field
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
-"""More than any frame has; what never ends is not an event stream."""
+"""More than any frame of the server; bounds the memory that an endless line could take."""
 
 
 @dataclass(slots=True)
 class Frames:
-    """Cuts the bytes of one connection into frames; comments are left out."""
+    """The frames of one connection; comments, ids and event names are skipped."""
 
     _rest: bytes = b""
     _lines: list[bytes] = field(default_factory=list)

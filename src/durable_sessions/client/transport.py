@@ -10,15 +10,15 @@ import httpx2
 from durable_sessions.client.artifact import file_pieces
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.options import Options
-from durable_sessions.client.pages import Walk
-from durable_sessions.client.reception import Reception
+from durable_sessions.client.pages import Paginator
+from durable_sessions.client.resumable import ResumableTransfer
 from durable_sessions.client.retry import FAILURES, Attempts
 
 T = TypeVar("T")
 
 
 class Transport:
-    """Carries calls to the server, again and again if that is needed and safe."""
+    """Sends calls to the server, and retries those that failed for a passing reason."""
 
     def __init__(self, options: Options, transport: httpx2.BaseTransport | None = None) -> None:
         self.options = options
@@ -29,11 +29,11 @@ class Transport:
         self._http.close()
 
     def attempts(self) -> Attempts:
-        """Return what counts the attempts of one call."""
+        """Return a new counter for the attempts of one call."""
         return Attempts(self.options.url, self.options.retries)
 
     def send(self, call: ApiCall[T]) -> T:
-        """Return the result of a call, or raise why there is none."""
+        """Return the result of a call; raise a ClientError after the last attempt."""
         attempts = self.attempts()
         while True:
             try:
@@ -54,7 +54,7 @@ class Transport:
 
     @contextmanager
     def open(self, call: ApiCall[T], silence_seconds_max: float) -> Iterator[httpx2.Response]:
-        """Send a call once and give its answer while it arrives; a refusal has arrived already."""
+        """Send a call once and yield its answer as soon as the head is there; a refusal is read whole."""
         timeout = httpx2.Timeout(self.options.timeout, read=silence_seconds_max)
         with self._http.stream(
             call.method, call.path, params=call.parameters, headers=call.headers, timeout=timeout
@@ -63,22 +63,22 @@ class Transport:
                 answer.read()
             yield answer
 
-    def receive(self, reception: Reception[T], silence_seconds_max: float) -> Generator[T, None, None]:
-        """Yield what one connection brings, then wait until it is time for the next one."""
+    def receive(self, transfer: ResumableTransfer[T], silence_seconds_max: float) -> Generator[T, None, None]:
+        """Yield what one connection delivers, then wait until the next one is due."""
         try:
-            with self.open(reception.connect(), silence_seconds_max) as answer:
+            with self.open(transfer.connect(), silence_seconds_max) as answer:
                 if answer.is_success:
-                    reception.connected(answer)
+                    transfer.connected(answer)
                     for piece in answer.iter_bytes():
-                        yield from reception.take(piece)
-                    pause = reception.ended()
+                        yield from transfer.take(piece)
+                    pause = transfer.ended()
                 else:
-                    pause = reception.refused(answer)
+                    pause = transfer.refused(answer)
         except FAILURES as error:
-            pause = reception.disconnected(error)
+            pause = transfer.disconnected(error)
         time.sleep(pause)
 
-    def walk(self, walk: Walk[T]) -> Iterator[T]:
+    def paginate(self, pages: Paginator[T]) -> Iterator[T]:
         """Yield the items of all pages; one page at a time is in memory."""
-        while not walk.done:
-            yield from walk.take(self.send(walk.call()))
+        while not pages.done:
+            yield from pages.take(self.send(pages.call()))

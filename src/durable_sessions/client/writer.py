@@ -1,4 +1,4 @@
-"""Appending in the background, with a thread."""
+"""A writer that appends in the background, in a thread."""
 
 from collections.abc import Callable
 from threading import Condition, Thread
@@ -8,7 +8,7 @@ from durable_sessions.client.outbox import Bounds, Outbox, body_of
 
 
 class Pending:
-    """An event that was given to a writer."""
+    """An event that a writer has queued."""
 
     __slots__ = ("_changed", "_outcome")
 
@@ -17,11 +17,11 @@ class Pending:
         self._outcome: Appended | Exception | None = None
 
     def done(self) -> bool:
-        """Say whether it is known what became of the event."""
+        """Say whether the outcome of the event is known."""
         return self._outcome is not None
 
     def result(self, timeout: float | None = None) -> Appended:
-        """Wait until the event is durable, or raise why it is not; TimeoutError after ``timeout`` seconds."""
+        """Wait until the event is durable, or raise its error; TimeoutError after ``timeout`` seconds."""
         with self._changed:
             if not self._changed.wait_for(self.done, timeout):
                 raise TimeoutError("The event is not acknowledged yet.")
@@ -31,15 +31,15 @@ class Pending:
         return self._outcome
 
     def resolve(self, outcome: Appended | Exception) -> None:
-        """Tell what became of the event; the writer does this."""
+        """Set the outcome of the event; the writer calls this."""
         self._outcome = outcome
 
 
 class Writer:
-    """Appends events in the background, in order, many at a time. Use it in a ``with`` block.
+    """Appends events in the background, in order, many per request. Use it in a ``with`` block.
 
-    An event counts when its ``Pending`` says so, or when ``flush()`` or ``close()`` has returned: before that
-    it is in the memory of this process only. May be shared by threads.
+    An event is durable when its ``Pending`` has a result, or when ``flush()`` or ``close()`` has returned;
+    before that it is only in the memory of this process. Threads may share a writer.
     """
 
     def __init__(self, append: Callable[[bytes], Appended], bounds: Bounds) -> None:
@@ -47,11 +47,11 @@ class Writer:
         self._bounds = bounds
         self._outbox: Outbox[Pending] = Outbox(bounds)
         self._changed = Condition()
-        self._hurried = 0
+        self._flushing = 0
         self._thread: Thread | None = None
 
     def append(self, event: EventLike) -> Pending:
-        """Take an event; waits only while the queue is full. Raises if the writer has failed."""
+        """Queue an event; waits only while the queue is full. Raises if the writer has failed or closed."""
         body = encode_event(event)
         with self._changed:
             self._changed.wait_for(lambda: self._outbox.has_room(len(body)))
@@ -64,27 +64,27 @@ class Writer:
         return pending
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all events taken so far are durable; raise the first error that was not raised yet."""
+        """Wait until all events queued so far are durable; raise the first error that was not raised yet."""
         with self._changed:
             goal = self._outbox.taken
-            self._hurried += 1
+            self._flushing += 1
             self._changed.notify_all()
             try:
                 if not self._changed.wait_for(lambda: self._outbox.settled >= goal, timeout):
                     raise TimeoutError("Not all events are acknowledged yet.")
             finally:
-                self._hurried -= 1
-            self._outbox.tell()
+                self._flushing -= 1
+            self._outbox.raise_unreported()
 
     def close(self) -> None:
-        """Flush, and take no more events; raise what ``flush()`` would."""
+        """Flush, and accept no more events; raise what ``flush()`` would."""
         with self._changed:
             self._outbox.closing = True
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
         with self._changed:
-            self._outbox.tell()
+            self._outbox.raise_unreported()
 
     def __enter__(self) -> "Writer":
         return self
@@ -106,7 +106,7 @@ class Writer:
                     return
                 # Wait for more events to share a request, but not while a flush or close waits.
                 changed.wait_for(
-                    lambda: outbox.full_batch or outbox.closing or self._hurried, self._bounds.linger_seconds
+                    lambda: outbox.full_batch or outbox.closing or self._flushing, self._bounds.linger_seconds
                 )
                 batch = outbox.next_batch()
             try:

@@ -96,8 +96,8 @@ def test_an_event_that_is_refused_fails_alone() -> None:
     assert [one.outcome for one in told] == [DONE, error, DONE, DONE]
     assert box.settled == box.taken == 4
     with pytest.raises(BadRequestError):
-        box.tell()
-    box.tell()
+        box.raise_unreported()
+    box.raise_unreported()
 
 
 @pytest.mark.parametrize("code", ["invalid_json", "body_too_large"])
@@ -135,7 +135,7 @@ def test_any_other_failure_stops_everything(error: Exception) -> None:
     with pytest.raises(type(error)):
         box.has_room(1)
     with pytest.raises(type(error)):
-        box.tell()
+        box.raise_unreported()
 
 
 def test_a_refusal_whose_outcome_is_unknown_blames_nobody() -> None:

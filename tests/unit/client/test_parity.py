@@ -1,6 +1,7 @@
 """Both clients have the same methods, which take the same, return the same and say the same of themselves."""
 
 import inspect
+import pydoc
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, get_type_hints
@@ -142,9 +143,32 @@ def test_the_keywords_of_a_method_are_those_of_its_request(
     hints = get_type_hints(request_of)
     taken = inspect.signature(request_of).parameters.values()
     named = {one.name: hints[one.name] for one in taken if one.kind is one.KEYWORD_ONLY}
-    named.pop("life", None)  # which the handle of a session adds
+    named.pop("pinned", None)  # which the handle of a session adds
     assert get_type_hints(keywords) == named
     assert not keywords.__required_keys__, "all may be left out"
+
+
+@pytest.mark.parametrize(
+    ("method", "own", "request_of"),
+    [
+        (sync_client.SessionCollection.create, ["self", "id"], calls.create),
+        (sync_client.SessionCollection.list, ["self"], pages.sessions),
+        (sync_client.Client.search, ["self", "q"], search.everywhere),
+        (sync_session.Session.events, ["self"], pages.events),
+        (sync_session.Session.search, ["self", "q"], search.within),
+    ],
+)
+def test_help_shows_the_names_and_defaults_of_all_keywords(
+    method: Callable[..., Any], own: list[str], request_of: Callable[..., Any]
+) -> None:
+    shown = inspect.signature(method).parameters
+    taken = inspect.signature(request_of).parameters.values()
+    keywords = {one.name: one for one in taken if one.kind is one.KEYWORD_ONLY and one.name != "pinned"}
+    assert list(shown) == [*own, *keywords]
+    assert {name: shown[name] for name in keywords} == keywords
+    help_text = pydoc.plain(pydoc.render_doc(method))
+    assert all(f"{name}: " in help_text for name in keywords)
+    assert "**" not in help_text
 
 
 def test_a_misspelt_keyword_is_refused() -> None:

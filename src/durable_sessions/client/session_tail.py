@@ -1,4 +1,4 @@
-"""Following a session: where the reader stands, so that any number of connections makes one sequence."""
+"""Following a session: the reader's position, which turns many connections into one sequence."""
 
 from collections.abc import Iterable
 
@@ -9,22 +9,22 @@ from durable_sessions.client.call import ApiCall
 from durable_sessions.client.calls import nothing, offset_text, session_path
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.event import Event
-from durable_sessions.client.life import PinnedIncarnation
+from durable_sessions.client.incarnation import PinnedIncarnation
 from durable_sessions.client.pages import ItemPage
-from durable_sessions.client.reception import Reception
+from durable_sessions.client.resumable import ResumableTransfer
 from durable_sessions.client.retry import Attempts, pause_seconds
 from durable_sessions.client.sse import Frames
 
 SILENCE_SECONDS_MAX = 45.0
-"""The server says something at least every 15 seconds; after this long the connection is dead."""
+"""The server sends a heartbeat at least every 15 seconds; a connection silent for this long is dead."""
 
 
-class Following(Reception[Event]):
+class SessionTail(ResumableTransfer[Event]):
     """The events of a session from an offset on, each once and in order.
 
-    Every event says where it is, so that the next connection goes on behind the last one that came whole.
-    When the server ends a connection in good order, a page tells why: the session is closed and all of it was
-    received, or there is more to come. All of it is of one life of the session.
+    Every event has its offset, so the next connection resumes after the last event that arrived whole. When
+    the server ends a connection in good order, a page of events tells why: either the session is closed and
+    all of it was received, or there is more to come. All connections read one incarnation of the session.
     """
 
     def __init__(
@@ -33,18 +33,20 @@ class Following(Reception[Event]):
         offset: str | int | None,
         types: str | Iterable[str] | None,
         attempts: Attempts,
-        life: PinnedIncarnation | None = None,
+        pinned: PinnedIncarnation | None = None,
     ) -> None:
         super().__init__(attempts)
         self._session = session
-        self._life = life or PinnedIncarnation()
+        self._pinned = pinned or PinnedIncarnation()
         self._offset = "-1" if offset is None else offset_text(offset)
         self._types = pages.type_parameters(types)
         self._frames = Frames()
         self._pieces = 0
         self._over = False
         self._deleted = False
-        self._needs_page = offset == "now"  # it must stay the same moment if the first connection fails
+        # "now" is resolved to an offset once: if the first connection failed, a second "now" would be later,
+        # and the events in between would be missed.
+        self._needs_page = offset == "now"
 
     def is_over(self) -> bool:
         """Say whether the session is closed and all of it was received."""
@@ -55,12 +57,12 @@ class Following(Reception[Event]):
         return self._needs_page
 
     def page(self) -> ApiCall[ItemPage[Event]]:
-        """Return the request that tells how things stand."""
+        """Return the request for the page that shows whether the session is closed."""
         types = [value for _, value in self._types]
-        return pages.events(self._session, offset=self._offset, types=types, life=self._life).call()
+        return pages.events(self._session, offset=self._offset, types=types, pinned=self._pinned).call()
 
     def take_page(self, page: ItemPage[Event]) -> list[Event]:
-        """Return the events of a page."""
+        """Return the events of a page, and resume after it."""
         assert page.next_offset is not None
         self._offset = page.next_offset
         self._needs_page = not page.up_to_date
@@ -68,23 +70,24 @@ class Following(Reception[Event]):
         return page.items
 
     def connect(self) -> ApiCall[None]:
-        """Return the request for what comes from here on."""
+        """Return the request for the events that have not been received yet."""
         self._frames = Frames()
         self._pieces = 0
         path = session_path(self._session, "events", "stream")
-        return self._life.meant(ApiCall("GET", path, nothing, (("offset", self._offset), *self._types)))
+        return self._pinned.pin(ApiCall("GET", path, nothing, (("offset", self._offset), *self._types)))
 
     def connected(self, answer: httpx2.Response) -> None:
-        """Take note that a connection stands: it and all later ones are of one life of the session."""
-        self._life.learn(answer)
+        """Bind all later connections to the incarnation that answered this one."""
+        self._pinned.learn(answer)
 
     def take(self, piece: bytes) -> list[Event]:
-        """Return the events that a piece of the connection completes."""
+        """Return the events that this piece of the body completes."""
         self._pieces += 1
         self._attempts.succeeded()
         try:
             events = [Event(encoding.decode(data)) for data in self._frames.feed(piece)]
-            if events and "offset" not in events[-1]:  # not stored: the server made it for this connection
+            # An event without an offset is not stored; it announces why the connection is about to end.
+            if events and "offset" not in events[-1]:
                 self._deleted = events.pop().type == "session.deleted"
             if events:
                 self._offset = events[-1].next_offset
@@ -93,7 +96,7 @@ class Following(Reception[Event]):
         return events
 
     def ended(self) -> float:
-        """Take note that the server ended the connection; return how long to wait before the next one."""
+        """Note that the server ended the connection; return how long to wait before the next one."""
         if self._deleted:
             raise NotFoundError(
                 404,

@@ -1,4 +1,4 @@
-"""What arrives over as many connections as it takes: what to ask for next, and when to give up."""
+"""Transfers that survive a lost connection: what to request next, and when to give up."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from durable_sessions.client.retry import Attempts
 T = TypeVar("T")
 
 
-class Reception(ABC, Generic[T]):
-    """Items that arrive in pieces. ``ended``, ``disconnected`` and ``refused`` return how long to wait.
+class ResumableTransfer(ABC, Generic[T]):
+    """Items received over one connection after another; ``receive`` of a transport drives it.
 
-    A transport opens one connection after the other for it (``receive``) and knows nothing of what it means.
+    ``ended``, ``disconnected`` and ``refused`` return how many seconds to wait before the next connection.
     """
 
     def __init__(self, attempts: Attempts) -> None:
@@ -23,23 +23,23 @@ class Reception(ABC, Generic[T]):
 
     @abstractmethod
     def connect(self) -> ApiCall[None]:
-        """Return the request for what is missing."""
+        """Return the request for what has not been received yet."""
 
     def connected(self, answer: httpx2.Response) -> None:
-        """Take note that a connection stands."""
+        """Note the head of an answer whose body follows."""
 
     @abstractmethod
     def take(self, piece: bytes) -> Iterable[T]:
-        """Return the items that a piece completes."""
+        """Return the items that this piece of the body completes."""
 
     @abstractmethod
     def ended(self) -> float:
-        """Take note that the server has ended the connection in good order."""
+        """Note that the server ended the body in good order."""
 
     def disconnected(self, error: Exception) -> float:
-        """Take note that the connection was cut, or never stood; raise if too many were."""
+        """Note that the connection was cut or could not be opened; raise after too many in a row."""
         return self._attempts.failed(error)
 
     def refused(self, answer: httpx2.Response) -> float:
-        """Take note of a refusal; raise if there is no use in asking again."""
+        """Note a refusal; raise if trying again is useless."""
         return self._attempts.refused(answer)

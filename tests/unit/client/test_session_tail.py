@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from durable_sessions.client import errors, offsets
-from durable_sessions.client.following import Following
 from durable_sessions.client.pages import ItemPage
 from durable_sessions.client.retry import Attempts
+from durable_sessions.client.session_tail import SessionTail
 from durable_sessions.client.sse import Frames
 
 
@@ -22,8 +22,8 @@ def frame(value: dict[str, Any]) -> bytes:
     return f"id: {value['id']}\nevent: {value['type']}\ndata: {data}\n\n".encode()
 
 
-def following(offset: str | None = None, **options: Any) -> Following:
-    return Following("s", offset, options.get("types"), Attempts("http://stub", 2))
+def following(offset: str | None = None, **options: Any) -> SessionTail:
+    return SessionTail("s", offset, options.get("types"), Attempts("http://stub", 2))
 
 
 GREETING = b": heartbeat\n\n"

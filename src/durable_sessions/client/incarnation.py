@@ -1,4 +1,4 @@
-"""Which life of a session is meant: an id can be given to another session when the first one is deleted."""
+"""Which incarnation of a session a call is for: a deleted session's id can be given to another one."""
 
 import re
 from dataclasses import replace
@@ -16,29 +16,29 @@ T = TypeVar("T")
 
 
 class PinnedIncarnation:
-    """The life of a session that a handle means: the first one that has answered it, and no other."""
+    """The incarnation that a session handle is bound to: the first one that answered it."""
 
     def __init__(self, incarnation: str | None = None) -> None:
         self.incarnation = incarnation
 
     def learn(self, answer: httpx2.Response) -> None:
-        """Take note of which life has answered, if none has before; servers of old do not say."""
+        """Bind to the incarnation that answered, unless already bound. Old servers do not name it."""
         if self.incarnation is None:
             self.incarnation = answer.headers.get(HEADER)
 
-    def meant(self, call: ApiCall[T]) -> ApiCall[T]:
-        """Return a call that is carried out only if the session is the one that is meant."""
-        asked = only(call, self.incarnation)
+    def pin(self, call: ApiCall[T]) -> ApiCall[T]:
+        """Return the call, restricted to this incarnation; its answer binds an unbound handle."""
+        pinned = require_incarnation(call, self.incarnation)
 
         def read(answer: httpx2.Response) -> T:
             self.learn(answer)
             return call.read(answer)
 
-        return replace(asked, read=read)
+        return replace(pinned, read=read)
 
 
-def only(call: ApiCall[T], incarnation: str | None) -> ApiCall[T]:
-    """Return a call that is carried out only for one life of a session, for any if it is None."""
+def require_incarnation(call: ApiCall[T], incarnation: str | None) -> ApiCall[T]:
+    """Return the call, refused by the server unless the session is this incarnation; None allows any."""
     if incarnation is None:
         return call
     # An If-Match that names an offset cannot name the incarnation as well; then it is a parameter.
@@ -47,8 +47,8 @@ def only(call: ApiCall[T], incarnation: str | None) -> ApiCall[T]:
     return replace(call, headers={**call.headers, "If-Match": f'"{incarnation}"'})
 
 
-def sent(request: httpx2.Request) -> str | None:
-    """Return the life of a session that a request was meant for, None if for any."""
-    asked: str | None = request.url.params.get("incarnation")
+def required_incarnation(request: httpx2.Request) -> str | None:
+    """Return the incarnation that a request was restricted to, None if any would do."""
+    parameter: str | None = request.url.params.get("incarnation")
     condition = _INCARNATION.fullmatch(request.headers.get("If-Match", ""))
-    return asked if condition is None else condition[1]
+    return parameter if condition is None else condition[1]
