@@ -103,10 +103,15 @@ def encode_checkpoint(rows: list[SessionRow]) -> EncodedCheckpoint:
 async def read_checkpoint(bucket: ObjectStore, info: CheckpointInfo) -> list[SessionRow]:
     """Return the rows of a checkpoint, verified."""
     data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
+    return await CPU.run(decode_checkpoint, info.path, data)
+
+
+def decode_checkpoint(path: str, data: bytes) -> list[SessionRow]:
+    """Return the rows in the bytes of a checkpoint; slow, so not for the event loop."""
     try:
-        return await CPU.run(_decode, data)
+        return _decode(data)
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
-        raise ObjectDamagedError(path=info.path, problem=str(error)) from error
+        raise ObjectDamagedError(path=path, problem=str(error)) from error
 
 
 def _decode(data: bytes) -> list[SessionRow]:

@@ -20,8 +20,11 @@ from durable_sessions.cli.output import Target, shortened, with_target
 from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
 from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.streams.stream import Key
+from durable_sessions.tier.snapshot_info import snapshot_of
+from durable_sessions.tools.dump.flushed import checkpoint_items, subscription_items
 from durable_sessions.tools.dump.log import Plain, StreamPaths, log_items
 from durable_sessions.tools.dump.segments import segment_items
+from durable_sessions.tools.dump.snapshots import snapshot_items
 from durable_sessions.tools.dump.streams import load_names, look_up
 
 
@@ -98,7 +101,49 @@ async def _manifest(where: Target, number: int | None) -> Manifest:
 @with_target
 def dump_segment(where: Target, path: str) -> None:
     """Show the row groups, the directory and the rows of the segment at PATH in the bucket."""
-    for item in segment_items(path, asyncio.run(_object(where, path))):
+    _show(where, segment_items(path, asyncio.run(_object(where, path))))
+
+
+@dump.command("checkpoint")
+@click.argument("path")
+@with_target
+def dump_checkpoint(where: Target, path: str) -> None:
+    """Show the streams in the checkpoint at PATH in the bucket."""
+    _show(where, checkpoint_items(path, asyncio.run(_object(where, path))))
+
+
+@dump.command("subscriptions")
+@click.argument("path")
+@with_target
+def dump_subscriptions(where: Target, path: str) -> None:
+    """Show the effects in the object of subscriptions at PATH in the bucket."""
+    _show(where, subscription_items(path, asyncio.run(_object(where, path))))
+
+
+@dump.command("snapshot")
+@click.argument("path", required=False)
+@with_target
+def dump_snapshot(where: Target, path: str | None) -> None:
+    """Show the catalog in the snapshot at PATH in the bucket, or in the newest one."""
+    path = asyncio.run(_newest_snapshot(where)) if path is None else path
+    data = asyncio.run(_object(where, path))
+    with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
+        _show(where, snapshot_items(path, data, Path(folder)))
+
+
+async def _newest_snapshot(where: Target) -> str:
+    manifest = await _manifest(where, None)
+    info = snapshot_of(manifest)
+    if info is None:
+        raise click.ClickException(
+            f"Manifest {manifest.number} in {where.location} names no snapshot of the catalog. The server"
+            " writes one when opening without it would take long."
+        )
+    return info.path
+
+
+def _show(where: Target, items: Iterable[Plain]) -> None:
+    for item in items:
         where.tell(_for_json(item))
         kind, name = next(iter(item.items()))
         shown = {key: value for key, value in item.items() if key != kind and value is not None}

@@ -43,11 +43,17 @@ class PartitionCounts(NamedTuple):
 
 
 class BucketCounts(NamedTuple):
-    """Totals of writes to and reads from the bucket since it was opened, and its current sizes."""
+    """Totals of writes to and reads from the bucket since it was opened, and its current sizes.
+
+    ``snapshot_age_seconds`` is the age of the catalog's newest snapshot; None if there is none.
+    """
 
     flushes: int
     merges: int
     objects_removed: int
+    snapshots: int
+    snapshot_failures: int
+    snapshot_age_seconds: float | None
     cache_hits: int
     cache_misses: int
     cache_bytes: int

@@ -66,7 +66,9 @@ def _reason(names: FlushedNames, info: ObjectInfo, newest: int, now_ms: int, lim
 class Sweeper:
     """Removes garbage as it becomes due, and old manifests and orphans when the bucket is listed.
 
-    Listing and removing run beside other changes: no later manifest can refer to what a plan removes.
+    Listing and removing run beside other changes: no later manifest can refer to what a plan removes. A
+    snapshot is the exception, since flushes go on while it is uploaded, and its number may then be that of an
+    older manifest. So one task writes snapshots and sweeps, never both at a time.
     """
 
     def __init__(self, archive: BucketArchive, clock: Clock, limits: Limits) -> None:

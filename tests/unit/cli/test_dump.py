@@ -10,8 +10,9 @@ import pytest
 
 from durable_sessions.streams.create import Create
 from durable_sessions.streams.stream import Key
+from durable_sessions.tier.snapshot_info import snapshot_of
 from tests.unit.cli.conftest import Run, tree
-from tests.unit.tools.damage import flip, logs, manifests, newest
+from tests.unit.tools.damage import flip, logs, manifests, newest, rewrite_manifest, subscription_object
 from tests.unit.tools.datadir import DataDirectory
 
 BINARY = b"\xff\x00\xfe"
@@ -36,7 +37,13 @@ def write(data: Path, *, flush: bool) -> None:
 
 def test_dumps_change_nothing(data: Path, run: Run) -> None:
     before = tree(data)
-    for what in (["log"], ["manifest"], ["segment", first_segment(data)], ["stream", "a"]):
+    held = asyncio.run(newest(data))
+    objects = [
+        ["segment", held.segments[0].path],
+        ["checkpoint", held.checkpoints[0].path],
+        ["subscriptions", subscription_object(held).path],
+    ]
+    for what in (["log"], ["manifest"], ["snapshot"], ["stream", "a"], *objects):
         assert run("dump", *what, "--data", data).status == 0
         assert run("dump", *what, "--data", data, "--json").status == 0
     assert tree(data) == before
@@ -191,6 +198,130 @@ def test_what_is_no_segment(data: Path, run: Run, path: str, status: int, said: 
     assert said in told.err
     assert path in told.err
     assert told.out == ""
+
+
+# Checkpoints and subscriptions ----------------------------------------------------------
+
+
+def test_the_checkpoints_give_every_stream_and_what_is_gone(data: Path, run: Run) -> None:
+    manifest = asyncio.run(newest(data))
+    known: dict[int, dict[str, object]] = {}
+    for info in manifest.checkpoints:
+        whole, *rows = run("dump", "checkpoint", info.path, "--data", data, "--json").json
+        assert whole == {
+            "checkpoint": info.path,
+            "bytes": info.bytes,
+            "sha256": info.sha256,
+            "rows": len(rows),
+        }
+        known |= {row["stream"]: row for row in rows}
+    there = {row["session"]: row for row in known.values() if not row["deleted"]}
+    assert set(there) == {"a", "b", "c", "text", "fork"}
+    assert there["fork"]["parent"] == there["a"]["stream"]
+    assert there["text"]["content_type"] == "text/plain"
+    assert all(row["state_bytes"] for row in there.values())
+    shown = run("dump", "checkpoint", manifest.checkpoints[-1].path, "--data", data).lines
+    assert shown[0].startswith(f"checkpoint {manifest.checkpoints[-1].path} bytes=")
+    (line,) = [line for line in shown if " session=a " in line]
+    assert line.startswith(f"stream {there['a']['stream']} workspace=default ")
+    assert "expires_at_ms" not in line, "what a stream has not is left out"
+
+
+def test_a_removed_stream_is_shown_as_such(data: Path, run: Run) -> None:
+    async def remove() -> None:
+        async with DataDirectory(data) as opened:
+            await opened.partition.delete(Key("default", "b"))
+            await opened.partition.flush()
+
+    asyncio.run(remove())
+    path = asyncio.run(newest(data)).checkpoints[-1].path
+    (row,) = [
+        one for one in run("dump", "checkpoint", path, "--data", data, "--json").json if one.get("deleted")
+    ]
+    assert (row["session"], row["state_bytes"]) == ("b", 0)
+
+
+def test_the_effects_that_give_the_subscriptions(data: Path, run: Run) -> None:
+    info = subscription_object(asyncio.run(newest(data)))
+    whole, *effects = run("dump", "subscriptions", info.path, "--data", data, "--json").json
+    assert whole == {"subscriptions": info.path, "bytes": info.bytes, "sha256": info.sha256}
+    (created,) = [one for one in effects if one["effect"] == "SubscriptionCreated"]
+    assert (created["workspace"], created["id"]) == ("default", "sub")
+    assert [one["byte"] for one in effects] == sorted(one["byte"] for one in effects)
+    shown = run("dump", "subscriptions", info.path, "--data", data).lines
+    assert [line for line in shown if line.startswith("byte 0 effect=SubscriptionCreated ")]
+
+
+def test_a_damaged_effect_is_named_by_its_place(data: Path, run: Run) -> None:
+    path = subscription_object(asyncio.run(newest(data))).path
+    whole = (data / "bucket" / path).read_bytes()
+    (data / "bucket" / path).write_bytes(b"\x02\x00\x00\x00\xc1\xc1" + whole[:-1])
+    _, first, *_, last = run("dump", "subscriptions", path, "--data", data, "--json").json
+    assert first["byte"] == 0
+    assert "cannot be decoded" in first["problem"]
+    assert "the batch ends within an effect" in last["problem"]
+
+
+# Snapshots ------------------------------------------------------------------------------
+
+
+def test_the_newest_snapshot_of_the_catalog(data: Path, run: Run) -> None:
+    info = snapshot_of(asyncio.run(newest(data)))
+    assert info is not None
+    whole, *items = run("dump", "snapshot", "--data", data, "--json").json
+    assert (whole["snapshot"], whole["manifest"]) == (info.path, info.manifest)
+    assert (whole["bytes"], whole["sha256"]) == (info.bytes, info.sha256)
+    (packed,) = run("dump", "manifest", "--number", info.manifest, "--data", data, "--json").json
+    assert whole["flushed_through"] == packed["flushed_through"]
+    sizes = {one["table"]: one["rows"] for one in items if "table" in one}
+    streams = [one for one in items if "stream" in one and "path" in one]
+    places = [one for one in items if "place" in one]
+    assert sizes["streams"] == len(streams) == info.rows
+    assert sizes["extents"] == len(places)
+    assert sizes["segments"] == len(packed["segments"])
+    assert {one["path"] for one in streams} == {"a", "b", "c", "text", "fork"}
+    assert "state" not in streams[0]
+    for one in streams:
+        if one["path"] != "fork":
+            assert one["tail"] == max(place["next"] for place in places if place["place"] == one["stream"])
+    assert run("dump", "snapshot", info.path, "--data", data, "--json").json == [whole, *items]
+    shown = run("dump", "snapshot", "--data", data).lines
+    assert shown[0].startswith(f"snapshot {info.path} bytes={info.bytes} ")
+    assert f"table streams rows={len(streams)}" in shown
+    assert [
+        line for line in shown if line.startswith(f"stream {streams[0]['stream']} workspace=default path=")
+    ]
+
+
+def test_a_snapshot_that_is_not_there_or_cannot_be_unpacked(data: Path, run: Run) -> None:
+    info = snapshot_of(asyncio.run(newest(data)))
+    assert info is not None
+    flip(data / "bucket" / info.path, info.bytes // 2)
+    damaged = run("dump", "snapshot", "--data", data)
+    assert (damaged.status, damaged.out) == (1, "")
+    assert info.path in damaged.err
+    assert "it cannot be unpacked" in damaged.err
+    (data / "bucket" / info.path).unlink()
+    missing = run("dump", "snapshot", "--data", data)
+    assert missing.status == 1
+    assert f"{info.path} does not exist" in missing.err
+    asyncio.run(rewrite_manifest(data, extra={}))
+    none = run("dump", "snapshot", "--data", data)
+    assert none.status == 1
+    assert "names no snapshot of the catalog" in none.err
+
+
+@pytest.mark.parametrize("kind", ["segment", "checkpoint", "snapshot"])
+def test_an_object_of_another_kind_is_refused_by_name(data: Path, run: Run, kind: str) -> None:
+    held = asyncio.run(newest(data))
+    paths = {
+        "segment": held.checkpoints[0].path,
+        "checkpoint": held.segments[0].path,
+        "snapshot": held.segments[0].path,
+    }
+    told = run("dump", kind, paths[kind], "--data", data)
+    assert (told.status, told.out) == (1, "")
+    assert paths[kind] in told.err
 
 
 # Streams --------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from durable_sessions.tier.snapshot_info import SnapshotInfo, is_due, rows_beyon
 from tests.unit.storage.world import LIMITS, World
 
 EAGER = replace(LIMITS, snapshot_rows_min=1, snapshot_seconds=0.0)
+WAIT_SECONDS = 60.0
 
 
 class Openings:
@@ -258,6 +259,142 @@ def test_a_disk_without_room_for_a_snapshot_does_not_keep_the_bucket_from_being_
         world.clock.advance(600)
         await world.maintain()
         assert len(tries) == 2
+        await world.close()
+
+    run(main)
+
+
+class Uploads:
+    """Holds every upload of a snapshot until :meth:`go_on` is called."""
+
+    def __init__(self, world: World) -> None:
+        self._create = world.store.create
+        self._going_on = asyncio.Event()
+        self.begun = asyncio.Event()
+        world.store.create = self._held  # type: ignore[method-assign]
+
+    async def _held(self, path: str, data: bytes) -> None:
+        if path.endswith(".snapshot"):
+            self.begun.set()
+            await self._going_on.wait()
+        await self._create(path, data)
+
+    def go_on(self) -> None:
+        self._going_on.set()
+
+
+async def until_uploading(world: World) -> tuple[Uploads, "asyncio.Task[int]"]:
+    """Let a snapshot become due, and return while it is being uploaded."""
+    uploads = Uploads(world)
+    await world.create("more", b"[1]")
+    await world.flush()
+    maintaining = asyncio.create_task(world.maintain())
+    await uploads.begun.wait()
+    return uploads, maintaining
+
+
+def test_a_flush_does_not_wait_for_the_upload_of_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        world = await filled(tmp_path)
+        (first,) = snapshots(world)
+        uploads, maintaining = await until_uploading(world)
+        packed = world.archive.manifest.number
+        async with asyncio.timeout(WAIT_SECONDS):
+            await changed(world)
+        assert world.archive.manifest.number == packed + 1, "the flush was committed beside the upload"
+        assert not maintaining.done()
+        uploads.go_on()
+        await maintaining
+        info = snapshot_of(world.archive.manifest)
+        assert info is not None
+        assert info.path != first
+        assert first in [one.path for one in world.archive.manifest.garbage]
+        known, openings = world.catalog(), Openings(monkeypatch)
+        await world.reopen(forget_catalog=True)
+        assert (openings.restored, openings.rebuilt) == (1, 0)
+        assert world.catalog() == known, "the snapshot is older than the flush, whose changes are added"
+        await world.close()
+
+    run(main)
+
+
+def test_a_snapshot_older_than_a_full_checkpoint_is_not_committed(tmp_path: Path) -> None:
+    """The full checkpoint may be there because something was deleted that the snapshot still has."""
+
+    async def main() -> None:
+        world = await filled(tmp_path)
+        uploads, maintaining = await until_uploading(world)
+        await world.delete("s3")
+        await world.flush()
+        world.clock.advance(EAGER.delete_within_seconds)
+        compactor = world.maintenance.compactor
+        while not compactor.full_checkpoints:
+            assert await compactor.step()
+        uploads.go_on()
+        await maintaining
+        assert snapshot_of(world.archive.manifest) is None
+        await world.maintain_for(2 * EAGER.orphan_grace_seconds)
+        later = snapshot_of(world.archive.manifest)
+        assert later is not None
+        assert snapshots(world) == [later.path], "what was uploaded in vain is swept"
+        catalog, _ = Catalog.unpack(tmp_path / "unpacked.sqlite", world.store.objects[later.path], EAGER)
+        assert [stream.key.path for stream in catalog.reader.streams()] == ["s0", "s1", "s2", "s4", "more"]
+        catalog.close()
+        await world.close()
+
+    run(main)
+
+
+def test_a_snapshot_is_not_committed_while_the_outcome_of_a_flush_is_unknown(tmp_path: Path) -> None:
+    async def main() -> None:
+        world = await filled(tmp_path)
+        (first,) = snapshots(world)
+        uploads, maintaining = await until_uploading(world)
+        await world.append("s1", b"[3]")
+        world.faults.order("fail", "create", path="manifest")
+        with pytest.raises(BucketError):
+            await world.flush()
+        uploads.go_on()
+        await maintaining
+        info = snapshot_of(world.archive.manifest)
+        assert info is not None
+        assert info.path == first
+        assert world.maintenance.snapshots.snapshots == 1
+        await world.flush()
+        await world.maintain()
+        assert world.maintenance.snapshots.snapshots == 2
+        await world.close()
+
+    run(main)
+
+
+def test_a_bucket_that_takes_no_snapshot_is_swept_all_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        limits = replace(EAGER, snapshot_seconds=600.0)
+        world = World(tmp_path, limits)
+        world.faults.order("fail", "create", path=".snapshot", times=2)
+        await world.open()
+        writer = world.maintenance.snapshots
+        await world.create("s0", b"[1]")
+        await world.flush()
+        await world.maintain()
+        assert snapshots(world) == []
+        assert (writer.snapshots, writer.failures, writer.age_seconds) == (0, 1, None)
+        assert world.maintenance._swept_at_ms is not None
+        await world.maintain()
+        assert writer.failures == 1, "it is tried again only after a while"
+        world.clock.advance(600)
+        await world.maintain()
+        assert (writer.snapshots, writer.failures) == (0, 2)
+        world.clock.advance(600)
+        await world.maintain()
+        assert (writer.snapshots, writer.failures, writer.age_seconds) == (1, 2, 0.0)
+        world.clock.advance(7)
+        assert writer.age_seconds == 7.0
+        world.clock.advance(-9)
+        assert writer.age_seconds == 0.0, "the clock was set back"
         await world.close()
 
     run(main)

@@ -128,6 +128,12 @@ class Metrics(Collector):
         yield _counter("flushes", "Flushes to the bucket.", bucket.flushes)
         yield _counter("merges", "Merges of segments.", bucket.merges)
         yield _counter("objects_removed", "Objects removed from the bucket.", bucket.objects_removed)
+        written = "Snapshots of the catalog written to the bucket."
+        yield _counter("catalog_snapshots", written, bucket.snapshots)
+        failed = "Snapshots of the catalog that could not be written; it is tried again, and nothing is lost."
+        yield _counter("catalog_snapshot_failures", failed, bucket.snapshot_failures)
+        age = "Age of the newest snapshot of the catalog; no value if there is none."
+        yield _gauge("catalog_snapshot_age_seconds", age, bucket.snapshot_age_seconds)
         yield _counter("bucket_reads", "Reads that went to the bucket.", partition.bucket_reads)
         yield _counter("block_cache_hits", "Parts of segments found in memory.", bucket.cache_hits)
         yield _counter(
@@ -188,7 +194,7 @@ def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
     return CounterMetricFamily(f"durable_sessions_{name}", text, value)
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+def _gauge(name: str, text: str, value: float | None) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"durable_sessions_{name}", text, value)
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from durable_sessions.bucket.blocks import decode_footer
-from durable_sessions.bucket.checkpoint import EncodedCheckpoint, SessionRow, read_checkpoint
+from durable_sessions.bucket.checkpoint import SessionRow, decode_checkpoint
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import FlushedNames
 from durable_sessions.bucket.manifest import SegmentInfo
@@ -24,6 +24,7 @@ from durable_sessions.streams.effects import (
     StreamRemoved,
     StreamTouched,
 )
+from durable_sessions.threads import CPU
 from durable_sessions.tier import stream_codec
 from durable_sessions.tools.conflicts import clipped, decode_leniently
 from durable_sessions.tools.repair.missing_ranges import MissingRanges
@@ -51,9 +52,7 @@ async def numbered(bucket: ObjectStore, prefix: str, partition: PartitionId) -> 
 async def unnamed_rows(bucket: ObjectStore, path: str) -> list[SessionRow]:
     """Return the rows of a checkpoint without a manifest to check it against; ValueError if it is damaged."""
     try:
-        data = await bucket.get(path)
-        info = EncodedCheckpoint(data, -1, digest(data)).info(path)
-        rows = await read_checkpoint(bucket, info)
+        rows = await CPU.run(decode_checkpoint, path, await bucket.get(path))
         for row in rows:
             if not row.deleted:
                 stream_codec.decode(row.state or b"")
