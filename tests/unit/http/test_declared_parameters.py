@@ -68,6 +68,16 @@ def test_a_read_of_events_is_bounded_by_the_limits_of_its_server() -> None:
             given(query).whole(declared)
 
 
+def test_a_search_in_a_session_has_a_limit_of_its_own() -> None:
+    limits = replace(DEFAULT_LIMITS, page_events_max=9, search_hits_max=30)
+    asked = EventRange(limits)
+    assert given(b"").whole(asked.found_limit) == 20
+    assert given(b"limit=30").whole(asked.found_limit) == 30
+    with pytest.raises(InvalidRequestError, match="limit=31 is not a whole number from 1 to 30"):
+        given(b"limit=31").whole(asked.found_limit)
+    assert "With `q`: 1 to 30; 20 if absent." in asked.limit.text
+
+
 def test_every_end_of_a_time_is_parsed() -> None:
     query = b"&".join(b"created_at[%b]=2026-01-01T00:00:00Z" % end.encode() for end in CREATED_AT)
     selection = given(query + b"&after=2026-01-01T00:00:00Z&before=2026-01-01T00:00:00Z").selection()

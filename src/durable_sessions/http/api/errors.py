@@ -21,6 +21,7 @@ from durable_sessions.errors import (
     TooManyScansError,
     UnauthenticatedError,
 )
+from durable_sessions.http.bodies.errors import ErrorBody, NativeRefusal
 from durable_sessions.http.carrier.message import Header, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE, error_code_under_control
 
@@ -57,14 +58,11 @@ def error_response(error: DurableSessionsError, *, control: bool = False) -> Res
     """
     status = STATUS_BY_CODE[error.code]
     headers = error_headers(error)
-    detail: dict[str, object] = {
-        "code": error_code_under_control(error.code) if control else error.code,
-        "message": str(error),
-    }
+    said = NativeRefusal(error_code_under_control(error.code) if control else error.code, str(error))
     if isinstance(error, AlreadyClaimedError):
-        detail["current_holder"] = error.current_holder
-        detail["generation"] = error.generation
-    return Response(status, headers, msgspec.json.encode({"error": detail}))
+        held = {name: error.fields[name] for name in ("current_holder", "generation")}
+        said = msgspec.structs.replace(said, **held)
+    return Response(status, headers, msgspec.json.encode(ErrorBody(said)))
 
 
 def error_headers(error: DurableSessionsError) -> list[Header]:

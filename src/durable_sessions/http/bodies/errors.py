@@ -1,10 +1,10 @@
-"""Refusals; these structs describe them only."""
+"""Refusals, in both shapes."""
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from durable_sessions.schema_notes import about
+from durable_sessions.schema_notes import Offset, about
 
 _Code = Annotated[str, about("Stable; `x-errors` of this document says what each means.")]
 _Message = Annotated[str, about("What is wrong and what to send instead. May change.")]
@@ -17,6 +17,16 @@ class RefusalDetails(msgspec.Struct):
     index: Annotated[int | msgspec.UnsetType, about("Which event of the request it is about.")] = (
         msgspec.UNSET
     )
+    exists: Annotated[bool | msgspec.UnsetType, about("With `precondition_failed`: whether it exists.")] = (
+        msgspec.UNSET
+    )
+    tail: Annotated[
+        Offset | msgspec.UnsetType, about("With `precondition_failed` and `stream_closed`: where it ends.")
+    ] = msgspec.UNSET
+    incarnation: Annotated[
+        str | msgspec.UnsetType,
+        about("With 410 and 412: the incarnation of the session that has this id now."),
+    ] = msgspec.UNSET
 
 
 class SessionsRefusal(msgspec.Struct):

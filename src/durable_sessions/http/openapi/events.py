@@ -205,9 +205,12 @@ class EventRange:
             "limit",
             whole(minimum=1, maximum=most),
             f"Events on a page, 1 to {most:,}; 1,000 if absent. A page also ends at "
-            f"{limits.page_bytes_max:,} bytes.",
+            f"{limits.page_bytes_max:,} bytes. With `q`: 1 to {limits.search_hits_max:,}; 20 if absent.",
             10,
             default=1_000,
+        )
+        self.found_limit = replace(
+            self.limit, schema=whole(minimum=1, maximum=limits.search_hits_max), default=20
         )
 
     def described(self) -> tuple[Parameter, ...]:

@@ -15,6 +15,7 @@ from durable_sessions.errors import (
 from durable_sessions.http.api.errors import error_headers
 from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.dialect import is_strict
+from durable_sessions.http.bodies.errors import RefusalDetails, SessionsErrorBody, SessionsRefusal
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE
 
@@ -41,6 +42,7 @@ _STREAM = re.compile(r"(?<!\{)\bstream(?P<more>s|'s)?\b")
 _OURS = ("what", "difference")
 """Parameters of messages in which the server's own words stand, never the caller's."""
 _DETAILS = ("index", "exists", "tail")
+"""Parameters of errors that clients are told as members of the details."""
 
 
 def _message(error: DurableSessionsError) -> str:
@@ -77,26 +79,19 @@ def refusal_to(
     status = STATUS_BY_CODE[error.code]
     if strict and isinstance(error, SessionGoneError):
         status = STATUS_BY_CODE[SessionNotFoundError.code]  # Anthropic's API knows no forks
-    details: dict[str, object] = {"error_code": error.code}
+    details = RefusalDetails(error.code)
     for name in _DETAILS:
         if error.fields.get(name) is not None:
-            details[name] = error.fields[name]
+            setattr(details, name, error.fields[name])
     headers = error_headers(error)
     if life is not None:
         headers.append(incarnations.header(life))
         if status in _ABOUT_A_LIFE:
-            details["incarnation"] = life
+            details.incarnation = life
     if status in _FINAL:
         headers.append((b"x-should-retry", b"false"))
-    body = {
-        "type": "error",
-        "error": {
-            "type": _TYPE_BY_STATUS.get(status, "api_error"),
-            "message": _message(error),
-            "details": details,
-        },
-        "request_id": request_id.decode("latin-1"),
-    }
+    said = SessionsRefusal(_TYPE_BY_STATUS.get(status, "api_error"), _message(error), details)
+    body = SessionsErrorBody("error", said, request_id.decode("latin-1"))
     return Response(status, headers, msgspec.json.encode(body))
 
 

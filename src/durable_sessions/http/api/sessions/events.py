@@ -261,7 +261,7 @@ class Events:
 
     def _range(self, durable: StreamView, parameters: Parameters, *, searched: bool = False) -> Range:
         """Return the requested range; several kinds of positions cannot be combined."""
-        limit = parameters.whole(self._asked.limit)
+        limit = 0 if searched else parameters.whole(self._asked.limit)
         backwards = not searched and parameters.choice("order", "asc", described.ORDERS) == "desc"
         end = durable.tail
         if "page" in parameters and not searched:  # clients send the first page's parameters with it

@@ -19,6 +19,7 @@ from durable_sessions.http.bodies.search import (
 )
 from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.http.openapi import search as described
+from durable_sessions.http.openapi.events import EventRange
 from durable_sessions.limits import Limits
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.query import Query, parse
@@ -35,7 +36,6 @@ from durable_sessions.streams import offsets
 from durable_sessions.times import rfc3339
 
 _FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_HITS = 20
 _NAMED_SESSIONS_MAX = 100
 _ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
 _PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})(?:-([0-9]{1,15})-([0-9]{1,15}))?", re.ASCII)
@@ -58,6 +58,7 @@ class Searches:
         self._sessions = sessions
         self._search = search
         self._limits = limits
+        self._limit = EventRange(limits).found_limit
 
     async def within(
         self, caller: Caller, durable: StreamView, start: int, stop: int, parameters: Parameters
@@ -78,7 +79,7 @@ class Searches:
         page = _page(parameters)
         if page.stop is not None:
             start, stop = page.start, min(page.stop, durable.tail)
-        limit = parameters.number("limit", _HITS, self._limits.search_hits_max, 1)
+        limit = parameters.whole(self._limit)
         order = _order(parameters)
         scope = _scope(parameters, selection)
         found = await self._search.in_session(
