@@ -14,29 +14,29 @@ from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.asgi import asgi_app
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.http.carrier.server import HttpServer
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 from durable_sessions.settings import Settings
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 sys.setswitchinterval(0.0005)  # as ``durable-sessions serve`` does
 
 _EMPTY = Response(204, [])
-_services: list[Service] = []
-"""The running service, or none where only the carrier is measured."""
+_nodes: list[Node] = []
+"""The running node, or none where only the carrier is measured."""
 
 
 async def _startup() -> None:
     if os.environ["BENCH_APPLICATION"] == "streams":
-        _services.append(await Service.open(Settings(data=Path(os.environ["BENCH_DATA"]))))
+        _nodes.append(await Node.open(Settings(data=Path(os.environ["BENCH_DATA"]))))
 
 
 async def _shutdown() -> None:
-    for service in _services:
-        await service.close()
+    for node in _nodes:
+        await node.close()
 
 
 def _handle(request: Request) -> Answer | Awaitable[Answer]:
-    return _services[0].app(request) if _services else _EMPTY
+    return _nodes[0].app(request) if _nodes else _EMPTY
 
 
 app = asgi_app(_handle, startup=_startup, shutdown=_shutdown, answer_format=ANSWER_FORMAT)

@@ -13,7 +13,7 @@ from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
 from tools.api_page import NOTE, api_page
 
@@ -91,9 +91,9 @@ def _errors() -> str:
 
 async def _metrics() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        service = await Service.open(Settings(data=Path(folder)))
-        answer = service.app(Request(b"GET", b"/metrics", b"", {}, b""))
-        await service.close()
+        node = await Node.open(Settings(data=Path(folder)))
+        answer = node.app(Request(b"GET", b"/metrics", b"", {}, b""))
+        await node.close()
     assert isinstance(answer, Response)
     rendered = answer.body.decode()
     helps = dict(re.findall(r"^# HELP (\w+) (.+)$", rendered, re.MULTILINE))

@@ -17,7 +17,7 @@ from durable_sessions.managed_agents.agents import AGENTS, AgentBody
 from durable_sessions.managed_agents.environments import ENVIRONMENTS, EnvironmentBody
 from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 from durable_sessions.sessions import drafts
 from durable_sessions.sessions.append import Batch
 from durable_sessions.sessions.create import NewSession
@@ -51,9 +51,9 @@ _Made = Iterator[list[Effect]]
 class Herd:
     """Makes the data through the partition: a request for each would take minutes."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._partition = service.engine.partition
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._partition = node.engine.partition
         self._clock, self._ids = SystemClock(), RandomIds()
         self._sessions = Sessions(self._partition, self._clock, self._ids, DEFAULT_LIMITS)
 
@@ -62,12 +62,12 @@ class Herd:
         await self._streams(_session, SESSIONS)
         await self._streams(_plain, PLAIN_STREAMS)
         await self._streams(_mortal, MORTALS)
-        await self._service.engine.flusher.flush_all()
+        await self._node.engine.flusher.flush_all()
         await self._long_session()
         await self._forks()
         await self._large_documents()
         await self._streams(_key, KEYS)
-        await self._service.engine.flusher.flush_all()
+        await self._node.engine.flusher.flush_all()
 
     async def _streams(self, made: Callable[[int, int, int], list[Effect]], count: int) -> None:
         for begin in range(0, count, AT_A_TIME):

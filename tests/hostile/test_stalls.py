@@ -10,7 +10,7 @@ from urllib.parse import quote
 from durable_sessions.http.openapi.document import nouns
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.garbage_collector import COLLECTOR
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 from durable_sessions.settings import Settings
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create
@@ -40,15 +40,15 @@ class Stage:
         self.failures: list[str] = []
         self.report: list[tuple[float, str]] = []
         self.names: dict[str, str] = {}
-        self.service: Service
+        self.node: Node
 
     async def start(self) -> None:
         settings = Settings(port=0, data=self.data, api_key=SECRET, long_poll_seconds=0.1)
-        self.service = await Service.open(settings)
-        await self.service.listen()
+        self.node = await Node.open(settings)
+        await self.node.listen()
 
     async def stop(self) -> None:
-        await self.service.close()
+        await self.node.close()
 
     async def measured(self, acts: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
         """Measure acts one after the other, all of them again if one of them held the loop for too long.
@@ -85,7 +85,7 @@ class Stage:
             target = target.replace("{" + name + "}", value)
             if len(body) < 1_000:
                 body = body.replace(b"{%b}" % name.encode(), value.encode())
-        connection = http.client.HTTPConnection("127.0.0.1", self.service.server.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.node.server.port, timeout=120)
         try:
             headers = {**trial.headers, "x-api-key": SECRET}
             connection.request(trial.method, quote(target, safe="/?&=[]:%-"), body or None, headers)
@@ -99,38 +99,36 @@ class Stage:
         """Append to many streams, so that they come into memory and wait to be flushed."""
         for number in range(100, 10_000):
             key = Key(WORKSPACE, f"plain/{number:06d}")
-            appended = self.service.engine.partition.append(key, Append(b"1", "application/json"))
+            appended = self.node.engine.partition.append(key, Append(b"1", "application/json"))
             if number % 50 == 49:
                 await appended
 
     async def flush(self) -> None:
-        await self.service.engine.flusher.flush_all()
+        await self.node.engine.flusher.flush_all()
 
     async def expire(self) -> None:
         """Let many streams be due at once."""
         for begin in range(0, EXPIRED, 50):
             made = [
-                self.service.engine.partition.create(
-                    Key(WORKSPACE, f"brief/{number}"), Create("text/plain", 1)
-                )
+                self.node.engine.partition.create(Key(WORKSPACE, f"brief/{number}"), Create("text/plain", 1))
                 for number in range(begin, begin + 50)
             ]
             await asyncio.gather(*made)
         await asyncio.sleep(1.1)
-        before = self.service.engine.partition.streams_expired
-        await self.service.engine.partition.expire_in_steps()
-        assert self.service.engine.partition.streams_expired >= before + EXPIRED
+        before = self.node.engine.partition.streams_expired
+        await self.node.engine.partition.expire_in_steps()
+        assert self.node.engine.partition.streams_expired >= before + EXPIRED
 
     async def rest(self) -> None:
         """Take out of memory what is idle."""
         for _ in range(3):
-            await self.service.engine.partition.rest()
+            await self.node.engine.partition.rest()
 
     async def maintain(self) -> None:
         """Merge what can be merged, and sweep the bucket."""
-        while await self.service.engine.maintenance.step():
+        while await self.node.engine.maintenance.step():
             pass
-        await self.service.engine.maintenance.sweeper.sweep()
+        await self.node.engine.maintenance.sweeper.sweep()
 
     async def start_anew(self) -> None:
         """Start without the catalog: it is made again from the bucket; search and subscriptions catch up."""
@@ -178,7 +176,7 @@ async def _nothing_holds_the_loop(tmp_path: Path) -> None:
     meter = HoldMeter()
     stage = Stage(tmp_path / "data", meter)
     await stage.start()
-    await Herd(stage.service).make()
+    await Herd(stage.node).make()
     await stage.stop()
     unbound = COLLECTOR.bind()
     with meter.installed():

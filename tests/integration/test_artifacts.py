@@ -212,7 +212,7 @@ async def test_artifacts_have_a_limit_of_their_own(tmp_path: Path) -> None:
                     refused = await client.request(method, path, content=body)
                     assert (refused.status_code, error_code(refused)) == (413, "body_too_large")
                     body = pieces(chunked) if not isinstance(body, bytes) else body
-        assert server.service.server.request_bytes == 0
+        assert server.node.server.request_bytes == 0
 
 
 async def test_a_stranger_may_not_send_more_than_an_append(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ async def test_a_stranger_may_not_send_more_than_an_append(tmp_path: Path) -> No
             (length + b"x-api-key: %b\r\n" % reader.encode(), 403),
             (b"Transfer-Encoding: chunked\r\n", 401),
         ):
-            async with await Peer.connect(server.service.server.port) as peer:
+            async with await Peer.connect(server.node.server.port) as peer:
                 refused = await peer.ask(b"PUT %b HTTP/1.1\r\n%b%b\r\n" % (PATH.encode(), HOST, head))
                 assert refused.status == status, "before a byte of the body has been read"
 
@@ -239,7 +239,7 @@ async def test_large_bodies_have_a_budget_of_their_own(tmp_path: Path) -> None:
         incomplete_artifact_bytes_max=8 * MIB,  # one alone gets half: its largest artifact
     )
     async with local_server(tmp_path / "data", limits=limits) as server:
-        http = server.service.server
+        http = server.node.server
         head = b"PUT %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n"
         async with await Peer.connect(http.port) as first, await Peer.connect(http.port) as second:
             await first.send(head % (PATH.encode(), HOST, 4 * MIB) + b"x" * (3 * MIB))
@@ -264,7 +264,7 @@ async def test_what_is_held_in_memory_is_bounded_and_given_back(tmp_path: Path) 
         httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client,
     ):
         assert (await client.put(named(data), content=data)).status_code == 201
-        async with await Peer.connect(server.service.server.port, receive_buffer_bytes=4096) as slow:
+        async with await Peer.connect(server.node.server.port, receive_buffer_bytes=4096) as slow:
             await slow.send(b"GET %b HTTP/1.1\r\n%b\r\n" % (named(data).encode(), HOST))
             assert (await slow.head()).status == 200
             refused = await client.get(named(data))

@@ -271,13 +271,13 @@ async def test_a_client_that_hangs_up_mid_body_changes_nothing(
 async def test_connections_beyond_the_limit_are_told_so(small: LocalServer) -> None:
     port = int(small.url.rpartition(":")[2])
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
-    await until(lambda: small.service.server.open_connections >= 8)
+    await until(lambda: small.node.server.open_connections >= 8)
     reply = await raw(small, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: 1" in reply.lower()
     for _, writer in held:
         writer.close()
-    await until(lambda: small.service.server.open_connections == 0)
+    await until(lambda: small.node.server.open_connections == 0)
     assert (
         await raw(small, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     ).startswith(b"HTTP/1.1 200 ")

@@ -88,9 +88,9 @@ async def test_a_reader_never_notices_the_borders(client: httpx2.AsyncClient) ->
 async def test_flushes_come_by_size_and_trim_the_log(small: LocalServer, client: httpx2.AsyncClient) -> None:
     await fill(client, 2, 1000)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while small.service.engine.partition.unflushed_bytes >= SMALL_TIERS.flush_bytes_max:
+        while small.node.engine.partition.unflushed_bytes >= SMALL_TIERS.flush_bytes_max:
             await asyncio.sleep(0.05)
-    assert small.service.engine.archive.manifest.number >= 2
+    assert small.node.engine.archive.manifest.number >= 2
     assert await read(client, "s0") == [event(number) for number in range(1000)]
 
 
@@ -166,7 +166,7 @@ async def test_expiry_reaches_streams_that_left_memory(
 ) -> None:
     await client.put("/v1/stream/brief", headers={**JSON, "Stream-TTL": "8"}, content="[1]")
     await flush(client)
-    partition = small.service.engine.partition
+    partition = small.node.engine.partition
     for _ in range(3):
         await partition.rest()
     assert not partition._state.by_id
@@ -200,11 +200,11 @@ async def test_live_segments_are_exact_while_the_server_writes_and_merges(tmp_pa
         writer = asyncio.create_task(write())
         looks = 0
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while server.service.engine.maintenance.compactor.merges < 5 or looks < 10:
+            while server.node.engine.maintenance.compactor.merges < 5 or looks < 10:
                 await asyncio.sleep(0.05)
                 looks += await asyncio.to_thread(look, tmp_path / "data" / "bucket")
         writer.cancel()
-        assert server.service.engine.maintenance.failure is None
+        assert server.node.engine.maintenance.failure is None
 
 
 def look(bucket: Path) -> bool:

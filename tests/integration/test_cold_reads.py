@@ -41,7 +41,7 @@ async def cold(data: Path, seconds: float) -> AsyncIterator[tuple[LocalServer, F
                 await client.put("/v1/stream/s", headers=TEXT, content=b"x" * 1000)
         async with asking(server, BOOTSTRAP) as client:
             assert (await client.post("/v1/admin/flush")).status_code == 200
-        bucket = server.service.engine.archive.bucket
+        bucket = server.node.engine.archive.bucket
         assert isinstance(bucket, Bucket)
         faulty = FaultyBucket(bucket._store)
         bucket._store = faulty
@@ -67,7 +67,7 @@ async def test_a_bucket_that_hangs_is_told_in_time_and_writers_go_on(tmp_path: P
         assert {answer.headers["retry-after"] for answer in answers} == {"1"}
         assert (await client.post("/v1/stream/s", headers=TEXT, content="y")).status_code == 204
         assert (await client.post("/v1/admin/flush")).status_code == 200
-        assert server.service.engine.archive.cold_reads.held == 0
+        assert server.node.engine.archive.cold_reads.held == 0
 
 
 async def test_reads_under_way_are_bounded_and_shared(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_reads_under_way_are_bounded_and_shared(tmp_path: Path) -> None:
         asking(server, secret) as greedy,
         asking(server, BOOTSTRAP) as modest,
     ):
-        reads = server.service.engine.archive.cold_reads
+        reads = server.node.engine.archive.cold_reads
         faulty.order("delay", "get_range", seconds=1, times=1000)
         many = [asyncio.create_task(greedy.get("/v1/stream/s?offset=-1")) for _ in range(20)]
         while reads.waiting < 18:

@@ -65,11 +65,11 @@ async def send(port: int, *requests: tuple[str, str]) -> None:
 @pytest.mark.parametrize("requests", BEGINNINGS.values(), ids=BEGINNINGS.keys())
 @pytest.mark.usefixtures("uncollected")
 async def test_nothing_of_a_connection_stays(server: LocalServer, requests: list[tuple[str, str]]) -> None:
-    await send(server.service.server.port, ("PUT", "/v1/stream/a"), ("PUT", "/v1/sessions/s"))
+    await send(server.node.server.port, ("PUT", "/v1/stream/a"), ("PUT", "/v1/sessions/s"))
     gc.collect()
     before = alive()
     for _ in range(ROUNDS):
-        await send(server.service.server.port, *requests)
+        await send(server.node.server.port, *requests)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while any(now > before[kind] + LAST_MAX for kind, now in alive().items()):
             await asyncio.sleep(0.05)

@@ -78,10 +78,10 @@ async def test_records_and_name_of_a_deleted_stream_are_gone_in_the_end(
     for path in ("kept", "secret-name"):
         await client.put(path, headers=JSON)
         await client.post(path, headers=JSON, content=f'{{"text":"records of {path}"}}')
-    await server.service.engine.flusher.flush_all()
+    await server.node.engine.flusher.flush_all()
     assert holding(server, "records of secret-name")
     assert (await client.delete("secret-name")).status_code == 204
-    await server.service.engine.flusher.flush_all()
+    await server.node.engine.flusher.flush_all()
     await eventually_gone(server, "secret-name")
     assert (await client.get("kept")).json() == [{"text": "records of kept"}]
     await server.restart()
@@ -95,7 +95,7 @@ async def test_many_flushes_leave_few_segments_and_every_record(
     await client.put("s", headers=JSON)
     for number in range(30):
         await client.post("s", headers=JSON, content=str(number))
-        await server.service.engine.flusher.flush_all()
+        await server.node.engine.flusher.flush_all()
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(list((server.data / "bucket" / "events").rglob("*.parquet"))) > 4:
             await asyncio.sleep(0.05)

@@ -26,7 +26,7 @@ async def test_documents_leave_memory_by_their_bytes(tmp_path: Path) -> None:
         local_server(tmp_path / "data", limits=limits, flush_seconds=0.2) as server,
         httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
-        state = server.service.engine.partition._state
+        state = server.node.engine.partition._state
         agents = []
         for _ in range(60):
             answer = await register(client)
@@ -52,7 +52,7 @@ async def test_documents_that_cannot_leave_are_refused_in_time(tmp_path: Path) -
         local_server(tmp_path / "data", limits=limits, flush_seconds=3600) as server,
         httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
-        state = server.service.engine.partition._state
+        state = server.node.engine.partition._state
         while (answer := await register(client)).status_code == 200:
             assert state.attribute_bytes <= 8 * limits.attribute_bytes_max
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

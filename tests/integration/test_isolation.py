@@ -251,7 +251,7 @@ async def test_metrics_name_nothing(server: LocalServer, ours: httpx2.AsyncClien
 async def test_health_says_why_only_to_those_who_belong_to_the_house(
     server: LocalServer, ours: httpx2.AsyncClient
 ) -> None:
-    server.service.app.operations.draining = True
+    server.node.app.operations.draining = True
     async with httpx2.AsyncClient(base_url=server.url) as anyone:
         for client, headers, knows in (
             (anyone, {}, False),

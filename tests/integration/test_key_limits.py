@@ -54,7 +54,7 @@ async def live_reads(
     server: LocalServer, client: httpx2.AsyncClient
 ) -> "AsyncIterator[list[asyncio.Task[int]]]":
     """Open one live read of each kind, and wait until all of them wait."""
-    watchers = server.service.keys._watchers
+    watchers = server.node.keys._watchers
     before = sum(map(len, watchers.values()))
     tasks = [asyncio.create_task(_followed(client, path)) for path in LIVE]
     async with asyncio.timeout(120):
@@ -99,9 +99,9 @@ async def test_live_reads_without_a_key_end_when_the_first_is_made(tmp_path: Pat
             await _fill(client)
             async with live_reads(server, client) as cut:
                 local = Caller("default", "local", Role.ADMIN, None)
-                await server.service.keys.create(local, NewKey("default", "ann", Role.ADMIN), "req")
+                await server.node.keys.create(local, NewKey("default", "ann", Role.ADMIN), "req")
                 assert await _ended(cut) == [200, 401, 200, 401, 200]
-        assert not server.service.keys._watchers
+        assert not server.node.keys._watchers
 
 
 async def test_a_download_ends_with_its_key(tmp_path: Path) -> None:

@@ -388,8 +388,8 @@ async def test_retention_never_touches_the_servers_own_streams(tmp_path: Path) -
             await admin.put("/v1/stream/s")
             await admin.post("/v1/admin/flush")
             clock.advance(30 * 24 * 3600)
-            server.service.engine.partition.expire()
-            await server.service.engine.partition.settled()
+            server.node.engine.partition.expire()
+            await server.node.engine.partition.settled()
             assert (await admin.get("/v1/stream/s")).status_code == 404
             await server.restart()
             assert [one["id"] for one in (await admin.get("/v1/keys")).json()["data"]] == [key["id"]]

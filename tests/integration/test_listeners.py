@@ -75,7 +75,7 @@ def test_these_are_all_listeners() -> None:
 async def test_a_listener_that_fails_is_told_and_stops_nothing(
     listener: str, server: LocalServer, client: httpx2.AsyncClient
 ) -> None:
-    assert set(server.service.engine.partition._published.listeners.failures) == set(LISTENERS)
+    assert set(server.node.engine.partition._published.listeners.failures) == set(LISTENERS)
     with pytest.MonkeyPatch.context() as patch:
         spoil(listener, patch)
         patch.setattr(LISTENERS[listener], "reconcile", lambda _: 1 / 0)
@@ -91,8 +91,8 @@ async def test_a_listener_that_fails_is_told_and_stops_nothing(
         assert [one["listener"] for one in ready.json()["listeners"]] == [listener]
         metrics = (await client.get("/metrics")).text
         assert f'durable_sessions_listener_failures_total{{listener="{listener}"}}' in metrics
-        assert server.service.engine.partition._published.listeners.failures[listener] >= 9
-    await until(lambda: not server.service.engine.partition.failing_listeners)
+        assert server.node.engine.partition._published.listeners.failures[listener] >= 9
+    await until(lambda: not server.node.engine.partition.failing_listeners)
     assert (await client.get("/readyz")).json()["status"] == "ready"
 
 

@@ -205,7 +205,7 @@ def concrete(template: str) -> str:
 
 async def ask(server: LocalServer, method: str, path: str, *, key: bool = True) -> tuple[int, str]:
     headers = {b"x-api-key": SECRET.encode()} if key else {}
-    answer = server.service.app(Request(method.upper().encode(), path.encode(), b"", headers, b""))
+    answer = server.node.app(Request(method.upper().encode(), path.encode(), b"", headers, b""))
     if isinstance(answer, Awaitable):
         answer = await answer
     if not isinstance(answer, Response):

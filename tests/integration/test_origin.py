@@ -273,7 +273,7 @@ async def asgi_call(app: AsgiApp, headers: dict[str, str]) -> tuple[int, dict[st
 
 
 async def test_under_another_server_the_rules_are_the_same(server: LocalServer) -> None:
-    app = asgi_app(server.service.app, body_limit=server.service.app.body_limit, answer_format=ANSWER_FORMAT)
+    app = asgi_app(server.node.app, body_limit=server.node.app.body_limit, answer_format=ANSWER_FORMAT)
     here = {"Host": "localhost:8000"}
     for headers, status, shared in (
         (here, 404, False),

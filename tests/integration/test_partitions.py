@@ -53,9 +53,9 @@ async def test_two_engines_have_everything_but_the_bucket_apart(tmp_path: Path) 
             async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
                 assert await read(client) == before
         for server, own in ((zero, ZERO), (five, FIVE)):
-            streams = server.service.engine.partition._state.by_id
+            streams = server.node.engine.partition._state.by_id
             assert [number for number in streams if streams[number].key.workspace] == [own.streams.start]
-    bucket = five.service.engine.archive.bucket
+    bucket = five.node.engine.archive.bucket
     for own in (ZERO, FIVE):
         assert (await verify(bucket, own.directory(data), partition=own)).problems == []
         files = {path.name for path in own.directory(data).iterdir()}

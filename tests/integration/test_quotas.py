@@ -78,7 +78,7 @@ async def test_counts_are_right_after_a_restart(tmp_path: Path, way: str) -> Non
             await forget_catalog(server)
         else:
             await server.restart()
-        state = server.service.engine.partition._state
+        state = server.node.engine.partition._state
         assert state.usages is not None
         assert (state.usages.of("default").streams, state.usages.of("default").record_bytes) == (1, 50)
         assert (await append(client, "a", 41)).status_code == 429
@@ -130,7 +130,7 @@ async def test_what_the_server_adds_by_itself_is_never_refused(tmp_path: Path) -
         await put(client, "events/a")
         body = {"type": "pull-wake", "pattern": "events/*", "wake_stream": "wakes"}
         await client.put("/v1/stream/__ds/subscriptions/sub", json=body)
-        left = 2_000 - server.service.engine.partition._state.subscriptions.bytes_of("default")
+        left = 2_000 - server.node.engine.partition._state.subscriptions.bytes_of("default")
         assert (await append(client, "events/a", left - 1)).status_code == 204
         wakes = await client.get("/v1/stream/wakes?offset=-1&live=long-poll")
         assert len(wakes.json()) == 1

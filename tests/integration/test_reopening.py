@@ -54,7 +54,7 @@ def code(answer: httpx2.Response) -> str:
 
 
 async def reopened(server: LocalServer, times: int) -> None:
-    await until(lambda: server.service.health.reopenings >= times)
+    await until(lambda: server.node.keeper.health.reopenings >= times)
 
 
 async def test_appends_go_on_after_a_failed_sync(
@@ -90,7 +90,7 @@ async def test_until_then_appends_are_refused_and_reads_answered(
         answer = await client.post("/v1/stream/s", headers=JSON, content=b"[3]")
         assert (answer.status_code, code(answer)) == (503, "partition_stopped")
         assert answer.headers["retry-after"] == "1"
-        await until(lambda: server.service.health.reopening_failure is not None)
+        await until(lambda: server.node.keeper.health.reopening_failure is not None)
         ready = await client.get("/readyz")
         assert ready.status_code == 503
         assert "No space left" in ready.json()["reopening"]["reason"]
@@ -165,7 +165,7 @@ async def test_keys_sessions_subscriptions_and_search_are_there_again(
     made = await first_key(client, server)
     assert made.is_success, made.text
     client.headers["x-api-key"] = made.json()["secret"]
-    worker = server.service.feed._link
+    worker = server.node.feed._link
     disk.fail("sync", errno.EIO)
     assert (await client.post(f"{path}/events", json={"events": [{"type": "note"}]})).status_code == 503
     await reopened(server, 1)
@@ -181,7 +181,7 @@ async def test_keys_sessions_subscriptions_and_search_are_there_again(
         async with asyncio.timeout(60):
             while not (await client.get("/v1/search", params={"q": word})).json().get("data"):
                 await asyncio.sleep(0.05)
-    assert set(server.service.supervisor.restarts.values()) == {0}, "no task was left behind to fail"
+    assert set(server.node.supervisor.restarts.values()) == {0}, "no task was left behind to fail"
 
 
 async def test_the_first_key_can_be_made_after_it(
@@ -190,7 +190,7 @@ async def test_the_first_key_can_be_made_after_it(
     disk.fail("create", errno.EIO)
     assert (await client.put("/v1/stream/s", headers=JSON)).status_code == 503
     await reopened(server, 1)
-    assert json.loads((server.data / FILE).read_bytes())["port"] == server.service.server.port
+    assert json.loads((server.data / FILE).read_bytes())["port"] == server.node.server.port
     assert (await first_key(client, server)).is_success
 
 
@@ -278,7 +278,7 @@ async def test_what_can_never_be_opened_again_ends_the_service(
     disk.fail("sync", errno.EIO)
     await client.post("/v1/stream/s", headers=JSON, content=b"[2]")
     async with asyncio.timeout(60):
-        failure = await server.service.until_failed()
+        failure = await server.node.until_failed()
     assert isinstance(failure, LogDamagedError)
     answer = await client.get("/v1/stream/s")
     assert (answer.status_code, code(answer)) == (503, "partition_stopped")
@@ -302,7 +302,7 @@ async def test_search_pauses_while_space_is_low_and_goes_on_by_itself(
     await note("apple")
     assert await finds("apple")
     monkeypatch.setattr(disk_space, "space_of", lambda _: Space(10**9, 10**6))
-    await until(lambda: server.service.feed.paused is not None)
+    await until(lambda: server.node.feed.paused is not None)
     await note("pear")
     assert await finds("apple"), "what was indexed is found"
     assert not await finds("pear"), "what is new is not, and nobody waits for it"
@@ -315,7 +315,7 @@ async def test_search_pauses_while_space_is_low_and_goes_on_by_itself(
     assert "durable_sessions_disk_low 1.0" in metrics
     assert "durable_sessions_disk_free_bytes 1e+06" in metrics
     monkeypatch.setattr(disk_space, "space_of", lambda _: Space(10**9, 10**8))
-    await until(lambda: server.service.feed.paused is None)
+    await until(lambda: server.node.feed.paused is None)
     assert await finds("pear")
     assert (await client.get("/readyz")).json()["status"] == "ready"
 
@@ -324,7 +324,7 @@ async def test_a_service_that_starts_with_little_space_begins_no_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with local_server(tmp_path, limits=LIMITS, low_space_bytes=2**62) as server:
-        await until(lambda: server.service.feed.paused is not None)
+        await until(lambda: server.node.feed.paused is not None)
         async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
             session = (await client.post("/v1/sessions", json={})).json()["id"]
             path = f"/v1/sessions/{session}/events"
@@ -339,12 +339,12 @@ async def test_a_server_that_has_lost_its_bucket_is_not_opened_again(tmp_path: P
     limits = replace(LIMITS, step_down_seconds=0.01)
     bucket = str(tmp_path / "bucket")
     async with local_server(tmp_path / "a", limits=limits, bucket=bucket, flush_seconds=0.1) as first:
-        opened = first.service.engine
+        opened = first.node.engine
         async with local_server(tmp_path / "b", limits=limits, bucket=bucket, flush_seconds=0.1):
             async with asyncio.timeout(60):
-                failure = await first.service.until_failed()
+                failure = await first.node.until_failed()
         assert isinstance(failure, ManifestLostError)
-        assert (first.service.engine, first.service.health.reopenings) == (opened, 0)
+        assert (first.node.engine, first.node.keeper.health.reopenings) == (opened, 0)
         async with httpx2.AsyncClient(base_url=first.url, timeout=60) as client:
             refused = await client.put("/v1/stream/s", headers=JSON)
             assert (refused.status_code, code(refused)) == (503, "partition_fenced")
@@ -360,7 +360,7 @@ async def test_a_server_whose_log_was_claimed_by_another_answers_nothing_more(
         httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         await client.put("/v1/stream/s", headers=JSON, content=b"[0]")
-        opened = server.service.engine
+        opened = server.node.engine
 
         async def fenced(batch: bytes) -> int:
             raise LogFencedError(log="somewhere", problem="epoch 9 was claimed")
@@ -371,8 +371,8 @@ async def test_a_server_whose_log_was_claimed_by_another_answers_nothing_more(
             assert (refused.status_code, code(refused)) == (503, "partition_moved")
             assert refused.headers["Retry-After"] == "1"
         async with asyncio.timeout(60):
-            assert isinstance(await server.service.until_failed(), LogFencedError)
-        assert (server.service.engine, server.service.health.reopenings) == (opened, 0)
+            assert isinstance(await server.node.until_failed(), LogFencedError)
+        assert (server.node.engine, server.node.keeper.health.reopenings) == (opened, 0)
         monkeypatch.undo()
     async with (
         local_server(tmp_path, limits=limits) as server,
@@ -395,18 +395,18 @@ async def test_a_log_that_is_opened_again_does_not_take_the_bucket_back_from_a_c
                 raise OSError(errno.EIO, "Input/output error")
 
             patch.setattr(Engine, "probe", probe)
-            first.service.engine.partition._committer.fail("a planted fault")
+            first.node.engine.partition._committer.fail("a planted fault")
             shutil.copytree(tmp_path / "a" / "log", tmp_path / "b" / "log")
             second = await opened.enter_async_context(
                 local_server(tmp_path / "b", limits=LIMITS, bucket=bucket, flush_seconds=3600.0)
             )
         async with asyncio.timeout(60):
-            failure = await first.service.until_failed()
+            failure = await first.node.until_failed()
         assert isinstance(failure, ManifestLostError)
-        assert first.service.health.reopenings == 0
+        assert first.node.keeper.health.reopenings == 0
         refused = await client.post(f"{first.url}/v1/stream/s", headers=JSON, content=b"[3]")
         assert refused.status_code == 503
-        await second.service.engine.partition.look()
+        await second.node.engine.partition.look()
         added = await client.post(f"{second.url}/v1/stream/s", headers=JSON, content=b"[4]")
         assert added.status_code == 204
         assert (await client.get(f"{second.url}/v1/stream/s")).json() == [1, 4]

@@ -154,7 +154,7 @@ async def _until_up_to_date(api: httpx2.AsyncClient, q: str) -> dict[str, Any]:
 
 
 def _worker(server: LocalServer) -> int:
-    link = server.service.feed._link
+    link = server.node.feed._link
     assert link is not None
     return link.pid
 
@@ -168,7 +168,7 @@ async def test_a_worker_that_stands_still_stops_nothing_else(tmp_path: Path) -> 
         try:
             for n in range(150):
                 await append(api, f"s{n % 10}", said(f"needle n{n} " + "x" * 60_000))
-            feed = server.service.feed
+            feed = server.node.feed
             link = feed._link
             assert link is not None
             assert link._under_way <= UNDER_WAY_BYTES_MAX
@@ -199,7 +199,7 @@ async def test_many_searches_of_a_worker_that_stands_still_are_refused(tmp_path:
             q = " ".join(f"word{n}" for n in range(60))
             answers = await asyncio.gather(*[api.get("/search", params={"q": q}) for _ in range(300)])
             assert {answer.status_code for answer in answers} == {503}
-            link = server.service.feed._link
+            link = server.node.feed._link
             assert link is not None
             assert not link._asked
         finally:
@@ -226,8 +226,8 @@ async def test_a_search_that_cannot_wait_says_how_far_it_is(tmp_path: Path) -> N
             await append(api, name, said("needle"))
         before = await _until_up_to_date(api, "needle")
         assert before["total_hits"] == 2
-        number = server.service.engine.partition._published.folder("default", "sessions")[0]
-        release = _hold(server.service.feed, number)
+        number = server.node.engine.partition._published.folder("default", "sessions")[0]
+        release = _hold(server.node.feed, number)
         await append(api, "s", said("needle late"))
         answer = await found(api, "s", "needle")
         assert (answer["up_to_date"], answer["indexed_through"], positions(answer)) == (False, at(1), [0])
@@ -244,7 +244,7 @@ async def test_an_index_that_is_being_built_says_so(tmp_path: Path) -> None:
         for name in ("s", "t"):
             await append(api, name, said("needle"), said("needle"))
         assert (await _until_up_to_date(api, "needle"))["total_hits"] == 4
-        feed = server.service.feed
+        feed = server.node.feed
         release = _hold(feed)
         assert (await api.post("/admin/reindex")).status_code == 202
         while not feed.compared:
@@ -272,7 +272,7 @@ async def test_a_worker_that_cannot_start_is_said_and_tried_again(tmp_path: Path
     async with local_server(data, limits=HASTY) as server, client(server.url) as api:
         for n in range(200):
             await append(api, f"s{n % 7}", said(f"needle n{n}"))
-        feed = server.service.feed
+        feed = server.node.feed
         while not feed.failure:
             assert (await api.get("/search", params={"q": "needle"})).status_code == 503
         answer = await api.get("/sessions/s0/events", params={"q": "needle"})

@@ -160,7 +160,7 @@ async def test_the_worker_is_killed_while_it_indexes(tmp_path: Path) -> None:
         for n in range(4):
             writes = asyncio.gather(*[append(api, f"k{n}{m}", *events(100 * n + m, 200)) for m in range(4)])
             await asyncio.sleep(chance.random() * 0.3)
-            link = server.service.feed._link
+            link = server.node.feed._link
             if link is not None:
                 os.kill(link.pid, signal.SIGKILL)
             await writes

@@ -57,7 +57,7 @@ async def until(condition: Callable[[], object], seconds_max: float = 120.0) -> 
 
 
 def linked(server: LocalServer) -> WorkerLink:
-    link = server.service.feed._link
+    link = server.node.feed._link
     assert link is not None
     return link
 
@@ -81,7 +81,7 @@ async def test_a_process_that_stands_still_is_told_of_and_replaced(tmp_path: Pat
         await searchable(api, "needle")
         pid = linked(server).pid
         os.kill(pid, signal.SIGSTOP)
-        await until(lambda: server.service.feed.failure is not None)
+        await until(lambda: server.node.feed.failure is not None)
         ready = (await api.get(server.url + "/readyz")).json()
         assert ready["search"]["state"] == "failing"
         assert "has not answered" in ready["search"]["reason"]
@@ -92,7 +92,7 @@ async def test_a_process_that_stands_still_is_told_of_and_replaced(tmp_path: Pat
             os.kill(pid, 0)
         metrics = (await api.get(server.url + "/metrics")).text
         assert "durable_sessions_search_process_kills_total 1.0" in metrics
-        await until(lambda: server.service.feed.failure is None)
+        await until(lambda: server.node.feed.failure is None)
         assert (await api.get(server.url + "/readyz")).json()["search"] == {"state": "ready"}
 
 
@@ -133,7 +133,7 @@ async def test_the_server_ends_at_once_although_the_process_stands_still(tmp_pat
         await searchable(api, "needle")
         pid = linked(server).pid
         os.kill(pid, signal.SIGSTOP)
-        await until(lambda: server.service.feed.failure is not None)
+        await until(lambda: server.node.feed.failure is not None)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -208,7 +208,7 @@ async def test_a_client_that_goes_away_ends_its_search(tmp_path: Path) -> None:
         os.kill(link.pid, signal.SIGSTOP)
         searches = [asyncio.create_task(api.get("/search", params={"q": "needle"})) for _ in range(5)]
         await until(lambda: len(link._asked) == 5)
-        assert server.service.feed is not None
+        assert server.node.feed is not None
         for search in searches:
             search.cancel()
         await asyncio.gather(*searches, return_exceptions=True)
@@ -251,7 +251,7 @@ async def test_a_key_has_so_many_searches_under_way_and_no_more(tmp_path: Path) 
             answers = await asyncio.gather(*under_way)
             assert [answer.status_code for answer in answers] == [200] * 5
             assert (await found_everywhere(api, "needle"))["total_hits"] == 1
-            assert server.service.feed is not None
+            assert server.node.feed is not None
         async with client(server.url, BOOTSTRAP) as api:
             metrics = (await api.get(server.url + "/metrics")).text
             assert "durable_sessions_searches_refused_total 3.0" in metrics

@@ -165,7 +165,7 @@ async def test_the_same_key_and_body_are_carried_out_once(
     await append(api, "s", {"type": "between"})
     for step in ("now", "restart", "flushed", "without catalog"):
         if step == "flushed":
-            while await server.service.engine.partition.flush():
+            while await server.node.engine.partition.flush():
                 pass
         if step == "restart":
             await server.restart()

@@ -279,7 +279,7 @@ async def test_a_slow_subscriber_is_neither_dropped_nor_does_it_slow_the_writer(
             text = "x" * 100_000
             for n in range(150):
                 await append(api, "s", {"type": "large", "n": n, "text": text})
-            while await server.service.engine.partition.flush():
+            while await server.node.engine.partition.flush():
                 pass
             got = [frame.json()["n"] for frame in await take(frames(slow), 151)]
             assert got == [-1, *range(150)]

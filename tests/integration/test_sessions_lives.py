@@ -145,7 +145,7 @@ async def test_a_life_lasts_through_flush_restart_and_loss_of_the_catalog(
 ) -> None:
     await append(api, "s", {"type": "a"})
     life = await life_of(api)
-    while await server.service.engine.partition.flush():
+    while await server.node.engine.partition.flush():
         pass
     assert await life_of(api) == life
     await server.restart()

@@ -65,7 +65,7 @@ async def test_it_is_known_after_a_flush_a_restart_and_without_the_catalog(
     given = (await read(api, "s"))[1]
     for step in ("now", "restart", "flushed", "without catalog"):
         if step == "flushed":
-            while await server.service.engine.partition.flush():
+            while await server.node.engine.partition.flush():
                 pass
         if step != "now":
             await server.stop()

@@ -84,7 +84,7 @@ async def test_every_answer_is_the_same_after_a_restart(server: LocalServer, api
     before = await everything(api)
     await server.restart()
     assert await everything(api) == before
-    while await server.service.engine.partition.flush():
+    while await server.node.engine.partition.flush():
         pass
     assert await everything(api) == before
     await server.restart()
@@ -135,7 +135,7 @@ async def test_reading_the_end_of_a_large_session_touches_only_the_end(tmp_path:
         for start in range(0, 10_000, 500):
             events = [{"type": "note", "n": n, "text": f"{n:>1000}"} for n in range(start, start + 500)]
             await append(api, "s", *events)
-        while await server.service.engine.partition.flush():
+        while await server.node.engine.partition.flush():
             pass
         await server.restart()
         fetched = count_fetched(server)
@@ -153,7 +153,7 @@ async def test_reading_the_end_of_a_large_session_touches_only_the_end(tmp_path:
 
 def count_fetched(server: LocalServer) -> list[int]:
     """Note the size of all that is read from the bucket from now on."""
-    bucket = server.service.engine.archive.bucket
+    bucket = server.node.engine.archive.bucket
     plain = bucket.get_range
     sizes: list[int] = []
 

@@ -23,7 +23,7 @@ FEW = replace(DEFAULT_LIMITS, subscription_changes_max=3)
 
 
 def sizes(server: LocalServer) -> list[tuple[str, int]]:
-    found = subscription_objects.objects(server.service.engine.archive.manifest)
+    found = subscription_objects.objects(server.node.engine.archive.manifest)
     return [(info.path.rpartition(".")[2], info.bytes) for info in found]
 
 
@@ -75,10 +75,10 @@ async def test_what_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
         body = {"type": "pull-wake", "streams": ["a", "b"], "wake_stream": "wakes"}
         assert (await client.put(SUB, json=body)).status_code == 201
         await flush(client)
-        manifest = server.service.engine.archive.manifest
+        manifest = server.node.engine.archive.manifest
         assert set(manifest.extra) & {"subscriptions", "subscription_changes"} == {"subscriptions"}
         info = msgspec.json.decode(manifest.extra["subscriptions"], type=CheckpointInfo)
-        data = await server.service.engine.archive.bucket.get(info.path)
+        data = await server.node.engine.archive.bucket.get(info.path)
         known = Subscriptions()
         for effect in batch.effects_of(data):
             known.apply(effect)

@@ -38,12 +38,12 @@ async def filled(server: LocalServer, client: httpx2.AsyncClient) -> None:
     assert (await client.put("/v1/stream/wakes", headers=JSON)).status_code == 201
     assert (await client.post("/v1/admin/flush")).status_code == 200
     for _ in range(3):
-        await server.service.engine.partition.rest()
+        await server.node.engine.partition.rest()
     assert not in_memory(server, "far/")
 
 
 def in_memory(server: LocalServer, prefix: str) -> list[str]:
-    return [key.path for key in server.service.engine.partition._state.streams if key.path.startswith(prefix)]
+    return [key.path for key in server.node.engine.partition._state.streams if key.path.startswith(prefix)]
 
 
 async def test_only_streams_that_match_are_loaded(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_pattern_that_finds_more_than_one_slice(tmp_path: Path) -> None:
         local_server(tmp_path / "data") as server,
         httpx2.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
-        partition = server.service.engine.partition
+        partition = server.node.engine.partition
         count = 1_234
         keys = [Key("default", f"many/{number}") for number in range(count)]
         made = [partition.create(key, Create("text/plain", body=b"x")) for key in keys]

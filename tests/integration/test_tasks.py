@@ -12,8 +12,8 @@ import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.disk_space import DiskSpace
+from durable_sessions.node.engine_keeper import EngineKeeper
 from durable_sessions.node.garbage_collector import Collector
-from durable_sessions.node.service import Service
 from durable_sessions.search.feed import Feed
 from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.storage.flush import Flusher
@@ -62,7 +62,7 @@ TASKS: dict[str, tuple[type, str, Exception]] = {
     "listeners": (Listeners, "run", OURS),
     "collector": (Collector, "run", OURS),
     "disk space": (DiskSpace, "look", OURS),
-    "engine": (Service, "_keep_open", OURS),
+    "engine": (EngineKeeper, "_keep_open", OURS),
     "expiry": (Partition, "expire_in_steps", SQLITE),
     "flusher": (Flusher, "_due", OURS),
     "maintenance": (Maintenance, "_recovered", OURS),
@@ -105,7 +105,7 @@ async def test_a_task_that_fails_says_so_and_recovers(
         fault.is_mended = True
         await use(client, "b")
         await until(lambda: fault.calls_since > 0)
-        await until(lambda: not server.service.supervisor.failures())
+        await until(lambda: not server.node.supervisor.failures())
         assert (await client.get("/readyz")).json()["status"] == "ready"
         assert restarts(server, task) >= 1
         metrics = (await client.get("/metrics")).text
@@ -124,13 +124,13 @@ async def failing(client: httpx2.AsyncClient, task: str) -> dict[str, Any]:
 
 
 def restarts(server: LocalServer, task: str) -> int:
-    return server.service.supervisor.restarts[task]
+    return server.node.supervisor.restarts[task]
 
 
 async def test_every_task_of_a_server_is_supervised(tmp_path: Path) -> None:
     async with local_server(tmp_path, limits=LIMITS) as server:
         async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
             await use(client, "a")
-        await until(lambda: set(server.service.supervisor.restarts) >= set(TASKS))
+        await until(lambda: set(server.node.supervisor.restarts) >= set(TASKS))
         # A new long-lived task belongs in TASKS above, so that its failure is tried.
-        assert set(server.service.supervisor.restarts) == set(TASKS)
+        assert set(server.node.supervisor.restarts) == set(TASKS)

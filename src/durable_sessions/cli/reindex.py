@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
 from durable_sessions.errors import LogLockedError
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 
 ROUTE = "/v1/admin/reindex"
 LOOK_SECONDS = 0.25
@@ -93,9 +93,9 @@ def _follow(server: Server, show: Show) -> int:
 
 async def _build(where: Target, show: Show) -> int:
     """Open the data directory as a server does, and rebuild the index without serving."""
-    service = await Service.open(where.settings)
+    node = await Node.open(where.settings)
     try:
-        feed = service.feed
+        feed = node.feed
         feed.rebuild()
         while feed.is_building:  # polled, to show the progress
             problem = feed.failure or feed.paused
@@ -105,4 +105,4 @@ async def _build(where: Target, show: Show) -> int:
             await asyncio.sleep(LOOK_SECONDS)
         return feed.events_lacking
     finally:
-        await service.close()
+        await node.close()

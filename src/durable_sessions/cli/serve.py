@@ -24,7 +24,7 @@ from durable_sessions.errors import DurableSessionsError, LogLockedError, Settin
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.listen_policy import require_guarded, require_usable
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.storage.allocator import reuse_large_buffers
 from durable_sessions.tools.verify import LOG_NAME
@@ -169,22 +169,22 @@ async def _serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     logger.info("starting", version=__version__, pid=os.getpid())
     try:
-        service = await Service.open(settings)
+        node = await Node.open(settings)
     except DurableSessionsError as error:
         raise _RefusedError(error) from error
     try:
         try:
-            await service.listen()
+            await node.listen()
         except DurableSessionsError as error:
             raise _RefusedError(error) from error
-        failed, stopped = asyncio.ensure_future(service.until_failed()), asyncio.ensure_future(stop.wait())
+        failed, stopped = asyncio.ensure_future(node.until_failed()), asyncio.ensure_future(stop.wait())
         await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping")
         if failed.done():
             raise failed.result()
         failed.cancel()
     finally:
-        await service.close()
+        await node.close()
 
 
 def _fit_file_limit(settings: Settings) -> Settings:

@@ -13,7 +13,7 @@ from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
 from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.frame_budget import FrameBudget
-from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.metrics import Metrics
@@ -60,6 +60,7 @@ class Foundation:
     ids: Ids
     supervisor: TaskSupervisor
     health: Health
+    engine_health: EngineHealth
     log: FileLog
     partition: Streams
     bucket: BucketControl
@@ -109,6 +110,7 @@ class Api:
             self._search,
             base.supervisor,
             base.health,
+            base.engine_health,
         )
         self.app = self._application(documentation)
 
@@ -153,6 +155,7 @@ class Api:
             base.feed,
             base.supervisor,
             base.health,
+            base.engine_health,
         )
 
     def _streams_face(self) -> StreamsFace:

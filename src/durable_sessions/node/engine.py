@@ -11,7 +11,7 @@ from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock
 from durable_sessions.errors import PartitionStoppedError
 from durable_sessions.http.api.documentation import Documentation
-from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.api.webhooks import WebhookSender
@@ -61,6 +61,7 @@ class Engine:
         disk: Disk,
         supervisor: TaskSupervisor,
         health: Health,
+        engine_health: EngineHealth,
         writers: set[str],
         partition: PartitionId = ONLY_PARTITION,
     ) -> None:
@@ -70,6 +71,7 @@ class Engine:
         self._ids = ids
         self._supervisor = supervisor
         self._health = health
+        self._engine_health = engine_health
         self._disk = disk
         self._writers = writers
         self.partition_id = partition
@@ -128,6 +130,7 @@ class Engine:
             ids=self._ids,
             supervisor=self._supervisor,
             health=self._health,
+            engine_health=self._engine_health,
             log=self.log,
             partition=self.partition,
             bucket=BucketTier(self.archive, self.flusher, self.maintenance),

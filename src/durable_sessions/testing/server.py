@@ -9,7 +9,7 @@ from typing import Any
 from durable_sessions.clock import Clock
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
-from durable_sessions.node.service import Service
+from durable_sessions.node.node import Node
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.settings import Settings
 
@@ -30,7 +30,7 @@ class LocalServer:
         self._clock = clock
         self._disk = disk
         self._partition = partition
-        self.service: Service
+        self.node: Node
 
     @property
     def data(self) -> Path:
@@ -46,19 +46,19 @@ class LocalServer:
         """Open the data directory and listen; the port stays the same from the first start on."""
         if self._disk is not REAL_DISK:
             self.data.mkdir(parents=True, exist_ok=True)  # for files that are not on the simulated disk
-        self.service = await Service.open(
+        self.node = await Node.open(
             self._settings,
             limits=self._limits,
             clock=self._clock,
             disk=self._disk,
             partition=self._partition,
         )
-        await self.service.listen()
-        self._settings = replace(self._settings, port=self.service.server.port)
+        await self.node.listen()
+        self._settings = replace(self._settings, port=self.node.server.port)
 
     async def stop(self) -> None:
         """Finish what is in flight and close."""
-        await self.service.close()
+        await self.node.close()
 
     async def restart(self) -> None:
         """Stop, and start again on the same data directory and port."""

@@ -1,4 +1,4 @@
-"""The health of the process, which outlives its engines."""
+"""The health of the process and of a partition; both outlive the engines."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,20 @@ from durable_sessions.http.carrier.server import HttpServer
 
 @dataclass(slots=True)
 class Health:
-    """State for ``/readyz`` and ``/metrics``.
+    """State of the process for ``/readyz`` and ``/metrics``.
 
-    ``reopening_failure`` says why a failed log could not be opened again yet, and ``low_space`` that the disk
-    is almost full.
+    ``low_space`` says that the disk is almost full.
     """
 
     server: HttpServer | None = None
-    reopenings: int = 0
-    reopening_failure: str | None = None
     disk_free_bytes: int | None = None
     disk_low_bytes: int | None = None
     low_space: str | None = None
+
+
+@dataclass(slots=True)
+class EngineHealth:
+    """State of a partition; ``reopening_failure`` says why its failed log could not be opened again yet."""
+
+    reopenings: int = 0
+    reopening_failure: str | None = None

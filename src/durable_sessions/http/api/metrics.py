@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.followers import Followers
-from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.webhooks import WebhookSender
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.log.file import FileLog
@@ -34,9 +34,11 @@ class Metrics(Collector):
         search: Search,
         supervisor: TaskSupervisor,
         health: Health,
+        engine_health: EngineHealth,
     ) -> None:
         self._supervisor = supervisor
         self._health = health
+        self._engine_health = engine_health
         self._streams = streams
         self._log = log
         self._bucket = bucket
@@ -119,7 +121,9 @@ class Metrics(Collector):
             "reason",
             {"authentication": self._auth.unknown, "rate": self._auth.rate_limited},
         )
-        yield from _process(self._health)
+        reopenings = "Times that the log was opened again after it had failed."
+        yield _counter("log_reopenings", reopenings, self._engine_health.reopenings)
+        yield from _disk(self._health)
         if self._health.server is not None:
             yield from _http(self._health.server)
 
@@ -169,10 +173,7 @@ def _searches(search: Search) -> Iterable[Metric]:
     yield _gauge("search_failing", "1 while events cannot be indexed.", feed.failure is not None)
 
 
-def _process(health: Health) -> Iterable[Metric]:
-    yield _counter(
-        "log_reopenings", "Times that the log was opened again after it had failed.", health.reopenings
-    )
+def _disk(health: Health) -> Iterable[Metric]:
     yield _gauge("disk_free_bytes", "Space left on the disk of the log.", health.disk_free_bytes or 0)
     yield _gauge("disk_low_bytes", "Below which space left search stops.", health.disk_low_bytes or 0)
     yield _gauge("disk_low", "1 while little space is left and search is paused.", bool(health.low_space))

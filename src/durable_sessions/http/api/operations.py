@@ -14,7 +14,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.error_responses import refusal_at
-from durable_sessions.http.api.health import Health
+from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
 from durable_sessions.http.api.route_table import Handler, Match, Resource
 from durable_sessions.http.bodies.operations import (
@@ -51,9 +51,11 @@ class Operations:
         feed: Feed,
         supervisor: TaskSupervisor,
         health: Health,
+        engine_health: EngineHealth,
     ) -> None:
         self._supervisor = supervisor
         self._health = health
+        self._engine_health = engine_health
         self._auth = auth
         self._keys = keys
         self._audit = audit
@@ -128,8 +130,8 @@ class Operations:
         said.status = "not ready"
         if detailed:
             said.reason = reason
-        if detailed and self._health.reopening_failure is not None:
-            said.reopening = Reopening(self._health.reopening_failure)
+        if detailed and self._engine_health.reopening_failure is not None:
+            said.reopening = Reopening(self._engine_health.reopening_failure)
         return Response(503, _JSON, msgspec.json.encode(said))
 
     def _searchable(self, *, detailed: bool) -> SearchReadiness:
