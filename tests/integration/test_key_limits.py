@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.access.keys import NewKey
+from durable_sessions.access.key_store import NewKey
 from durable_sessions.clock import ManualClock
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
@@ -99,7 +99,9 @@ async def test_live_reads_without_a_key_end_when_the_first_is_made(tmp_path: Pat
             await _fill(client)
             async with live_reads(server, client) as cut:
                 local = Caller("default", "local", Role.ADMIN, None)
-                await server.node.keys.create(local, NewKey("default", "ann", Role.ADMIN), "req")
+                store = server.node.engine.access.key_store
+                assert store is not None
+                await store.create(local, NewKey("default", "ann", Role.ADMIN), "req")
                 assert await _ended(cut) == [200, 401, 200, 401, 200]
         assert not server.node.keys._watchers
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from durable_sessions.access.keys import Keys
+from durable_sessions.access.key_store import KeyStore
 from durable_sessions.errors import LogDamagedError, LogFencedError, ManifestLostError
 from durable_sessions.http.api.first_key import FILE, HEADER
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -238,7 +238,7 @@ async def test_a_log_that_cannot_be_opened_yet_is_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("part", "step"), [(Engine, "_open_bucket"), (Keys, "load"), (Engine, "_open_parts")]
+    ("part", "step"), [(Engine, "_open_bucket"), (KeyStore, "load"), (Engine, "_open_parts")]
 )
 async def test_an_opening_that_fails_at_any_step_lets_go_of_the_log_for_the_next(
     client: httpx2.AsyncClient,

@@ -41,13 +41,21 @@ class LiveKey:
 
     __slots__ = ("caller", "digest", "document", "last_used_ms", "rate")
 
-    def __init__(self, document: KeyDocument, now_ms: int) -> None:
+    def __init__(self, document: KeyDocument, now_ms: int, workers: int = 1) -> None:
         self.document = document
         self.digest = bytes.fromhex(document.digest)
         self.caller = Caller(document.workspace, document.principal, ROLES[document.role], document.id)
         self.last_used_ms: int | None = None
         per_second = document.requests_per_second
         self.rate = None if per_second is None else TokenBucket(per_second, max(per_second, 1.0), now_ms)
+        if workers > 1:
+            self.divide_rate(workers)
+
+    def divide_rate(self, workers: int) -> None:
+        """Admit only a part of its requests: the others reach as many processes besides this one."""
+        per_second = self.document.requests_per_second
+        if self.rate is not None and per_second is not None:
+            self.rate.change(per_second / workers, max(per_second / workers, 1.0))
 
 
 def digest(secret: bytes) -> bytes:

@@ -12,6 +12,12 @@ class TokenBucket:
         self._tokens = burst
         self._at_ms = now_ms
 
+    def change(self, per_second: float, burst: float) -> None:
+        """Hold and get another number of tokens from now on."""
+        self._per_ms = per_second / 1000
+        self._burst = burst
+        self._tokens = min(self._tokens, burst)
+
     def take(self, now_ms: int) -> float:
         """Take a token and return 0, or return the seconds until there is one; a clock set back adds none."""
         tokens = self._tokens

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from durable_sessions.access.audit import Audit
-from durable_sessions.access.keys import Keys
+from durable_sessions.access.key_store import KeyStore
+from durable_sessions.access.key_table import KeyTable
 from durable_sessions.clock import Clock
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.first_key import FirstKey
@@ -15,24 +16,36 @@ from durable_sessions.storage.door import Streams
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The keys of one partition, and the parts that depend on them."""
+    """The keys as the process knows them, and the parts of one partition that depend on them.
 
-    keys: Keys
+    Only the system partition has a ``key_store``.
+    """
+
+    keys: KeyTable
+    key_store: KeyStore | None
     audit: Audit
     authenticator: Authenticator
     first_key: FirstKey
 
     @classmethod
     async def open(
-        cls, partition: Streams, settings: Settings, limits: Limits, clock: Clock, ids: Ids
+        cls,
+        partition: Streams,
+        keys: KeyTable,
+        settings: Settings,
+        limits: Limits,
+        clock: Clock,
+        ids: Ids,
+        *,
+        is_system: bool = True,
     ) -> "Access":
-        """Load all keys, and add the one from the settings, if any."""
+        """Load all keys into the table, if this is the partition that has them."""
         audit = Audit(partition, clock, limits)
-        keys = Keys(partition, audit, clock, ids, limits, settings.workspace)
-        await keys.load()
-        if settings.api_key:
-            keys.bootstrap(settings.api_key)
-        return cls(keys, audit, Authenticator(keys, clock, audit), FirstKey(settings.data, ids))
+        key_store = KeyStore(partition, keys, audit, clock, ids, limits) if is_system else None
+        if key_store is not None:
+            await key_store.load()
+        first_key = FirstKey(settings.data, ids)
+        return cls(keys, key_store, audit, Authenticator(keys, clock, audit), first_key)
 
     def offer_first_key(self, port: int | None) -> None:
         """Write the token for the first key to the data directory, if there is no key yet."""

@@ -131,7 +131,9 @@ class Api:
         return Application(
             access.authenticator,
             self._operations(),
-            Administration(access.keys, access.audit, access.first_key, base.clock, base.limits),
+            Administration(
+                access.keys, access.key_store, access.audit, access.first_key, base.clock, base.limits
+            ),
             self._streams_face(),
             subscriptions,
             self._sessions_face(),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
+from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.manifest import Manifests
 from durable_sessions.bucket.probe import probe
@@ -48,7 +49,8 @@ ORIGINAL_TIMES_MARK = "original-times"
 class Engine:
     """Everything that depends on one opened log; discarded as a whole when that log fails.
 
-    ``writers`` are the names under which this process has written to the bucket; a new one is added.
+    ``writers`` are the names under which this process has written to the bucket; a new one is added. ``keys``
+    are those of the process, which outlive the engine.
     ``partition`` is the partition of the log. Its files are in a directory of their own, except the first's.
     """
 
@@ -63,6 +65,7 @@ class Engine:
         health: Health,
         engine_health: EngineHealth,
         writers: set[str],
+        keys: KeyTable,
         partition: PartitionId = ONLY_PARTITION,
     ) -> None:
         self._settings = settings
@@ -74,6 +77,7 @@ class Engine:
         self._engine_health = engine_health
         self._disk = disk
         self._writers = writers
+        self._keys = keys
         self.partition_id = partition
         self._directory = partition.directory(settings.data)
         self._is_closed = False
@@ -100,7 +104,7 @@ class Engine:
             self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
         )
         opened.push_async_callback(self.partition.close)
-        self.access = await Access.open(self.partition, settings, limits, self._clock, self._ids)
+        self.access = await Access.open(self.partition, self._keys, settings, limits, self._clock, self._ids)
         quotas.refused = self.access.audit.quota_refused
         self.access.offer_first_key(None if self._health.server is None else self._health.server.port)
         await self._open_parts(quotas)
@@ -151,7 +155,7 @@ class Engine:
         """Return which internal addresses webhooks may reach; without keys, all clients are local."""
         if self._settings.webhook_private_addresses:
             return Reach.PRIVATE
-        return Reach.PUBLIC if self.access.keys.required else Reach.LOOPBACK
+        return Reach.PUBLIC if self._keys.required else Reach.LOOPBACK
 
     async def _open_bucket(self) -> None:
         settings = self._settings

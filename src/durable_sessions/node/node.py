@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import structlog
 
-from durable_sessions.access.keys import Keys
+from durable_sessions.access.key_table import KeyTable
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.errors import KeysRequiredError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
@@ -53,6 +53,9 @@ class Node:
         self._partition_id = partition
         self._writers: set[str] = set()
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self.keys = KeyTable(clock, settings.workspace)
+        if settings.api_key:
+            self.keys.bootstrap(settings.api_key)
         self.supervisor = Supervisor(clock, limits)
         self.health = Health()
         self.keeper = EngineKeeper(self._engine, limits, self._settle, self._failed.set_result)
@@ -92,6 +95,7 @@ class Node:
             self.health,
             health,
             self._writers,
+            self.keys,
             self._partition_id,
         )
 
@@ -109,11 +113,6 @@ class Node:
     def feed(self) -> Feed:
         """The feed that sends events to search."""
         return self.keeper.engine.feed
-
-    @property
-    def keys(self) -> Keys:
-        """The API keys."""
-        return self.keeper.engine.access.keys
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the current engine."""

@@ -9,7 +9,8 @@ import msgspec
 from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import ROLES
 from durable_sessions.access.key import LiveKey
-from durable_sessions.access.keys import Keys, NewKey
+from durable_sessions.access.key_store import KeyStore, NewKey
+from durable_sessions.access.key_table import KeyTable
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
@@ -42,13 +43,28 @@ class Administration:
     Preflights are not answered, so no web page of another origin can manage keys.
     """
 
-    def __init__(self, keys: Keys, audit: Audit, first_key: FirstKey, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        keys: KeyTable,
+        store: KeyStore | None,
+        audit: Audit,
+        first_key: FirstKey,
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
         self._keys = keys
+        self._stored = store
         self._first_key = first_key
         self._clock = clock
         self._audit = audit
         self._limits = limits
         self._page_limit = page_limit(limits)
+
+    @property
+    def _store(self) -> KeyStore:
+        """The store of the keys, which only the system partition has: these requests are routed there."""
+        assert self._stored is not None, "requests about keys go to the system partition"
+        return self._stored
 
     async def handle(self, request: Request, caller: Caller, found: Match) -> Answer:
         """Answer a request; refusals are raised."""
@@ -68,7 +84,7 @@ class Administration:
         return answer if isinstance(answer, Answer) else await answer
 
     async def _revoke(self, request: Request, caller: Caller, key_id: str) -> Response:
-        return _json(_shown(await self._keys.revoke(caller, key_id, _id(request))))
+        return _json(_shown(await self._store.revoke(caller, key_id, _id(request))))
 
     async def _create(self, request: Request, caller: Caller) -> Response:
         content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -86,13 +102,13 @@ class Administration:
         if caller.key_id is None:
             key, secret = await self._create_first(caller, wanted, request)
         else:
-            key, secret = await self._keys.create(caller, wanted, _id(request))
+            key, secret = await self._store.create(caller, wanted, _id(request))
         return _json(CreatedKey(**msgspec.structs.asdict(_shown(key)), secret=secret), 201)
 
     async def _create_first(self, caller: Caller, wanted: NewKey, request: Request) -> tuple[LiveKey, str]:
         self._first_key.take(request)
         try:
-            made = await self._keys.create(caller, wanted, _id(request))
+            made = await self._store.create(caller, wanted, _id(request))
         except DurableSessionsError:
             self._first_key.give_back()
             raise

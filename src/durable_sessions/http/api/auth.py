@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.access.keys import Keys
+from durable_sessions.access.key_table import KeyTable
 from durable_sessions.clock import Clock
 from durable_sessions.errors import KeyRateExceededError, UnauthenticatedError
 from durable_sessions.http.carrier.handler_failures import close_iterator
@@ -25,7 +25,7 @@ class Authenticator:
     Counts the refusals.
     """
 
-    def __init__(self, keys: Keys, clock: Clock, audit: Audit) -> None:
+    def __init__(self, keys: KeyTable, clock: Clock, audit: Audit) -> None:
         self._audit = audit
         self._keys = keys
         self._clock = clock
@@ -39,9 +39,19 @@ class Authenticator:
         return self._keys.required
 
     def caller(self, request: Request) -> Caller:
-        """Return the caller of a request, or refuse: no key, an unknown key, or too many requests."""
+        """Return the caller of a request, or refuse: no key, an unknown key, or too many requests.
+
+        A request is authenticated, and counted in the rate of its key, only once: who it came from is kept
+        with it, also when it is passed on to another process.
+        """
+        caller = request.caller
+        if caller is not None:
+            assert isinstance(caller, Caller)
+            CURRENT_HOLDER.set(caller.key_id or LOCAL)
+            return caller
         if not self._keys.required:
             CURRENT_HOLDER.set(LOCAL)
+            request.caller = self._local
             return self._local
         key = self._keys.find(secret_of(request.headers))
         if key is None:
@@ -55,10 +65,14 @@ class Authenticator:
                 retry_after_seconds=ceil(wait_seconds),
             )
         CURRENT_HOLDER.set(key.document.id)
+        request.caller = key.caller
         return key.caller
 
     def recognised(self, request: Request) -> Caller:
         """Return the caller of a request of which only the head has arrived; its rate is not counted yet."""
+        if request.caller is not None:
+            assert isinstance(request.caller, Caller)
+            return request.caller
         if not self._keys.required:
             return self._local
         key = self._keys.find(secret_of(request.headers))
@@ -118,7 +132,7 @@ class Authenticator:
 class _WhileValid:
     """A streamed answer that ends when its caller's key is revoked, even while it waits for data."""
 
-    def __init__(self, keys: Keys, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool) -> None:
+    def __init__(self, keys: KeyTable, caller: Caller, chunks: AsyncIterator[bytes], *, whole: bool) -> None:
         self._end = asyncio.CancelledError if whole else StopAsyncIteration
         self._keys = keys
         self._caller = caller

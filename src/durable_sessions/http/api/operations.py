@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from durable_sessions.access.audit import Act, Audit
-from durable_sessions.access.keys import Keys
+from durable_sessions.access.key_table import KeyTable
 from durable_sessions.errors import (
     DurableSessionsError,
     ForbiddenError,
@@ -46,7 +46,7 @@ class Operations:
         bucket: BucketControl,
         metrics: Metrics,
         auth: Authenticator,
-        keys: Keys,
+        keys: KeyTable,
         audit: Audit,
         feed: Feed,
         supervisor: TaskSupervisor,
