@@ -450,6 +450,18 @@ class OutcomeUnknownError(DurableSessionsError):
     code = "outcome_unknown"
 
 
+class LinkDownError(DurableSessionsError):
+    """The process that owns the data cannot be reached: {reason}. This request changed nothing; try it again."""  # noqa: E501
+
+    code = "link_down"
+
+
+class LinkLostError(DurableSessionsError):
+    """The connection to the process that owns the data was lost while this request was under way, so it may or may not have taken effect: {reason}. Check, or retry with producer headers."""  # noqa: E501
+
+    code = "link_lost"
+
+
 class ColdReadError(DurableSessionsError):
     """Records that have left memory could not be read back: {reason}."""
 

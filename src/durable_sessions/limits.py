@@ -315,6 +315,33 @@ class Limits:
     principal_characters_max: int = 128
     # The highest rate that a key can be given; without one it has none. Beyond it: 400.
     key_requests_per_second_max: int = 1_000_000
+    # Requests under way on one link between two processes of a server. Beyond it: 503 with Retry-After.
+    link_requests_max: int = 20_000
+    # What requests under way on one link, and answers that arrive on it, take in memory. Beyond it: 503 with
+    # Retry-After.
+    link_bytes_max: int = 256 * MIB
+    # Bytes of a streamed answer that the owner sends over a link before the client has taken those before.
+    link_credit_bytes: int = 256 * KIB
+    # The largest frame on a link; larger bodies are sent in pieces. Beyond it: the link is dropped.
+    link_frame_bytes_max: int = 256 * KIB
+    # The pieces in which bodies are sent over a link, so that small requests overtake large ones.
+    link_piece_bytes_max: int = 64 * KIB
+    # Frames buffered for one link before large bodies and streamed answers wait.
+    link_write_buffer_bytes_max: int = 256 * KIB
+    # How long a request waits for a link that is down, then: 503 with Retry-After.
+    link_hold_seconds_max: float = 5.0
+    # Requests that wait for one link that is down. Beyond it: 503 with Retry-After.
+    link_held_requests_max: int = 1_000
+    # What these take in memory. Beyond it: 503 with Retry-After.
+    link_held_bytes_max: int = 16 * MIB
+    # How long the opening of a link may take.
+    link_open_seconds_max: float = 5.0
+    # The first pause before a link that is down is tried again; each further one is twice as long.
+    link_retry_seconds: float = 0.05
+    # The longest such pause.
+    link_retry_seconds_max: float = 1.0
+    # How long the other end of a link may be silent while requests are under way; then the link is dropped.
+    link_silence_seconds_max: float = 20.0
     # The most keys or audit events on one page. Beyond it: 400.
     page_items_max: int = 1_000
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from durable_sessions.errors import LinkLostError
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
 from durable_sessions.http.carrier.message import OWN, Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.http.carrier.read_ahead import Refused
@@ -108,7 +109,7 @@ class Answerer:
         if type(answer) is Response:
             self._send(answer, flags)
         else:
-            self._start(answer, flags)
+            self._start(answer, request, flags)
 
     def refuse(self, refused: Refused, flags: int) -> None:
         """Send the answer to a request that the handler never sees."""
@@ -117,14 +118,14 @@ class Answerer:
         self._answers[response.status // 100] += 1
         self.write(encode_response(self._state.heads[refused.audience], response, flags, request_id))
 
-    def _start(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
+    def _start(self, answer: Answer | Awaitable[Answer], request: Request, flags: int) -> None:
         self.blocked |= RUNNING
         if type(answer) is Later:
             self._running = answer.future
             answer.future.add_done_callback(partial(self._later_done, flags, answer.respond))
         elif isinstance(answer, asyncio.Future):
             self._running = answer
-            answer.add_done_callback(partial(self._future_done, flags))
+            answer.add_done_callback(partial(self._future_done, request, flags))
         else:
             self._running = self._state.loop.create_task(self._run(answer, flags))
 
@@ -141,7 +142,9 @@ class Answerer:
             response = self._internal_error(error)
         self._finish(response, flags)
 
-    def _future_done(self, flags: int, future: asyncio.Future[Answer]) -> None:
+    def _future_done(self, request: Request, flags: int, future: asyncio.Future[Answer]) -> None:
+        # Another process may have answered: it is the one that has checked the origin of the request.
+        self._heads = self._state.heads[request.audience]
         try:
             answer = future.result()
         except (Exception, asyncio.CancelledError) as error:
@@ -234,7 +237,8 @@ class Answerer:
             self._abort()
             if not isinstance(error, Exception):
                 raise
-            _log.error("stream_failed", exc_info=error)
+            if not isinstance(error, LinkLostError):  # the link has said so, once for all its answers
+                _log.error("stream_failed", exc_info=error)
         finally:
             await close_iterator(answer.chunks)
         if self.blocked & CLOSED:

@@ -1,0 +1,292 @@
+"""The asking end of one connection of a link: requests out, answers in."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from durable_sessions.errors import LinkDownError, LinkLostError, OverloadedError
+from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse
+from durable_sessions.limits import Limits
+from durable_sessions.node.link_body import ArrivingBody
+from durable_sessions.node.link_chunks import LinkChunks
+from durable_sessions.node.link_connection import LinkConnection
+from durable_sessions.node.link_frames import (
+    ANSWER,
+    BODY,
+    CANCEL,
+    CHUNK,
+    CREDIT,
+    CREDIT_PAYLOAD,
+    END,
+    HELLO,
+    PROOF,
+    REQUEST,
+    STREAM,
+    AnswerFrame,
+    LinkProtocolError,
+    decode_answer,
+    decode_stream,
+    encode_request,
+)
+from durable_sessions.node.link_handshake import Handshake, LinkRefusedError
+
+
+class Question(asyncio.Future[Answer]):
+    """A request that waits for its answer; cancelling it tells the owner."""
+
+    # Set when the request is sent.
+    withdraw: Callable[[], None] | None = None
+
+    def __init__(self, partition: int, request: Request, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self.partition = partition
+        self.request = request
+        self.size = 0  # what is counted for it, in bytes
+        self.sending = False  # whether some of its body has not been given away yet
+        self.arriving: tuple[AnswerFrame, ArrivingBody] | None = None
+
+    def cancel(self, msg: object | None = None) -> bool:
+        """Cancel the request: the client has gone."""
+        withdraw, self.withdraw = self.withdraw, None
+        cancelled = super().cancel(msg=msg)
+        if cancelled and withdraw is not None:
+            withdraw()
+        return cancelled
+
+
+class LinkAsker(LinkConnection):
+    """An open connection to the owner; ``ready`` is done when the owner has proved itself."""
+
+    def __init__(self, secret: bytes, limits: Limits, on_lost: Callable[["LinkAsker"], None]) -> None:
+        super().__init__(limits)
+        self._handshake: Handshake | None = Handshake(secret)
+        self._on_lost = on_lost
+        self._questions: dict[int, Question] = {}
+        self._chunks: dict[int, LinkChunks] = {}
+        self._last_stream = 0
+        self._flushed_stream = 0
+        self.bytes_held = 0
+        self.ready: asyncio.Future[None] = self._loop.create_future()
+
+    # Opening ----------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """Greet the owner."""
+        assert self._handshake is not None, "it is not open yet"
+        self.send(HELLO, 0, self._handshake.greet())
+
+    def received(self, kind: int, stream: int, payload: bytes) -> None:
+        """Handle a frame of the owner."""
+        if self._handshake is not None:
+            self._open(self._handshake, kind, payload)
+        elif kind == ANSWER:
+            self._answered(stream, payload)
+        elif kind == CHUNK:
+            self._chunk_arrived(stream, payload)
+        elif kind == BODY:
+            self._body_arrived(stream, payload)
+        elif kind == STREAM:
+            self._stream_begins(stream, payload)
+        elif kind == END:
+            self._stream_ended(stream)
+        elif kind == CANCEL:
+            self._broken_off(stream)
+        else:
+            raise LinkProtocolError(f"a frame of kind {kind} is not for the asking side")
+
+    def _open(self, handshake: Handshake, kind: int, payload: bytes) -> None:
+        try:
+            if kind == HELLO and not handshake.version:
+                handshake.greeted(payload)
+                self.send(PROOF, 0, handshake.asker_proof())
+            elif kind == PROOF and handshake.version:
+                handshake.check_owner(payload)
+                self._handshake = None
+                if not self.ready.done():
+                    self.ready.set_result(None)
+            else:
+                raise LinkProtocolError("a link begins with a greeting and a proof")
+        except LinkRefusedError as error:
+            self.drop(str(error))
+
+    # Requests ---------------------------------------------------------------------------
+
+    @property
+    def open_questions(self) -> int:
+        """Requests under way, streamed answers included."""
+        return len(self._questions) + len(self._chunks)
+
+    @property
+    def open_streams(self) -> int:
+        """Streamed answers under way."""
+        return len(self._chunks)
+
+    @property
+    def expects_signs_of_life(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._questions or self._chunks or self._handshake is not None)
+
+    def ask(self, question: Question) -> None:
+        """Send a request; it fails at once if there are too many."""
+        limits, request = self._limits, question.request
+        payload = encode_request(question.partition, request, limits.link_piece_bytes_max)
+        length, sent = len(request.body), min(len(request.body), limits.link_piece_bytes_max)
+        size = len(payload) + length - sent
+        if len(payload) > limits.link_frame_bytes_max:
+            question.set_exception(LinkDownError(reason="its head is larger than a link takes"))
+            return
+        if self.open_questions >= limits.link_requests_max:
+            question.set_exception(OverloadedError(what="requests on one link (link_requests_max)"))
+            return
+        if self.bytes_held + size > limits.link_bytes_max:
+            question.set_exception(OverloadedError(what="bytes on one link (link_bytes_max)"))
+            return
+        self._last_stream += 1
+        stream = self._last_stream
+        self.bytes_held += size
+        question.size = size
+        question.withdraw = partial(self._withdraw, stream)
+        self._questions[stream] = question
+        self.send(REQUEST, stream, payload)
+        if sent < length:
+            question.sending = True
+            self.send_rest(stream, request.body, sent)
+
+    def flushed(self) -> None:
+        """Note which requests may have reached the owner."""
+        self._flushed_stream = self._last_stream
+
+    def body_sent(self, stream: int) -> None:
+        """Note that a request with a large body may have reached the owner."""
+        question = self._questions.get(stream)
+        if question is not None:
+            question.sending = False
+
+    def _withdraw(self, stream: int) -> None:
+        if self._settled(stream) is not None:
+            self.drop_rest(stream)
+            self.send(CANCEL, stream)
+
+    def _settled(self, stream: int) -> Question | None:
+        """Forget a question that has its answer, or needs none any more."""
+        question = self._questions.pop(stream, None)
+        if question is not None:
+            self.bytes_held -= question.size
+            question.withdraw = None
+        return question
+
+    # Answers ----------------------------------------------------------------------------
+
+    def _answered(self, stream: int, payload: bytes) -> None:
+        answer = decode_answer(payload)
+        if answer.length == len(answer.body):
+            question = self._settled(stream)
+            if question is None:
+                self._require_old(stream)
+            elif not question.done():
+                question.request.audience = answer.audience
+                question.set_result(Response(answer.status, answer.headers, answer.body))
+        else:
+            self._expect(stream, answer)
+
+    def _require_old(self, stream: int) -> None:
+        """Refuse a frame for a stream that never was; one that has ended may still get frames."""
+        if not 0 < stream <= self._last_stream:
+            raise LinkProtocolError("an answer belongs to no request")
+
+    def _expect(self, stream: int, answer: AnswerFrame) -> None:
+        question = self._questions.get(stream)
+        if question is None:
+            self._require_old(stream)
+            return
+        if self.bytes_held + answer.length > self._limits.link_bytes_max:
+            self._settled(stream)
+            self.send(CANCEL, stream)
+            reason = "its answer does not fit into link_bytes_max with all others"
+            question.set_exception(LinkLostError(reason=reason))
+            return
+        self.bytes_held += answer.length
+        question.size += answer.length
+        question.arriving = answer, ArrivingBody(answer.length, answer.body)
+
+    def _body_arrived(self, stream: int, piece: bytes) -> None:
+        question = self._questions.get(stream)
+        if question is None:
+            self._require_old(stream)
+            return
+        if question.arriving is None:
+            raise LinkProtocolError("a piece of a body belongs to no answer")
+        answer, body = question.arriving
+        if body.add(piece):
+            self._settled(stream)
+            question.request.audience = answer.audience
+            question.set_result(Response(answer.status, answer.headers, body.whole()))
+
+    def _stream_begins(self, stream: int, payload: bytes) -> None:
+        head = decode_stream(payload)
+        question = self._settled(stream)
+        if question is None:
+            self._require_old(stream)
+            return
+        chunks = LinkChunks(
+            self._limits.link_credit_bytes,
+            partial(self._give_credit, stream),
+            partial(self._stop_stream, stream),
+        )
+        self._chunks[stream] = chunks
+        question.request.audience = head.audience
+        question.set_result(StreamingResponse(head.status, head.headers, chunks))
+
+    def _chunk_arrived(self, stream: int, piece: bytes) -> None:
+        chunks = self._chunks.get(stream)
+        if chunks is None:
+            self._require_old(stream)
+        else:
+            chunks.arrived(piece)
+
+    def _stream_ended(self, stream: int) -> None:
+        chunks = self._chunks.pop(stream, None)
+        if chunks is None:
+            self._require_old(stream)
+        else:
+            chunks.ended()
+
+    def _broken_off(self, stream: int) -> None:
+        reason = "the owner broke the answer off"
+        chunks, question = self._chunks.pop(stream, None), self._settled(stream)
+        if chunks is not None:
+            chunks.broke_off(reason)
+        elif question is not None:
+            question.set_exception(LinkLostError(reason=reason))
+        else:
+            self._require_old(stream)
+
+    def _give_credit(self, stream: int, credit: int) -> None:
+        if stream in self._chunks:
+            self.send(CREDIT, stream, CREDIT_PAYLOAD.pack(credit))
+
+    def _stop_stream(self, stream: int) -> None:
+        if self._chunks.pop(stream, None) is not None:
+            self.send(CANCEL, stream)
+
+    # Life -------------------------------------------------------------------------------
+
+    def lost(self, reason: str) -> None:
+        """Fail whatever was under way, and say of each request whether it may have reached the owner."""
+        questions, self._questions = self._questions, {}
+        chunks, self._chunks = self._chunks, {}
+        self.bytes_held = 0
+        if not self.ready.done():
+            self.ready.set_exception(LinkDownError(reason=reason))
+            self.ready.exception()
+        for stream, question in questions.items():
+            question.withdraw = None
+            if question.done():
+                continue
+            if question.sending or stream > self._flushed_stream:
+                question.set_exception(LinkDownError(reason=reason))
+            else:
+                question.set_exception(LinkLostError(reason=reason))
+        for one in chunks.values():
+            one.broke_off(reason)
+        self._on_lost(self)
