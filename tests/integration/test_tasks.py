@@ -61,7 +61,7 @@ OURS = AssertionError("a fault of ours")
 TASKS: dict[str, tuple[type, str, Exception]] = {
     "listeners": (Listeners, "run", OURS),
     "collector": (Collector, "run", OURS),
-    "disk space": (DiskSpace, "look", OURS),
+    "disk space": (DiskSpace, "check", OURS),
     "engine": (EngineKeeper, "_keep_open", OURS),
     "expiry": (Partition, "expire_in_steps", SQLITE),
     "flusher": (Flusher, "_due", OURS),

@@ -236,7 +236,7 @@ def catalog_before_the_manifest(patch: pytest.MonkeyPatch) -> None:
     replace = BucketArchive.replace
 
     async def early(self: BucketArchive, following: Replacement) -> None:
-        await self._carry_out(following)
+        await self._apply_replacement(following)
         await replace(self, following)
 
     patch.setattr(BucketArchive, "replace", early)

@@ -37,8 +37,8 @@ def put(connection: ServerConnection, output: Output, file: Path, media_type: st
     kind = media_type or (not reads_input and mimetypes.guess_type(file.name)[0]) or _ANY_TYPE
     stored = connection.client.artifacts.put(sys.stdin.buffer.read() if reads_input else file, kind)
     if output.json:
-        told = {"sha256": stored.sha256, "bytes": stored.size, "media_type": stored.media_type}
-        output.tell({**told, "path": stored.path})
+        shown = {"sha256": stored.sha256, "bytes": stored.size, "media_type": stored.media_type}
+        output.tell({**shown, "path": stored.path})
         return
     click.echo(stored.sha256)
     output.note(f"{stored.path}: {size(stored.size)}, {stored.media_type}")

@@ -47,14 +47,14 @@ def export(
             return
         written = write_pieces(path, pieces)
     if output.json:
-        told = {
+        exported = {
             "session": info.id,
             "format": name,
             "path": str(path),
             "events": ticks.count,
             "bytes": written,
         }
-        output.tell(told)
+        output.tell(exported)
     else:
         output.note(f"{path}: {ticks.count:,} {plural(ticks.count, 'event')}, {size(written)}")
 

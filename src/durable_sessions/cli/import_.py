@@ -98,7 +98,7 @@ def import_(
             if not dry_run:
                 _forget_what_is_gone(server, chosen, state, speaker, patient=watch)
             destination: Destination = DryRun() if dry_run else ServerDestination(client)
-            engine = ImportEngine(destination, state, redactor=redactor, told=speaker.tell_outcome)
+            engine = ImportEngine(destination, state, redactor=redactor, on_outcome=speaker.tell_outcome)
             if watch:
                 _watch(engine, selection, roots, speaker, quiet_seconds)
             else:
@@ -145,7 +145,7 @@ class TranscriptSelection:
         tell: Callable[[str], None],
     ) -> None:
         self._tell = tell
-        self._told: set[Path] = set()
+        self._reported: set[Path] = set()
         self._tool = tool
         self._roots = roots
         self._since = since
@@ -163,9 +163,9 @@ class TranscriptSelection:
         """Report links that were not followed, each once; beyond a limit only their number."""
         if passed_over:
             self.left_out[LINK_REASON] += len(passed_over)
-        for link in sorted(passed_over - self._told)[: LINKS_TOLD_MAX - len(self._told)]:
+        for link in sorted(passed_over - self._reported)[: LINKS_TOLD_MAX - len(self._reported)]:
             self._tell(f"{link} leads out of the folder that was named, and is passed over. Name what it is.")
-            self._told.add(link)
+            self._reported.add(link)
 
     def find(self) -> list[Transcript]:
         """Find transcripts."""
@@ -227,8 +227,8 @@ class Speaker:
             click.echo(msgspec.json.encode(report.plain() | {"left_out": dict(left_out)}))
             return
         statuses = Counter(outcome.status for outcome in report.outcomes)
-        told = {"imported": "would be imported"} if self._is_dry else {}
-        sessions = ", ".join(f"{number} {told.get(status, status)}" for status, number in statuses.items())
+        words = {"imported": "would be imported"} if self._is_dry else {}
+        sessions = ", ".join(f"{number} {words.get(status, status)}" for status, number in statuses.items())
         click.echo(
             f"sessions: {sessions or 'none found'}; new events: {report.new_events}; "
             f"records read: {report.tally.records}"
@@ -313,12 +313,12 @@ def _watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 
-    def told(report: Report) -> None:
+    def on_report(report: Report) -> None:
         if report.new_events:
             speaker.tell_report(report, selection.left_out)
 
     Watcher(
-        engine, selection.find, roots, told, speaker.tell_trouble, quiet_seconds=quiet_seconds, stop=stop
+        engine, selection.find, roots, on_report, speaker.tell_trouble, quiet_seconds=quiet_seconds, stop=stop
     ).run()
 
 

@@ -102,7 +102,7 @@ def _kind(error: click.ClickException) -> str:
 
 def _tell(kind: str, message: str, status: int, *, as_json: bool) -> None:
     if as_json:
-        told = {"error": {"type": kind, "message": message, "exit_status": status}}
-        click.echo(msgspec.json.encode(told), err=True)
+        error = {"error": {"type": kind, "message": message, "exit_status": status}}
+        click.echo(msgspec.json.encode(error), err=True)
     else:
         click.echo(message, err=True)

@@ -1,4 +1,4 @@
-"""``durable-sessions reindex``: make the search index anew."""
+"""``durable-sessions reindex``: rebuild the search index."""
 
 import asyncio
 import time
@@ -47,7 +47,7 @@ class Reindexed(msgspec.Struct):
 @with_target
 @with_server
 def reindex(where: Target, server: Server) -> None:
-    """Make the search index anew from the log and the bucket, and return when it is complete.
+    """Rebuild the search index from the log and the bucket, and return when it is complete.
 
     The running server is asked to, and serves meanwhile. If none listens, the data directory is opened.
     """

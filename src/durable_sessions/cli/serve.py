@@ -1,4 +1,4 @@
-"""``durable-sessions serve``: run the server until it is told to stop."""
+"""``durable-sessions serve``: run the server until it is stopped."""
 
 import asyncio
 import os
@@ -113,12 +113,12 @@ class _RefusedError(Exception):
 
 def _in_use(error: LogLockedError) -> CommandError:
     """Return what to do when another process has the data directory."""
-    told = CommandError(
+    explained = CommandError(
         f"{error} If that is a server, use it, or stop it first with kill {error.pid}; to run a second one, "
         "give it a directory of its own with --data, and another --port."
     )
-    told.kind = error.code
-    return told
+    explained.kind = error.code
+    return explained
 
 
 def _missing(data: Path) -> Path | None:

@@ -137,8 +137,8 @@ class _Trajectory:
         return self._new("agent", event) if begins and (last.message or last.calls) else last
 
     def _thought(self, event: Event) -> None:
-        told = event.get("content") or event.get("thinking") or event.get("text")
-        text = text_of(tuple(parts_of(told, prose=True)))
+        content = event.get("content") or event.get("thinking") or event.get("text")
+        text = text_of(tuple(parts_of(content, prose=True)))
         step = self._answer(event, begins=True)
         if text:
             step.reasoning.append(whole(text))
@@ -195,15 +195,17 @@ class _Trajectory:
 
     def _message(self, event: Event, *, prose: bool = True) -> list[str | dict[str, Any]]:
         content = event.get("content")
-        told: list[str | dict[str, Any]] = []
+        message: list[str | dict[str, Any]] = []
         for block in content if isinstance(content, list) else [content]:
             text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else block
             if isinstance(text, str):  # as it came: this is for programs
-                told.append(whole(text))
+                message.append(whole(text))
                 continue
             parts = parts_of([block], prose=prose)
-            told += [self._image(part) if isinstance(part, Picture) else text_of((part,)) for part in parts]
-        return told
+            message += [
+                self._image(part) if isinstance(part, Picture) else text_of((part,)) for part in parts
+            ]
+        return message
 
     def _image(self, picture: Picture) -> str | dict[str, Any]:
         """Return an image by its place; the format has none for the bytes themselves."""
@@ -288,13 +290,13 @@ def _agent(session: Session) -> dict[str, Any]:
     agent = agent if isinstance(agent, dict) else {}
     model = agent.get("model")
     name = model.get("id") if isinstance(model, dict) else model
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "name": one_line(str(agent.get("name") or "unknown"), 200),
         "version": one_line(str(agent.get("version") or "unknown"), 200),
     }
     if isinstance(name, str) and name not in ("", "unknown"):
-        told["model_name"] = one_line(name, 200)
-    return told
+        shown["model_name"] = one_line(name, 200)
+    return shown
 
 
 def _joined(message: list[str | dict[str, Any]]) -> str | list[dict[str, Any]]:
@@ -304,35 +306,35 @@ def _joined(message: list[str | dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _metrics(usage: UsageTotals) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
         "cached_tokens": usage.cache_read_tokens,
     }
     if usage.cost_usd is not None:
-        told["cost_usd"] = round(usage.cost_usd, 9)
+        metrics["cost_usd"] = round(usage.cost_usd, 9)
     if usage.cache_write_tokens:
-        told["extra"] = {"cache_creation_input_tokens": usage.cache_write_tokens}
-    return told
+        metrics["extra"] = {"cache_creation_input_tokens": usage.cache_write_tokens}
+    return metrics
 
 
 def _final(trajectory: _Trajectory) -> dict[str, Any]:
-    told: dict[str, Any] = {"total_steps": trajectory.count}
+    metrics: dict[str, Any] = {"total_steps": trajectory.count}
     usage = trajectory.usage
     if usage.requests:
-        told |= {
+        metrics |= {
             "total_prompt_tokens": usage.prompt_tokens,
             "total_completion_tokens": usage.output_tokens,
             "total_cached_tokens": usage.cache_read_tokens,
         }
     if usage.cost_usd is not None:
-        told["total_cost_usd"] = round(usage.cost_usd, 9)
-    return told
+        metrics["total_cost_usd"] = round(usage.cost_usd, 9)
+    return metrics
 
 
 def _extra(session: Session, omitted: Counter[str]) -> dict[str, Any]:
-    told = {name: session[name] for name in ("title", "metadata", "created_at") if session.get(name)}
+    extra = {name: session[name] for name in ("title", "metadata", "created_at") if session.get(name)}
     counted: Counter[str] = Counter()
     for kind, count in omitted.items():
         counted[one_line(kind, 128)] += count
-    return {**told, **({"omitted_events": dict(sorted(counted.items()))} if counted else {})}
+    return {**extra, **({"omitted_events": dict(sorted(counted.items()))} if counted else {})}

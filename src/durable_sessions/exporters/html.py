@@ -58,8 +58,8 @@ class _Page:
         """Return the page in pieces; what is only known at the end stands there and is shown at the side."""
         title, rows = facts(session)
         yield _head(title)
-        told = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)
-        yield f'<body>\n<header><h1>{escape(title)}</h1><dl class="facts">{told}</dl></header>\n<main>\n'
+        head = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)
+        yield f'<body>\n<header><h1>{escape(title)}</h1><dl class="facts">{head}</dl></header>\n<main>\n'
         day = ""
         for number, entry in enumerate(self._summary.entries(lines)):
             if entry.at_ms is not None and not entry.quiet and moments.day(entry.at_ms) != day:
@@ -122,17 +122,17 @@ class _Page:
         head = f'<div class="who">{escape(entry.title)}{_thread(entry)}{_when(entry, name)}</div>'
         typed = entry.role is EntryRole.USER
         most = FOLDED_PROSE_CHARACTERS if typed or entry.role is EntryRole.AGENT else FOLDED_ASIDE_CHARACTERS
-        told = "".join(self._part(part, bad=entry.failed, typed=typed, most=most) for part in entry.parts)
+        parts = "".join(self._part(part, bad=entry.failed, typed=typed, most=most) for part in entry.parts)
         if not entry.parts or entry.role in (EntryRole.ERROR, EntryRole.STATUS):
-            told = f'<div class="plain">{escape(entry.line)}</div>{told}'
-        return f'<div class="say">{head}{told}</div>'
+            parts = f'<div class="plain">{escape(entry.line)}</div>{parts}'
+        return f'<div class="say">{head}{parts}</div>'
 
     def _thinking(self, entry: TranscriptEntry, name: str) -> str:
         line = f'<span class="line">{escape(entry.line)}</span>'
-        told = "".join(map(self._part, entry.parts)) or '<p class="empty">Not recorded.</p>'
+        parts = "".join(map(self._part, entry.parts)) or '<p class="empty">Not recorded.</p>'
         return (
             f"<details><summary>Thinking {line}{_thread(entry)}{_when(entry, name)}</summary>"
-            f'<div class="inside">{told}</div></details>'
+            f'<div class="inside">{parts}</div></details>'
         )
 
     def _call(self, entry: TranscriptEntry, name: str) -> str:
@@ -142,19 +142,19 @@ class _Page:
             f"<summary><b>{escape(entry.title)}</b><code>{escape(entry.line)}</code>"
             f"{aside}{_thread(entry)}{_when(entry, name)}</summary>"
         )
-        told = "".join(self._part(part) for part in entry.parts)
+        inside = "".join(self._part(part) for part in entry.parts)
         why = pictures = ""
         if entry.result is not None:
             shown = [part for part in entry.result.parts if not isinstance(part, Picture)]
             pictures = "".join(self._part(part) for part in entry.result.parts if isinstance(part, Picture))
             output = "".join(self._part(part, bad=entry.failed) for part in shown)
             place = "" if entry.result.position is None else f' id="e{entry.result.position}"'
-            told += f'<p class="caption"{place}>Result</p>' + (output or '<p class="empty">Nothing.</p>')
+            inside += f'<p class="caption"{place}>Result</p>' + (output or '<p class="empty">Nothing.</p>')
             if entry.failed:
                 why = f'<div class="why">{escape(_first_line(entry.result))}</div>'
         else:
-            told += '<p class="empty">No result was recorded.</p>'
-        return f'<details>{head}<div class="inside">{told}</div></details>{why}{pictures}'
+            inside += '<p class="empty">No result was recorded.</p>'
+        return f'<details>{head}<div class="inside">{inside}</div></details>{why}{pictures}'
 
     # Parts ------------------------------------------------------------------------------
 
@@ -220,8 +220,8 @@ def _thread(entry: TranscriptEntry) -> str:
 
 
 def _rows(rows: Rows | tuple[tuple[str, str], ...], kind: str = "") -> str:
-    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
-    return f'<dl class="{kind}">{told}</dl>' if kind else f"<dl>{told}</dl>"
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
+    return f'<dl class="{kind}">{items}</dl>' if kind else f"<dl>{items}</dl>"
 
 
 def _prose(text: str, *, typed: bool, most: int) -> str:
@@ -256,18 +256,18 @@ def _whole(text: str) -> str:
 
 def _diff(lines: tuple[str, ...]) -> str:
     kinds = {"+": "a", "-": "r", "@": "h", "*": "h"}
-    told = [
+    shown = [
         f'<span class="{kinds[line[0]]}">{escape(line, quote=False)}</span>'
         if line[:1] in kinds
         else f"<span>{escape(line, quote=False)}</span>"
         for line in lines
     ]
-    if len(told) <= 2 * FOLDED_LINES:
-        return f'<pre class="diff">{"".join(told)}</pre>'
+    if len(shown) <= 2 * FOLDED_LINES:
+        return f'<pre class="diff">{"".join(shown)}</pre>'
     head, rest = (
-        f'<pre class="diff">{"".join(some)}</pre>' for some in (told[:FOLDED_LINES], told[FOLDED_LINES:])
+        f'<pre class="diff">{"".join(some)}</pre>' for some in (shown[:FOLDED_LINES], shown[FOLDED_LINES:])
     )
-    return _fold(head, rest, len(told))
+    return _fold(head, rest, len(shown))
 
 
 def _decoded(text: str) -> bytes | None:

@@ -3,7 +3,7 @@
 One object, ``{"data": […], "next_page": null}``, which the official SDKs read as a page. Events are as they
 are stored, but
 
-- only of the types that Managed Agents knows; how many others there were is told in ``omitted``, by type;
+- only of the types that Managed Agents knows; ``omitted`` has the number of all others, by type;
 - members are made to fit what the SDKs' types promise, see ``managed_shapes``;
 - the members of this server (``offset``, ``created_at``, ``actor``) are left out.
 """
@@ -42,8 +42,8 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
 
 
 def _event(kind: str, event: Event) -> dict[str, Any]:
-    told = fitted(kind, {name: value for name, value in event.items() if name not in _OWN})
-    told["id"] = text_member(event, "id")
+    shaped = fitted(kind, {name: value for name, value in event.items() if name not in _OWN})
+    shaped["id"] = text_member(event, "id")
     times = (text_member(event, name) for name in ("processed_at", "created_at"))
-    told["processed_at"] = next((time for time in times if moment(time) is not None), _LONG_AGO)
-    return told
+    shaped["processed_at"] = next((time for time in times if moment(time) is not None), _LONG_AGO)
+    return shaped

@@ -311,14 +311,14 @@ def _fits(value: object, shape: Any) -> bool:
 
 def fitted(kind: str, event: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event of a known type whose members all fit."""
-    told = dict(event)
+    shaped = dict(event)
     for name, member in SHAPES[kind].items():
-        value = member.fitted(told.get(name, _ABSENT))
+        value = member.fitted(shaped.get(name, _ABSENT))
         if value is _ABSENT:
-            told.pop(name, None)
+            shaped.pop(name, None)
         else:
-            told[name] = value
-    return told
+            shaped[name] = value
+    return shaped
 
 
 # The types ------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
     title, rows = facts(session)
     yield f"# {escaped(title)}\n\n".encode()
     if rows:
-        told = "".join(f"| {escaped(name)} | {escaped(value)} |\n" for name, value in rows)
-        yield f"| | |\n|---|---|\n{told}\n".encode()
+        table = "".join(f"| {escaped(name)} | {escaped(value)} |\n" for name, value in rows)
+        yield f"| | |\n|---|---|\n{table}\n".encode()
     summary = ExportSummary()
     day = ""
     for entry in summary.entries(lines):
@@ -43,8 +43,8 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
             day = moments.day(entry.at_ms)
             yield f"## {day}\n\n".encode()
         yield "".join(_entry(entry, options)).encode()
-    told = "".join(f"| {name} | {escaped(value)} |\n" for name, value in summary.rows())
-    yield f"## Summary\n\n| | |\n|---|---|\n{told}".encode()
+    table = "".join(f"| {name} | {escaped(value)} |\n" for name, value in summary.rows())
+    yield f"## Summary\n\n| | |\n|---|---|\n{table}".encode()
 
 
 def escaped(text: str) -> str:

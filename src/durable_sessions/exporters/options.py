@@ -1,4 +1,4 @@
-"""What an export is told beside the events."""
+"""The options of an export."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -175,8 +175,8 @@ class Talk:
         self, record: str, message: str, /, *, at: str | None = None, retrying: bool = False, **more: Any
     ) -> Event:
         """Return a failed request."""
-        told = failure(message, retrying=retrying)
-        return self.event("session.error", record, "error", at=at, error=told, **more)
+        failed = failure(message, retrying=retrying)
+        return self.event("session.error", record, "error", at=at, error=failed, **more)
 
     def keep(
         self, record: str, reason: str, value: object, /, *, at: str | None = None, **more: Any

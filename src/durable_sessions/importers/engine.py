@@ -32,13 +32,13 @@ class ImportOutcome:
 
     def plain(self) -> dict[str, object]:
         """Return it for JSON."""
-        told: dict[str, object] = {
+        plain: dict[str, object] = {
             "session": self.session,
             "tool": self.tool,
             "status": self.status,
             "new_events": self.new_events,
         }
-        return told | ({"problem": self.problem} if self.problem else {})
+        return plain | ({"problem": self.problem} if self.problem else {})
 
 
 @dataclass(slots=True)
@@ -94,12 +94,12 @@ class ImportEngine:
         state: ImportState,
         *,
         redactor: Redactor | None = None,
-        told: Callable[[ImportOutcome], None] = lambda outcome: None,
+        on_outcome: Callable[[ImportOutcome], None] = lambda outcome: None,
     ) -> None:
         self._destination = destination
         self._state = state
         self._redactor = redactor
-        self._told = told
+        self._on_outcome = on_outcome
         self._lifter = Lifter(destination.put_artifact)
         self._readings: dict[str, _Reading] = {}
 
@@ -112,7 +112,7 @@ class ImportEngine:
         for transcript in in_order(transcripts):
             outcome = self._transcript(transcript, report.tally, ending=ending)
             report.outcomes.append(outcome)
-            self._told(outcome)
+            self._on_outcome(outcome)
         return report
 
     def forget(self, transcript: Transcript) -> None:

@@ -145,8 +145,8 @@ class ExportedParser:
         source = value.get("source")
         imported = isinstance(source, dict) and "record_id" in source
         self._is_of_import |= imported or "original_created_at" in value
-        told = self._is_of_import and source is None and value["type"] == _UPDATED
-        if (imported or told) and "offset" in value:
+        described_by_server = self._is_of_import and source is None and value["type"] == _UPDATED
+        if (imported or described_by_server) and "offset" in value:
             dropped.add("created_at")
         return dropped
 

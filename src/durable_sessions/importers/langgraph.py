@@ -75,9 +75,9 @@ def _produce(path: Path, thread: str) -> Any:
 def _walk(talk: Talk, checkpoints: dict[str, _Checkpoint]) -> Iterator[Event]:
     """Yield what each checkpoint added: first the ancestors of the newest one, then other branches."""
     chain = _ancestors(checkpoints, max(checkpoints))
-    told: set[str] = set()
+    seen: set[str] = set()
     for checkpoint in chain:
-        yield from _added(talk, checkpoint, told)
+        yield from _added(talk, checkpoint, seen)
     on_chain = {one.id for one in chain}
     branch_of: dict[str, int] = {}
     for checkpoint in checkpoints.values():
@@ -85,7 +85,7 @@ def _walk(talk: Talk, checkpoints: dict[str, _Checkpoint]) -> Iterator[Event]:
             continue
         branch = branch_of.get(checkpoint.parent, 0) or max(branch_of.values(), default=0) + 1
         branch_of[checkpoint.id] = talk.branch = branch
-        yield from _added(talk, checkpoint, told)
+        yield from _added(talk, checkpoint, seen)
     talk.branch = 0
 
 
@@ -100,13 +100,13 @@ def _ancestors(checkpoints: dict[str, _Checkpoint], last: str) -> list[_Checkpoi
     return chain[::-1]
 
 
-def _added(talk: Talk, checkpoint: _Checkpoint, told: set[str]) -> Iterator[Event]:
+def _added(talk: Talk, checkpoint: _Checkpoint, seen: set[str]) -> Iterator[Event]:
     talk.tally.records += 1
     at = instant(checkpoint.value.get("ts"))
     for number, message in enumerate(checkpoint.messages):
         name = text(message.get("id")) or f"{checkpoint.id} {number}"
-        if name not in told:
-            told.add(name)
+        if name not in seen:
+            seen.add(name)
             yield from _message(talk, message, name, at)
     values = without(members(checkpoint.value.get("channel_values")), "messages")
     rest = {

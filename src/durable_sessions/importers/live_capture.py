@@ -40,8 +40,8 @@ class Watcher:
     engine: ImportEngine
     discover: Callable[[], Iterable[Transcript]]
     roots: list[Path]
-    told: Callable[[Report], None]
-    troubled: Callable[[str], None]
+    on_report: Callable[[Report], None]
+    on_trouble: Callable[[str], None]
     quiet_seconds: float = QUIET_SECONDS
     stop: Signal = field(default_factory=Signal)
     _known: dict[str, Transcript] = field(default_factory=dict)
@@ -95,8 +95,8 @@ class Watcher:
             ):
                 yield {path for _, path in changes}
         except OSError as error:
-            self.troubled(
-                f"Changes are not told by the system ({error}); the files are looked at every second."
+            self.on_trouble(
+                f"The system does not report changes ({error}); the files are looked at every second."
             )
             yield from self._poll()
 
@@ -119,7 +119,7 @@ class Watcher:
         try:
             everything = list(self.discover())
         except (SourceError, OSError) as error:
-            self.troubled(str(error))
+            self.on_trouble(str(error))
             return
         for found in everything:
             known = self._known.get(found.session)
@@ -139,7 +139,7 @@ class Watcher:
                 self._import(transcripts)
                 return
             except ClientError as error:
-                self.troubled(str(error))
+                self.on_trouble(str(error))
                 for transcript in transcripts:
                     self.engine.forget(transcript)
                 self.stop.wait(pause)
@@ -150,7 +150,7 @@ class Watcher:
         resting = [one for one in transcripts if self._is_quiet(one)]
         for group, ending in ((resting, True), (writing, False)):
             if group:
-                self.told(self.engine.run(group, ending=ending))
+                self.on_report(self.engine.run(group, ending=ending))
         for one in resting:
             self.engine.forget(one)
             self._active.pop(one.session, None)

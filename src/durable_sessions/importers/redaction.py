@@ -68,8 +68,8 @@ _SPARED = ("id", "type", "created_at", "session_thread_id", "source")
 
 def is_redacted(title: str | None, metadata: Mapping[str, Any]) -> bool:
     """Say whether title or metadata show that a session was imported with redaction."""
-    told = (title or "", *metadata.values())
-    return MARK in metadata or any(_MARKER_START in one for one in told if isinstance(one, str))
+    texts = (title or "", *metadata.values())
+    return MARK in metadata or any(_MARKER_START in one for one in texts if isinstance(one, str))
 
 
 class Redactor:

@@ -324,9 +324,9 @@ class FileLog:
         """Finish the append in flight and release the directory."""
         if not self._closed:
             self._closed = True
-            await self._writer.stop(self._let_go)
+            await self._writer.stop(self._release_files)
 
-    def _let_go(self) -> None:
+    def _release_files(self) -> None:
         # Under the lock: a trim in a worker thread must end before another process may open the directory.
         with self._lock:
             if self._active is not None:

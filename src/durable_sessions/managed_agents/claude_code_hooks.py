@@ -103,15 +103,15 @@ def _call(payload: Payload) -> list[Event]:
 
 def _result(payload: Payload, *, failed: bool = False) -> list[Event]:
     is_mcp = _text(payload.get("tool_name")).startswith("mcp__")
-    told = "error" if failed else "tool_response"
+    source = "error" if failed else "tool_response"
     return [
         {
             "type": "agent.mcp_tool_result" if is_mcp else "agent.tool_result",
             "mcp_tool_use_id" if is_mcp else "tool_use_id": call_event_id(payload),
             "name": payload.get("tool_name"),
-            "content": _blocks(payload.get(told)),
+            "content": _blocks(payload.get(source)),
             "is_error": failed,
-            "_from": (told, "tool_name", "tool_input"),
+            "_from": (source, "tool_name", "tool_input"),
         }
     ]
 

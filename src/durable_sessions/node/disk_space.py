@@ -51,10 +51,10 @@ class DiskSpace:
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(self._look_seconds)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Measure the free space, and report it."""
         space = await asyncio.to_thread(space_of, self._directory)
         mark = low_mark(space.size, self._setting)

@@ -98,10 +98,10 @@ def _user(event: Event) -> TranscriptEntry:
     """Return what the user said; a command that was typed is called one."""
     plain = tuple(parts_of(event.get("content"), prose=True))
     typed = markup.command(plain[0].text) if len(plain) == 1 and isinstance(plain[0], Prose) else None
-    told = tuple(_said(event.get("content")))
+    parts = tuple(_said(event.get("content")))
     if typed is None:
-        return TranscriptEntry(EntryRole.USER, "User", parts=told)
-    return TranscriptEntry(EntryRole.USER, typed.title, one_line(typed.line), told)
+        return TranscriptEntry(EntryRole.USER, "User", parts=parts)
+    return TranscriptEntry(EntryRole.USER, typed.title, one_line(typed.line), parts)
 
 
 def _said(content: object) -> Iterator[Part]:
@@ -123,9 +123,9 @@ def _system(event: Event) -> TranscriptEntry:
 
 
 def _thinking(event: Event) -> TranscriptEntry:
-    told = event.get("content") or event.get("thinking") or event.get("text")
+    content = event.get("content") or event.get("thinking") or event.get("text")
     return TranscriptEntry(
-        EntryRole.THINKING, "Thinking", parts=tuple(parts_of(told, prose=True)), quiet=not told
+        EntryRole.THINKING, "Thinking", parts=tuple(parts_of(content, prose=True)), quiet=not content
     )
 
 
@@ -213,12 +213,12 @@ def _updated(event: Event) -> TranscriptEntry:
 
 
 def _compacted(event: Event) -> TranscriptEntry:
-    told = event.get("content") or event.get("summary")
+    content = event.get("content") or event.get("summary")
     if event.get("kind") == "micro":
         cleared = event.get("cleared")
         count = f" ({len(cleared)} tool results)" if isinstance(cleared, list) and cleared else ""
         return TranscriptEntry(EntryRole.STATUS, "Context", f"old tool results cleared{count}", quiet=True)
-    return TranscriptEntry(EntryRole.STATUS, "Context", "compacted", tuple(parts_of(told, prose=True)))
+    return TranscriptEntry(EntryRole.STATUS, "Context", "compacted", tuple(parts_of(content, prose=True)))
 
 
 def _request_end(event: Event) -> TranscriptEntry:

@@ -181,7 +181,7 @@ class Indexes:
     def start_anew(self, workspace: str, error: IndexDamagedError) -> NoReturn:
         """Delete an index and end the process: its successor rebuilds it."""
         delete(self._directory / workspace)
-        sys.stderr.write(f"The search index of {workspace} is damaged and will be made anew: {error}\n")
+        sys.stderr.write(f"The search index of {workspace} is damaged and will be rebuilt: {error}\n")
         sys.stderr.flush()
         os._exit(1)
 

@@ -205,7 +205,7 @@ class WorkerLink:
         except (asyncio.IncompleteReadError, ConnectionError):
             self._lose(_ENDED)
         except (msgspec.DecodeError, ValueError) as error:
-            self._end(f"the search process speaks nonsense ({error})")
+            self._end(f"the search process sent a message that cannot be decoded ({error})")
 
     async def _receive(self) -> Reply:
         (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))

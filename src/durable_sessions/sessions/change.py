@@ -49,10 +49,10 @@ def update(
     if "agent" in changed:
         _require_rest(stream, by)
     described = StreamDescribed(stream.id, now_ms, {record.SESSION: encode(said, limits)})
-    told: list[Effect] = []
+    announced: list[Effect] = []
     if not stream.closed:  # a closed session can be renamed, but takes no event that says so
-        told = _tell(state, stream, UPDATED, changed, by, now_ms, limits, ids)
-    return [described, *told], event_ids.tag(stream)
+        announced = _tell(state, stream, UPDATED, changed, by, now_ms, limits, ids)
+    return [described, *announced], event_ids.tag(stream)
 
 
 def archive(

@@ -1,7 +1,7 @@
 """Digests of what clients sent: they tell a repeated event from another one under the same id.
 
 An event's digest is of its members as they were sent, in their order, without white space between them.
-What the server sets or renames does not count; so it can be told from the stored event as well.
+What the server sets or renames does not count, so the digest of a stored event can be computed as well.
 """
 
 import json

@@ -215,7 +215,7 @@ class FaultyDisk:
                 raise
             inode.store(inode.pending)
 
-    def look(self, inode: _Inode, length: int, offset: int) -> bytes:
+    def peek(self, inode: _Inode, length: int, offset: int) -> bytes:
         """Return what reads show."""
         with self._lock:
             self.begin("read")
@@ -262,7 +262,7 @@ class FaultyFile:
     def read(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from ``offset``, or fewer only where the file ends."""
         self._check(writing=False)
-        return self._disk.look(self._inode, length, offset)
+        return self._disk.peek(self._inode, length, offset)
 
     def write(self, data: bytes, offset: int) -> int:
         """Write ``data`` at ``offset`` and return how many bytes were taken."""

@@ -39,7 +39,7 @@ from durable_sessions.tier.archived_records import ArchivedRecords
 from durable_sessions.tier.catalog import Catalog
 from durable_sessions.tier.catalog_opening import open_catalog
 from durable_sessions.tier.catalog_rebuild import NamesOf, no_names
-from durable_sessions.tier.disposal import let_go
+from durable_sessions.tier.disposal import free_gradually
 from durable_sessions.tier.flush_contents import flush_contents
 from durable_sessions.tier.flush_objects import write_objects
 from durable_sessions.tier.manifest_chain import ManifestChain
@@ -262,15 +262,15 @@ class BucketArchive:
         assert self._turn.locked()
         self._unfinished = following
         await self._chain.commit(following.manifest)
-        await self._carry_out(following)
+        await self._apply_replacement(following)
         self._manifest = following.manifest
         self._unfinished = None
 
-    async def _carry_out(self, following: Replacement) -> None:
+    async def _apply_replacement(self, following: Replacement) -> None:
         """Switch to a committed manifest; reads continue meanwhile, by the old one or the new one."""
         # In this order: the catalog may name a segment only while it has a reader. New readers are opened
         # before the catalog changes, and old ones are dropped after it.
         self.records.add_segments(following.manifest)
         await self.catalog.apply(following.change)
-        await let_go(following.change.streams, following.change.placed, following.change.names)
+        await free_gradually(following.change.streams, following.change.placed, following.change.names)
         self.records.forget_segments(following.manifest)

@@ -18,7 +18,7 @@ from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import segment_contents, stream_codec
 from durable_sessions.tier.catalog import Catalog, Change
 from durable_sessions.tier.catalog_view import About
-from durable_sessions.tier.disposal import let_go
+from durable_sessions.tier.disposal import free_gradually
 from durable_sessions.tier.next_manifest import about
 from durable_sessions.tier.segment_unpacker import WholeSegment
 
@@ -55,7 +55,7 @@ async def add_checkpoints(
     for info in checkpoints:
         rows = await read_checkpoint(bucket, info)
         await catalog.run(_add_rows, catalog, info.path, rows, there)
-        await let_go(rows)
+        await free_gradually(rows)
     return there
 
 

@@ -22,7 +22,7 @@ from durable_sessions.tier import segment_contents
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.catalog import Change
 from durable_sessions.tier.checkpoints import full_parts
-from durable_sessions.tier.disposal import let_go
+from durable_sessions.tier.disposal import free_gradually
 from durable_sessions.tier.merge_policy import Candidate, choose, day_of, rewrite_at_ms
 from durable_sessions.tier.next_manifest import Replacement, about, successor
 from durable_sessions.tier.segment_unpacker import Runs, WholeSegment
@@ -127,7 +127,7 @@ class Compactor:
             path = await create_beside(self._bucket, wanted, encoded.data)
             segments.append(encoded.info(path))
             held.append(await catalog.run(segment_contents.contents, path, encoded.directory))
-        await let_go(runs)
+        await free_gradually(runs)
         following = successor(manifest, self._clock.now_ms(), segments=segments, replaced=replaced)
         change = Change(
             about(following),

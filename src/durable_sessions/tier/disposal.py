@@ -6,7 +6,7 @@ Freeing one with millions of objects at once would hold the interpreter's lock, 
 from durable_sessions.threads import CPU
 
 
-async def let_go(*containers: object) -> None:
+async def free_gradually(*containers: object) -> None:
     """Empty dictionaries and lists that are no longer needed, one item at a time, in a thread."""
     await CPU.run(empty, *containers)
 

@@ -38,6 +38,6 @@ async def test_it_is_low_below_the_mark_and_enough_a_quarter_above_it(
     watch = DiskSpace(tmp_path, 1_000, DEFAULT_LIMITS, changed)
     for free in (1_001, 1_000, 999, 1_000, 1_249, 1_250, 1_000, 999, 0):
         monkeypatch.setattr(disk_space, "space_of", lambda _, free=free: Space(10**6, free))
-        await watch.look()
+        await watch.check()
     low = [is_low for _, is_low in told]
     assert low == [False, False, True, True, True, False, False, True, True]

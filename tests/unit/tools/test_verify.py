@@ -226,7 +226,7 @@ async def test_a_catalog_of_another_manifest_is_only_noted(data: Path) -> None:
     await manifest_changed(data)
     findings = await verify(await Bucket.open(data / "bucket"), data)
     assert findings.problems == []
-    assert "the server makes it anew" in findings.notes[0]
+    assert "the server rebuilds it" in findings.notes[0]
 
 
 async def test_catalog_differences(data: Path) -> None:

@@ -108,7 +108,7 @@ class StreamsFace:
         except (StreamNotFoundError, StreamGoneError) as error:
             return self._refuse(error)
         if life is not None:
-            answer = incarnations.told(answer, life)
+            answer = incarnations.with_header(answer, life)
         if isinstance(answer, StreamingResponse):
             answer.chunks = self._auth.while_valid(caller, answer.chunks)
         return answer if isinstance(answer, Answer) else self._guard(answer, caller)

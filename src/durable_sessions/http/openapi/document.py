@@ -54,7 +54,7 @@ _SECURED: list[dict[str, list[str]]] = [{"bearer": []}, {"x-api-key": []}]
 
 def nouns(limits: Limits) -> list[Noun]:
     """Return the description of the whole interface, in reading order."""
-    return [incarnations.told(module.noun(limits)) for module in _NOUNS]
+    return [incarnations.with_incarnation(module.noun(limits)) for module in _NOUNS]
 
 
 @lru_cache(maxsize=4)

@@ -14,13 +14,13 @@ _INCARNATION = in_query(
 )
 
 
-def told(noun: Noun) -> Noun:
+def with_incarnation(noun: Noun) -> Noun:
     """Return a noun with the incarnation added to its operations on one session."""
-    operations = tuple(_told(one) if one.path.startswith(_ROOT) else one for one in noun.operations)
+    operations = tuple(_described(one) if one.path.startswith(_ROOT) else one for one in noun.operations)
     return replace(noun, operations=operations)
 
 
-def _told(operation: Operation) -> Operation:
+def _described(operation: Operation) -> Operation:
     reads = operation.method in ("get", "head")
     parameters, refusals = operation.parameters, ["session_gone"]
     if operation.method != "put":

@@ -58,9 +58,9 @@ def _error(context: ClaudeContext, now: CurrentClaudeRecord, *, retrying: bool) 
         or text(now.value.get("apiRefusalExplanation"))
         or text(now.value.get("content"))
     )
-    told = failure(message, text(error.get("type")), retrying=retrying)
+    failed = failure(message, text(error.get("type")), retrying=retrying)
     attempt = now.value.get("retryAttempt") if retrying else None
-    return context.event("session.error", now, error=told, retry_attempt=attempt, source_record=now.value)
+    return context.event("session.error", now, error=failed, retry_attempt=attempt, source_record=now.value)
 
 
 def attachment(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> list[Event]:

@@ -30,7 +30,7 @@ class ModelRequest:
     at: str | None
     usage: dict[str, Any]
     is_complete: bool = False
-    told: Event | None = None
+    reported: Event | None = None
 
 
 @dataclass(slots=True)
@@ -55,13 +55,13 @@ class ClaudeThread:
         if len(self.closed) > CLOSED_REQUESTS_MAX:
             del self.closed[next(iter(self.closed))]
         now = model_usage(request.usage)
-        before = request.told
+        before = request.reported
         if before is not None:
             rest = {name: max(0, value - before[name]) for name, value in now.items()}
             if not any(rest.values()):
                 return []
             now = rest
-        request.told = model_usage(request.usage)
+        request.reported = model_usage(request.usage)
         return [
             make.make(
                 "span.model_request_end",

@@ -129,8 +129,10 @@ class CodexCalls:
             return events
         call.result_id = call.result_id or result["id"]
         if call.name == _SPAWNING and isinstance(given, str):
-            told = arguments(given)
-            events += self._started(now, call_id, first_text((told.get("agent_id"), told.get("thread_id"))))
+            spawned = arguments(given)
+            events += self._started(
+                now, call_id, first_text((spawned.get("agent_id"), spawned.get("thread_id")))
+            )
         return events
 
     def _started(self, now: CurrentCodexRecord, call_id: str, agent: str) -> list[Event]:

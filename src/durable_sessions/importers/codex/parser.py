@@ -191,8 +191,8 @@ class CodexParser(RecordParser):
 
     def _item_completed(self, now: CurrentCodexRecord) -> list[Event]:
         item = members(now.payload.get("item"))
-        told = self._words.turn_item(now, item)
-        return self._calls.turn_item(now, item) if told is None else told
+        events = self._words.turn_item(now, item)
+        return self._calls.turn_item(now, item) if events is None else events
 
 
 _BOOKKEEPING = ("token_count", "context_compacted", "thread_settings_applied")

@@ -15,7 +15,7 @@ _TWICE = "reasoning as response item and as event"
 
 
 @dataclass(slots=True)
-class _Told:
+class _EventReasoning:
     """Reasoning that no item has contained so far."""
 
     now: CurrentCodexRecord
@@ -31,7 +31,7 @@ class Reasoning:
 
     def __init__(self, context: CodexContext) -> None:
         self._context = context
-        self._waiting: list[_Told] = []
+        self._waiting: list[_EventReasoning] = []
         self._items: deque[str] = deque(maxlen=ITEMS_REMEMBERED_MAX)
         self._opaque: Event | None = None
 
@@ -47,13 +47,13 @@ class Reasoning:
     def flush(self) -> list[Event]:
         """Return reasoning that came only as events."""
         held, self._waiting = self._waiting, []
-        told = [
+        events = [
             self._context.event(
                 "agent.thinking", one.now, content=[text_block(words) for words in (*one.summary, *one.raw)]
             )
             for one in held
         ]
-        return self.flush_item() + told
+        return self.flush_item() + events
 
     def flush_item(self) -> list[Event]:
         """Return an item without readable text: no raw reasoning has followed it."""
@@ -84,7 +84,7 @@ class Reasoning:
 
     def tell(self, now: CurrentCodexRecord, summary: list[str], raw: list[str]) -> list[Event]:
         """Map reasoning from an event or a turn item, in case that no item contains it."""
-        new = _Told(now, self._unsaid(summary), self._unsaid(raw))
+        new = _EventReasoning(now, self._unsaid(summary), self._unsaid(raw))
         if not (new.summary or new.raw):
             return self._context.merge(_TWICE) if summary or raw else []
         if self._opaque is not None and new.raw and not new.summary:
@@ -108,16 +108,16 @@ class Reasoning:
             and not any(one.says(words) for one in self._waiting)
         ]
 
-    def _take_raw(self, told: str) -> list[Event]:
+    def _take_raw(self, item_text: str) -> list[Event]:
         """Return the raw reasoning that belongs to an item, and drop what the item contains itself."""
         taken: list[Event] = []
-        left: list[_Told] = []
+        left: list[_EventReasoning] = []
         for one in self._waiting:
-            if any(words.strip() not in told for words in one.summary):
+            if any(words.strip() not in item_text for words in one.summary):
                 left.append(one)
                 continue
             self._context.merge(_TWICE)
-            taken += [text_block(words) for words in one.raw if words.strip() not in told]
+            taken += [text_block(words) for words in one.raw if words.strip() not in item_text]
         self._waiting = left
         return taken
 

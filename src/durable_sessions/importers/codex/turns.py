@@ -51,10 +51,10 @@ class CodexTurns:
         note(model_provider=payload.get("model_provider"), forked_from=payload.get("forked_from_id"))
         base = payload.get("base_instructions") or payload.get("instructions")
         words = text(members(base).get("text")) if isinstance(base, dict) else text(base)
-        told = without(payload, "base_instructions", "instructions")
+        kept = without(payload, "base_instructions", "instructions")
         if isinstance(base, dict):
-            told["base_instructions"] = without(base, "text")
-        events = [context.event("session.updated", now, "meta", source_record=told)]
+            kept["base_instructions"] = without(base, "text")
+        events = [context.event("session.updated", now, "meta", source_record=kept)]
         if words:
             shown = [text_block(words)]
             events.append(context.event("system.message", now, "instructions", injected=True, content=shown))

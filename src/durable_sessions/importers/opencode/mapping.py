@@ -279,8 +279,12 @@ class OpenCodeMapping:
         elif kind == "retry":
             error = members(part.get("error"))
             message = text(members(error.get("data")).get("message")) or "The request was tried again."
-            told = {"type": text(error.get("name")), "message": message, "retry_status": {"type": "retrying"}}
-            yield self._event("session.error", key, "", at, error=told, source_record=part)
+            shown = {
+                "type": text(error.get("name")),
+                "message": message,
+                "retry_status": {"type": "retrying"},
+            }
+            yield self._event("session.error", key, "", at, error=shown, source_record=part)
         else:
             reason = text(kind) if kind in ("patch", "snapshot") else f"part {text(kind)}"
             yield self._keep(key, reason, part, at)

@@ -130,7 +130,7 @@ class Process:
         self.archive = None
         await self.log.close()
 
-    def let_go(self) -> None:
+    def release_files(self) -> None:
         """Close the catalog's file of a process that has died."""
         if self.archive is not None:
             self.archive.catalog.close()

@@ -165,7 +165,7 @@ class World:
         """Clear away a process that has ended, and do to the machine what its end does."""
         self.reached.append(process.life.reached)
         process.life.bury()
-        process.let_go()
+        process.release_files()
         self.loop.collect()
         self._check_catalog()
         if end == "power":

@@ -29,19 +29,19 @@ class StreamPaths:
 def log_items(directory: Path, start: int, names: StreamPaths) -> Iterator[Plain]:
     """Yield every batch from a position on, and damage in its place; nothing is locked or changed."""
     log = scan(directory)
-    told = 0
+    reported = 0
     for frame in log.frames():
-        for damage in log.damage[told:]:
+        for damage in log.damage[reported:]:
             yield _damage(damage)
-        told = len(log.damage)
+        reported = len(log.damage)
         item = _batch(frame, names)
         if frame.position >= start:
             yield item
-    yield from _rest(log, told)
+    yield from _rest(log, reported)
 
 
-def _rest(log: LogScan, told: int) -> Iterator[Plain]:
-    for damage in log.damage[told:]:
+def _rest(log: LogScan, reported: int) -> Iterator[Plain]:
+    for damage in log.damage[reported:]:
         yield _damage(damage)
     if log.torn is not None:
         yield {"torn": True, **_damage(log.torn)}

@@ -82,7 +82,7 @@ class Repair:
             check_catalog(catalog, folder, examined.manifest, self._inventory, findings)
         if catalog.exists() and (plan.actions or findings.problems):
             problem = f"{findings.problems[0].problem}; " if findings.problems else ""
-            plan.act(str(catalog), f"{problem}it is removed; the server makes it anew")
+            plan.act(str(catalog), f"{problem}it is removed; the server rebuilds it")
         return plan
 
     async def apply(self, clock: Clock, ids: Ids) -> Path | None:

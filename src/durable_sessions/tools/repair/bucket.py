@@ -146,7 +146,7 @@ class BucketRepair:
         return through
 
     def _flushed_to(self, through: int, plan: Plan) -> None:
-        plan.act("manifest", f"made anew: the log counts as flushed up to {through}")
+        plan.act("manifest", f"rebuilt: the log counts as flushed up to {through}")
         self.flushed_anew = True
         base = self.examined.manifest or self._first
         following = max(base.next_stream, self._inventory.largest + 1)

@@ -131,7 +131,7 @@ class LogRepair:
             self._kept, self._replaced = [], log.files
             self._base = flushed
         plan.act(
-            str(self._directory), f"{len(self._replaced)} segments from address {self._base} on are made anew"
+            str(self._directory), f"{len(self._replaced)} segments from address {self._base} on are rewritten"
         )
 
     def apply(self, backups: Backups) -> None:

@@ -46,7 +46,7 @@ def check_catalog(
         copy = copied(catalog, folder)
         of, flushed_through = about(copy)
         if (of, flushed_through) != (manifest.number, manifest.flushed_through) if manifest else of != 0:
-            findings.notes.append(f"{catalog} is of manifest {of}; the server makes it anew")
+            findings.notes.append(f"{catalog} is of manifest {of}; the server rebuilds it")
             return
         findings.checked["catalogs"] += 1
         for count, difference in enumerate(inventory.differences(copy)):

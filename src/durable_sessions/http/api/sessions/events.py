@@ -114,19 +114,21 @@ class Events:
         shown = strict or b"return=representation" in request.headers.get(b"prefer", b"")
         if shown or any(draft.id is not None for draft in batch.drafts):
             appended = self._sessions.append_named(key, batch, len(request.body))
-            return self._told(appended, key, strict=strict, shown=shown)
+            return self._answer_with_events(appended, key, strict=strict, shown=shown)
         later = self._sessions.append(key, batch, len(request.body))
         return Later(later, partial(self._acknowledged, request.id, key))
 
-    async def _told(self, appended: Awaitable[Stored], key: Key, *, strict: bool, shown: bool) -> Response:
+    async def _answer_with_events(
+        self, appended: Awaitable[Stored], key: Key, *, strict: bool, shown: bool
+    ) -> Response:
         """Answer an append, with the stored events if asked to and if a producer's repeat knows them."""
         stored = await appended
-        told = _acknowledgement(stored, self._limits)
+        acknowledgement = _acknowledgement(stored, self._limits)
         if not shown or (stored.duplicate and not stored.events and not strict):
-            return told
+            return acknowledgement
         events = await self._sessions.events.stored(self._sessions.find(key, stored.life), stored.events)
         body = b"".join((b'{"data":[', b",".join(events), b"]}"))
-        return Response(200, [JSON, *told.headers], body)
+        return Response(200, [JSON, *acknowledgement.headers], body)
 
     def _acknowledged(self, request_id: bytes, key: Key, future: "asyncio.Future[Stored]") -> Response:
         """Answer an append when it is durable, or refused."""

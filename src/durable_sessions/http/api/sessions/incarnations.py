@@ -46,7 +46,7 @@ def header(life: str) -> Header:
     return b"Session-Incarnation", life.encode()
 
 
-def told(answer: Answer | Awaitable[Answer], life: str) -> Answer | Awaitable[Answer]:
+def with_header(answer: Answer | Awaitable[Answer], life: str) -> Answer | Awaitable[Answer]:
     """Add the header with the incarnation to an answer, now or when it is awaited."""
     if isinstance(answer, Response | StreamingResponse):
         answer.headers.append(header(life))

@@ -33,7 +33,7 @@ class _Cursor(NamedTuple):
     back: bool
     after: SortKey | None
 
-    def told(self, place: SortKey, *, back: bool) -> str:
+    def token(self, place: SortKey, *, back: bool) -> str:
         """Return the token of the page after a place, in one direction or the other."""
         order, way = "desc" if self.newest_first else "asc", "prev" if back else "next"
         return f"{self.sort}-{order}-{way}-{place.at_ms}-{place.number}"
@@ -60,8 +60,8 @@ async def sorted_page(
     has_previous = found.more if cursor.back else cursor.after is not None
     return json_page(
         [one for _, one in shown],
-        next_page=cursor.told(shown[-1][0], back=False) if shown and has_next else None,
-        prev_page=cursor.told(shown[0][0], back=True) if shown and has_previous else None,
+        next_page=cursor.token(shown[-1][0], back=False) if shown and has_next else None,
+        prev_page=cursor.token(shown[0][0], back=True) if shown and has_previous else None,
     )
 
 
