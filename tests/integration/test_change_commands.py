@@ -197,7 +197,11 @@ def test_a_missing_artifact_leaves_the_file_as_it_was(ds: Commands, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("serv", "Did you mean serve"), ("sesions", "Did you mean sessions"), ("xyz", "--help lists them")],
+    [
+        ("serv", "Did you mean serve"),
+        ("sesions", "Did you mean sessions"),
+        ("xyz", "See all of them with: ds --help"),
+    ],
 )
 def test_a_mistyped_command_is_guessed(ds: Commands, given: str, said: str) -> None:
     assert said in ds.run(given, status=2).stderr

@@ -261,8 +261,8 @@ def test_an_append_can_depend_on_the_end_and_close_the_session(ds: Commands) -> 
     ds.run("append", "guarded", "--if-match", end, '{"type":"b"}', "--close")
     ds.run("append", "guarded", "--if-match", end, '{"type":"c"}', status=6)
     said = ds.run("append", "guarded", '{"type":"d"}', status=6).stderr
-    assert "The session is closed and takes no more appends" in said
-    assert "To go on, fork it: ds fork SESSION NEW" in said
+    assert "guarded is closed and takes no more events" in said
+    assert "To go on, fork it: ds fork guarded" in said
     assert len(ds.lines("events", "guarded")) == 2
 
 

@@ -94,7 +94,7 @@ def test_unknown_settings_name_the_nearest(tmp_path: Path) -> None:
     config = tmp_path / "ds.toml"
     config.write_text("prot = 1\n")
     refused = run("serve", "--config", str(config))
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "Did you mean 'port'?" in refused.stderr
 
 

@@ -17,7 +17,13 @@ from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.option_types import Offset, Pair
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session, encoding
-from durable_sessions.client.errors import ApiError, ClientError, NotFoundError, PreconditionFailedError
+from durable_sessions.client.errors import (
+    ApiError,
+    ClientError,
+    ConflictError,
+    NotFoundError,
+    PreconditionFailedError,
+)
 from durable_sessions.rendering.events import encode
 from durable_sessions.rendering.text import one_line, plural
 
@@ -26,6 +32,7 @@ BATCH_EVENTS_MAX = 400
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
+_ENDED = {"stream_closed": "is closed", "session_archived": "is archived"}
 _EVENT_NUMBER = re.compile(r"^Event [0-9]+: ")
 """How the server names an event of a request; a command names the line or the argument."""
 
@@ -62,7 +69,7 @@ def append(
     once, whatever happens to the connection.
     """
     target = connection.client.session(session)
-    writer = _Writer(target, output, if_match)
+    writer = _Writer(connection, target, output, if_match)
     if kind is not None:
         if event:
             raise click.UsageError("Give --type with its parts, or events as JSON, not both.")
@@ -89,6 +96,7 @@ class _Given(NamedTuple):
 class _Writer:
     """Appends, and knows how much is durable."""
 
+    connection: ServerConnection
     session: Session
     output: Output
     if_match: str | None
@@ -122,6 +130,13 @@ class _Writer:
                 self.output.note(f"The first {stored} stored.")
             if isinstance(error, PreconditionFailedError) and self.if_match is not None:
                 raise self._moved(self.if_match) from error
+            if isinstance(error, ConflictError) and error.code in _ENDED:
+                fork = self.connection.command("fork", self.session.id)
+                raise SessionConflictError(
+                    f"{self.session.id} {_ENDED[error.code]} and takes no more events. "
+                    f"To go on, fork it: {fork}",
+                    error.code,
+                ) from error
             raise
         self.count += len(batch)
         self.repeated += len(appended.repeated)
@@ -138,14 +153,19 @@ class _Writer:
 
     def _moved(self, expected: str) -> SessionConflictError:
         """Return what to say if the session does not end where ``--if-match`` says."""
+        said = f"--if-match says {expected}. Nothing more was appended."
         try:
-            end = f"{self.session.id} ends at {self.session.info().next_offset}"
+            end = self.session.info().next_offset
         except NotFoundError:
-            end = f"There is no session {self.session.id}"
-        return SessionConflictError(
-            f"{end}, and --if-match says {expected}. Nothing more was appended. "
-            f"See what has come since with: ds events {self.session.id} --offset {expected}"
-        )
+            return SessionConflictError(
+                f"There is no session {self.session.id}, and {said} One that is not there yet ends at 0."
+            )
+        if end > expected:
+            what, place = "See what has come since with:", ("--offset", expected)
+        else:
+            what, place = "It is shorter than that; see its last events with:", ("--tail", "5")
+        events = self.connection.command("events", self.session.id, *place)
+        return SessionConflictError(f"{self.session.id} ends at {end}, and {said} {what} {events}")
 
     def report(self, output: Output, *, is_closed: bool) -> None:
         """Say what was done."""

@@ -9,13 +9,14 @@ import click
 import httpcore2
 import msgspec
 
-from durable_sessions.cli.command_errors import key_needed, meaning
+from durable_sessions.cli.command_errors import UnreachableError, key_needed, meaning, other_server
 from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
 DEFAULT_URL = "http://127.0.0.1:4437"
 CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 60.0
+_WANT_KEY = (401, 403, 407)
 
 T = TypeVar("T")
 
@@ -26,6 +27,7 @@ class _Details(msgspec.Struct):
 
 class _Refusal(msgspec.Struct):
     message: str
+    code: str = ""
     details: _Details = msgspec.field(default_factory=_Details)
 
 
@@ -75,7 +77,8 @@ class Server:
         except (httpcore2.UnsupportedProtocol, httpcore2.LocalProtocolError, ValueError) as error:
             raise click.UsageError(f"{self.url} is not the address of a server: {error}") from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            raise click.ClickException(f"{self.url} did not answer: {error!r}") from error
+            why = str(error) or type(error).__name__
+            raise UnreachableError(f"{self.url} did not answer ({why}).") from error
         if not 200 <= answer.status < 300:
             said = _said(self.url, answer.status, answer.content)
             text = key_needed(said.message) if answer.status == 401 else said.message
@@ -83,15 +86,20 @@ class Server:
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise click.ClickException(f"{self.url} answered something else: {error}") from error
+            raise UnreachableError(other_server(self.url)) from error
 
 
 def _said(url: str, status: int, content: bytes) -> _Refusal:
     try:
-        return msgspec.json.decode(content, type=_Answer).error
+        said = msgspec.json.decode(content, type=_Answer).error
+        if said.code == "route_not_found":
+            raise UnreachableError(other_server(url, status))
+        return said
     except (msgspec.MsgspecError, ValueError):
-        said = content[:1_000].decode(errors="replace")
-        return _Refusal(f"{url} answered {status}, not as a Durable Sessions server would: {said}")
+        if status < 500 and status not in _WANT_KEY:
+            raise UnreachableError(other_server(url, status)) from None
+        text = content[:1_000].decode(errors="replace")
+        return _Refusal(f"{url} answered {status}, not as a Durable Sessions server would: {text}")
 
 
 def with_server(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import click
 
 from durable_sessions.client import errors
+from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError, StreamNotFoundError
 from durable_sessions.rendering.text import clean
 
 INTERRUPTED = 130
@@ -61,6 +63,13 @@ class SessionConflictError(CommandError):
     kind = "conflict"
 
 
+class InterruptedCommandError(CommandError):
+    """Somebody pressed Ctrl-C."""
+
+    exit_code = INTERRUPTED
+    kind = "interrupted"
+
+
 _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
     (errors.BadRequestError, WrongInputError),
     (errors.NotFoundError, MissingError),
@@ -70,6 +79,9 @@ _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
 )
 
 
+_NOTHING_THERE = (404, 405, 501)
+_NO_ROUTE = "route_not_found"
+_MISSING = (ObjectNotFoundError, StreamNotFoundError)
 _BY_STATUS = {
     400: WrongInputError,
     401: DeniedError,
@@ -87,6 +99,12 @@ def meaning(status: int) -> type[CommandError]:
     return _BY_STATUS.get(status, CommandError)
 
 
+def failed(error: DurableSessionsError) -> CommandError:
+    """Return a failure of the product itself, of a command that works on a data directory, as an error."""
+    kind = MissingError if isinstance(error, _MISSING) else CommandError
+    return kind(str(error), error.code)
+
+
 @contextmanager
 def explained(url: str) -> Iterator[None]:
     """Turn the client's exceptions into messages that a person can act on."""
@@ -97,10 +115,32 @@ def explained(url: str) -> Iterator[None]:
     except errors.AuthenticationError as error:
         raise DeniedError(key_needed(error.message)) from error
     except errors.ApiError as error:
+        if is_elsewhere(error):
+            raise UnreachableError(other_server(url, error.status)) from error
         kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), CommandError)
-        raise kind(_refused(error)) from error
+        raise kind(_refused(error), error.code if error.by_server else "") from error
+    except errors.UnexpectedAnswerError as error:
+        raise UnreachableError(other_server(url)) from error
     except errors.ClientError as error:
         raise CommandError(str(error)) from error
+
+
+def is_elsewhere(error: errors.ApiError) -> bool:
+    """Say whether what answered is no Durable Sessions server, or one that is not at this path."""
+    is_no_route = not error.by_server or error.code == _NO_ROUTE
+    return is_no_route and (300 <= error.status < 400 or error.status in _NOTHING_THERE)
+
+
+def other_server(url: str, status: int | None = None) -> str:
+    """Return what to do about an address where something else answers."""
+    parts = urlsplit(url)
+    answered = "" if status is None else f": it answered {status}"
+    without = f"{parts.scheme}://{parts.netloc}"
+    advice = f"without a path, such as {without}" if without != url else "with its port"
+    return (
+        f"{url} is not the address of a Durable Sessions server{answered}.\n"
+        f"Name the one you mean with --url or DURABLE_SESSIONS_URL, {advice}."
+    )
 
 
 def key_needed(message: str) -> str:
@@ -113,8 +153,6 @@ def key_needed(message: str) -> str:
 
 def _refused(error: errors.ApiError) -> str:
     message = error.message
-    if error.code == "stream_closed":
-        message = f"{message.removesuffix(' Fork it to go on.')} To go on, fork it: ds fork SESSION NEW"
     if error.outcome_unknown:
         return f"{message} An earlier attempt got no answer, so it may have been done all the same."
     return message

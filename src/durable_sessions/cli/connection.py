@@ -1,14 +1,15 @@
 """The connection of client commands: the client, and the exit status of failures."""
 
 import functools
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import click
+from click.core import ParameterSource
 
+from durable_sessions.cli.advice import command_line
 from durable_sessions.cli.client import DEFAULT_URL, server_options
-from durable_sessions.cli.command_errors import INTERRUPTED, explained
+from durable_sessions.cli.command_errors import explained
 from durable_sessions.cli.event_lines import EventLines
 from durable_sessions.cli.session_lookup import find_session
 from durable_sessions.cli.terminal import Output
@@ -48,6 +49,13 @@ class ServerConnection:
         """Return a session by its id, or by a unique prefix of it."""
         return find_session(self.client, session)
 
+    def command(self, name: str, session: str, *options: str) -> str:
+        """Return the command line of a command for a session, with the options that name the server."""
+        words = [*options, *_server_words(click.get_current_context())]
+        if session.startswith("-"):  # otherwise it would be taken for an option
+            return command_line([name, *words, "--", session])
+        return command_line([name, session, *words])
+
     def lines(self, session: str, *parameters: tuple[str, str], limit: int | None = None) -> EventLines:
         """Return the stored events of a session as lines."""
         return EventLines(self._transport, session, parameters, limit)
@@ -59,6 +67,13 @@ class ServerConnection:
                 self.__dict__[one].close()
 
 
+def _server_words(context: click.Context) -> Iterator[str]:
+    """Yield the options of the command line that name the server and the key."""
+    for name, option in (("url", "--url"), ("api_key", "--api-key")):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            yield from (option, context.params[name])
+
+
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
     """Add ``--url``, ``--api-key`` and ``--json`` to a command, and pass it the connection and the Output."""
 
@@ -68,8 +83,6 @@ def with_connection(command: Callable[..., None]) -> Callable[..., None]:
         try:
             with explained(connection.url):
                 command(*arguments, connection=connection, output=Output(json=as_json), **options)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
         finally:
             connection.close()
 

@@ -14,6 +14,8 @@ import msgspec
 from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.manifest import Manifest, Manifests, decode_manifest
 from durable_sessions.bucket.numbered import NumberedObjects
+from durable_sessions.cli.command_errors import MissingError
+from durable_sessions.cli.error_output import warn
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import WholeNumber
 from durable_sessions.cli.output import Target, shortened, with_target
@@ -60,7 +62,7 @@ async def _names(where: Target) -> StreamPaths:
     try:
         return await load_names(await where.open_bucket())
     except DurableSessionsError as error:
-        click.echo(f"durable-sessions: names of streams are unknown: {error}", err=True)
+        warn(f"names of streams are unknown: {error}")
         return StreamPaths()
 
 
@@ -90,7 +92,7 @@ async def _manifest(where: Target, number: int | None) -> Manifest:
     if number is None:
         newest = await Manifests(bucket).newest()
         if newest is None:
-            raise click.ClickException(f"{where.location} holds no manifest: nothing was flushed there yet.")
+            raise MissingError(f"{where.location} holds no manifest: nothing was flushed there yet.")
         return newest
     objects = NumberedObjects(bucket, manifests_prefix(ONLY_PARTITION), ".json")
     return decode_manifest(await objects.get(number), objects.path(number))
@@ -135,7 +137,7 @@ async def _newest_snapshot(where: Target) -> str:
     manifest = await _manifest(where, None)
     info = snapshot_of(manifest)
     if info is None:
-        raise click.ClickException(
+        raise MissingError(
             f"Manifest {manifest.number} in {where.location} names no snapshot of the catalog. The server"
             " writes one when opening without it would take long."
         )
@@ -156,7 +158,7 @@ async def _object(where: Target, path: str) -> bytes:
     try:
         return await (await where.open_bucket()).get(path)
     except ObjectNotFoundError as error:
-        raise click.ClickException(f"{error} in {where.location}") from error
+        raise MissingError(f"There is no object {path} in {where.location}.", error.code) from error
 
 
 @dump.command("stream")

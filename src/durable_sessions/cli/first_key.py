@@ -3,9 +3,9 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import click
 import msgspec
 
+from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.http.api.first_key import FILE, HEADER, Ticket
 from durable_sessions.node.listen_policy import is_loopback
 
@@ -21,20 +21,20 @@ def proof(url: str, data: Path) -> tuple[str, str] | None:
     except FileNotFoundError:
         return None
     except PermissionError as error:
-        raise click.ClickException(
+        raise CommandError(
             f"{path} cannot be read ({error.strerror}). The first key is made by who runs the server: "
             "run this as its user, or give another data directory with --data."
         ) from error
     except (OSError, msgspec.MsgspecError) as error:
-        raise click.ClickException(f"{path} cannot be used: {error}. Restart the server.") from error
+        raise CommandError(f"{path} cannot be used: {error}. Restart the server.") from error
     parts = urlsplit(url)
     if not is_loopback(parts.hostname or ""):
-        raise click.ClickException(
+        raise CommandError(
             f"{url} is not on this machine, and the first key is made on the server's own. Run this there, "
             "with the server's address, such as http://127.0.0.1:4437, in --url."
         )
     if ticket.port not in (None, parts.port or {"http": 80, "https": 443}.get(parts.scheme)):
-        raise click.ClickException(
+        raise CommandError(
             f"{data} is served on port {ticket.port}, so that {url} is another server. Use --url "
             f"http://127.0.0.1:{ticket.port}, or give the data directory of that server with --data."
         )

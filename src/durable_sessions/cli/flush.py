@@ -10,6 +10,7 @@ from durable_sessions.bucket.format import ensure_format
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.probe import probe
 from durable_sessions.cli.client import Server, with_server
+from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
 from durable_sessions.clock import SystemClock
 from durable_sessions.errors import LogLockedError
@@ -49,8 +50,8 @@ def flush(where: Target, server: Server) -> None:
             where.require_instead_of(server.url, error)
             answer = asyncio.run(_flush(where))
         except LogLockedError as locked:
-            raise click.ClickException(
-                f"Nothing listens at {server.url} ({error}), but {locked} {IN_USE_ADVICE}"
+            raise CommandError(
+                f"Nothing listens at {server.url} ({error}), but {locked} {IN_USE_ADVICE}", locked.code
             ) from locked
         by = str(where.data)
     where.say(f"{by}: flushed through {answer.flushed_through}, manifest {answer.manifest}")

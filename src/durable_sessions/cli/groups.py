@@ -2,9 +2,19 @@
 
 import click
 
-from durable_sessions.cli.spelling import nearest
+from durable_sessions.cli.spelling import near
 
+COMMANDS_NEAR_MAX = 3
 _WHOLE = 1_000
+
+
+class UnknownCommandError(click.UsageError):
+    """There is no command of this name; ``near`` has those of similar names."""
+
+    def __init__(self, command_name: str, near: list[str], ctx: click.Context) -> None:
+        super().__init__(f"There is no command {command_name!r}.", ctx)
+        self.command_name = command_name
+        self.near = near
 
 
 class CommandGroup(click.Group):
@@ -15,12 +25,8 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command with this name; if there is none, fail and suggest similar names."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise click.UsageError(self._unknown(ctx, args[0]), ctx)
+            raise UnknownCommandError(args[0], near(args[0], self.list_commands(ctx), COMMANDS_NEAR_MAX), ctx)
         return super().resolve_command(ctx, args)
-
-    def _unknown(self, ctx: click.Context, given: str) -> str:
-        meant = nearest(given, self.list_commands(ctx), 3) or f"{ctx.command_path} --help lists them."
-        return f"There is no command {given!r}. {meant}"
 
     def sections(self, ctx: click.Context) -> dict[str, tuple[str, ...]]:
         """Return the names of the commands by section, as the help lists them."""

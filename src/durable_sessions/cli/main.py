@@ -7,10 +7,14 @@ from keyword import iskeyword
 from typing import Any
 
 import click
-import msgspec
 
 from durable_sessions import __version__
+from durable_sessions.cli.advice import PROGRAM
+from durable_sessions.cli.broken_pipe import reader_may_leave
+from durable_sessions.cli.command_errors import CommandError, InterruptedCommandError, failed
+from durable_sessions.cli.error_output import print_error, wants_json
 from durable_sessions.cli.groups import CommandGroup
+from durable_sessions.cli.usage_advice import advised
 from durable_sessions.errors import DurableSessionsError
 
 SECTIONS = {
@@ -19,7 +23,7 @@ SECTIONS = {
     "Histories": ("import", "capture"),
     "Server": ("serve", "keys", "flush", "reindex"),
     "Data": ("verify", "dump", "repair", "gc"),
-    "Shell": ("completion",),
+    "Shell": ("completion", "help"),
 }
 """All commands; each is a module of this package with a command of the same name."""
 
@@ -44,6 +48,19 @@ class Commands(CommandGroup):
         """Return the names of the commands as the help lists them."""
         return SECTIONS
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the arguments; the help is printed here."""
+        with reader_may_leave():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            with reader_may_leave():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise InterruptedCommandError("Interrupted.") from error
+
     def main(  # type: ignore[override]  # only one of its two overloads is used
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **options: Any
     ) -> None:
@@ -51,28 +68,36 @@ class Commands(CommandGroup):
         given = list(sys.argv[1:] if args is None else args)
         options["standalone_mode"] = False
         try:
-            status = super().main(given, prog_name, **options)
+            with reader_may_leave():
+                status = super().main(given, prog_name, **options)
         except click.exceptions.Abort:
-            _tell("aborted", "Aborted.", 1, as_json=_wants_json(given))
-            sys.exit(1)
-        except click.ClickException as error:
-            if isinstance(error, click.NoSuchOption):
-                error = click.UsageError(no_option(error, given), error.ctx)
-            if _wants_json(given):
-                _tell(_kind(error), error.format_message(), error.exit_code, as_json=True)
-            else:
-                error.show()
-            sys.exit(error.exit_code)
-        except DurableSessionsError as error:
-            _tell(error.code, f"durable-sessions: {error}", 1, as_json=_wants_json(given))
-            sys.exit(1)
-        sys.exit(status if isinstance(status, int) else 0)
+            error: click.ClickException = InterruptedCommandError("Interrupted.")
+        except click.exceptions.NoArgsIsHelpError as asked:
+            click.echo(asked.message)
+            sys.exit(0)
+        except click.ClickException as refused:
+            error = advised(refused, given)
+        except DurableSessionsError as failure:
+            error = failed(failure)
+        except OSError as failure:
+            error = CommandError(_said(failure))
+        else:
+            sys.exit(status if isinstance(status, int) else 0)
+        print_error(error, as_json=wants_json(given))
+        sys.exit(error.exit_code)
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="durable-sessions")
+@click.command(PROGRAM, cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", "-V", prog_name="durable-sessions")
 def cli() -> None:
-    """Durable Sessions: the append-only event log for AI agents."""
+    """Durable Sessions: the append-only event log for AI agents.
+
+    \b
+    ds serve                                          run a server
+    ds append hello --type user.message --text Hi     write, in another terminal
+    ds show hello                                     read the session
+    ds help append                                    see what a command takes
+    """
 
 
 def main() -> None:
@@ -80,29 +105,7 @@ def main() -> None:
     cli()
 
 
-def no_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
-    """Return what is said of an option that there is not; it may have been meant for a word."""
-    said = error.format_message()
-    context = error.ctx
-    if context is None or not any(isinstance(each, click.Argument) for each in context.command.params):
-        return said
-    word = next((each for each in given if each.startswith(error.option_name)), error.option_name)
-    return f"{said} If {word} is not meant as an option, put -- before it: {context.command_path} -- {word}"
-
-
-def _wants_json(given: Sequence[str]) -> bool:
-    """Say whether ``--json`` was given; after a bare ``--`` there are no options."""
-    options = given[: given.index("--")] if "--" in given else given
-    return "--json" in options
-
-
-def _kind(error: click.ClickException) -> str:
-    return "usage" if isinstance(error, click.UsageError) else getattr(error, "kind", "failed")
-
-
-def _tell(kind: str, message: str, status: int, *, as_json: bool) -> None:
-    if as_json:
-        error = {"error": {"type": kind, "message": message, "exit_status": status}}
-        click.echo(msgspec.json.encode(error), err=True)
-    else:
-        click.echo(message, err=True)
+def _said(error: OSError) -> str:
+    """Return what the operating system refused, and of which file."""
+    said = error.strerror or str(error)
+    return f"{error.filename}: {said}" if error.filename is not None else said

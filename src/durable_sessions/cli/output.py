@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from durable_sessions.bucket.local import LocalStore
 from durable_sessions.bucket.store import SCHEMES, Bucket
-from durable_sessions.cli.command_errors import UnreachableError
+from durable_sessions.cli.command_errors import CommandError, UnreachableError
 from durable_sessions.errors import LogLockedError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.disk import REAL_DISK
@@ -85,7 +85,7 @@ class Target:
         try:
             release = REAL_DISK.claim(self.log)
         except LogLockedError as error:
-            raise click.ClickException(f"{error} {otherwise}") from error
+            raise CommandError(f"{error} {otherwise}", error.code) from error
         try:
             yield
         finally:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from durable_sessions.cli.client import Server, with_server
+from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
 from durable_sessions.errors import LogLockedError
 from durable_sessions.node.node import Node
@@ -68,8 +69,8 @@ def reindex(where: Target, server: Server) -> None:
             try:
                 events = asyncio.run(_build(where, show))
             except LogLockedError as locked:
-                raise click.ClickException(
-                    f"Nothing listens at {server.url} ({error}), but {locked} {IN_USE_ADVICE}"
+                raise CommandError(
+                    f"Nothing listens at {server.url} ({error}), but {locked} {IN_USE_ADVICE}", locked.code
                 ) from locked
             by = str(where.data)
     answer = Reindexed(events, round(time.monotonic() - begin, 3))
@@ -85,7 +86,7 @@ def _follow(server: Server, show: Show) -> int:
         if search.state == "ready":
             return events
         if search.state in {"failing", "paused"}:
-            raise click.ClickException(f"The index cannot be made: {search.reason or 'see the server log'}")
+            raise CommandError(f"The index cannot be made: {search.reason or 'see the server log'}")
         events = max(events, search.events)
         show(search.events - search.events_left, search.events)
         time.sleep(LOOK_SECONDS)
@@ -100,7 +101,7 @@ async def _build(where: Target, show: Show) -> int:
         while feed.is_building:  # polled, to show the progress
             problem = feed.failure or feed.paused
             if problem is not None:
-                raise click.ClickException(f"The index cannot be made: {problem}")
+                raise CommandError(f"The index cannot be made: {problem}")
             show(feed.events_lacking - feed.events_left, feed.events_lacking)
             await asyncio.sleep(LOOK_SECONDS)
         return feed.events_lacking

@@ -17,7 +17,7 @@ import structlog
 import uvloop
 
 from durable_sessions import __version__
-from durable_sessions.cli.command_errors import CommandError
+from durable_sessions.cli.command_errors import CommandError, WrongInputError
 from durable_sessions.cli.log_format import configure_logs
 from durable_sessions.cli.output import PRIVATE_UMASK
 from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
@@ -95,12 +95,12 @@ def _load(options: Mapping[str, str | None], config: Path | None) -> Settings:
     """Return the settings; a mistake in the options is a usage error."""
     try:
         return load(options, os.environ, config)
-    except SettingsError:
+    except SettingsError as elsewhere:
         try:
             load(options, {}, None)
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
-        raise
+        raise WrongInputError(str(elsewhere), elsewhere.code) from elsewhere
 
 
 class _RefusedError(Exception):
@@ -113,12 +113,11 @@ class _RefusedError(Exception):
 
 def _in_use(error: LogLockedError) -> CommandError:
     """Return what to do when another process has the data directory."""
-    explained = CommandError(
+    return CommandError(
         f"{error} If that is a server, use it, or stop it first with kill {error.pid}; to run a second one, "
-        "give it a directory of its own with --data, and another --port."
+        "give it a directory of its own with --data, and another --port.",
+        error.code,
     )
-    explained.kind = error.code
-    return explained
 
 
 def _missing(data: Path) -> Path | None:

@@ -1,6 +1,6 @@
 """Finds a session by its id, or by a unique prefix of it."""
 
-from durable_sessions.cli.command_errors import MissingError, WrongInputError
+from durable_sessions.cli.command_errors import MissingError, WrongInputError, is_elsewhere
 from durable_sessions.client import Client, SessionInfo
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.rendering.text import one_line
@@ -18,6 +18,8 @@ def find_session(client: Client, given: str) -> SessionInfo:
     try:
         return client.sessions.get(given)
     except NotFoundError as error:
+        if is_elsewhere(error):
+            raise
         found = _with_prefix(client, given)
         if not found:
             raise MissingError(

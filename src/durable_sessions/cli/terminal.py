@@ -1,5 +1,7 @@
 """Output to a terminal, to a file, or to a program."""
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +29,13 @@ _THEME = Theme({"markdown.code": "cyan", "markdown.code_block": "default"})
 """No background colours, which would suit either light or dark terminals, not both."""
 
 
+class _OutputConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """End as every other command does whose reader has gone."""
+        self.quiet = True
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 class Output:
     """The output of a command; ``json`` says that a program reads it."""
 
@@ -36,7 +45,7 @@ class Output:
     @cached_property
     def console(self) -> Console:
         """The terminal or file behind standard output; colours only on a terminal that supports them."""
-        return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, theme=_THEME)
+        return _OutputConsole(file=sys.stdout, highlight=False, markup=False, emoji=False, theme=_THEME)
 
     @property
     def is_terminal(self) -> bool:

@@ -47,6 +47,7 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
         details,
         outcome_unknown=outcome_unknown,
     )
+    error.by_server = "type" in said or "code" in said or answer.request.method == "HEAD"
     if isinstance(error, errors.PreconditionFailedError):
         error.next_offset = answer.headers.get("stream-next-offset")
     if isinstance(error, errors.SessionReplacedError):

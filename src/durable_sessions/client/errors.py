@@ -79,6 +79,8 @@ class ApiError(ClientError):
         self.request_id = request_id
         self.details: dict[str, Any] = dict(details or {})
         self.outcome_unknown = outcome_unknown and not self.certain
+        self.by_server = True
+        """Whether a Durable Sessions server said it, and nothing between or at another address."""
 
     def __str__(self) -> str:
         said = super().__str__()

@@ -108,7 +108,7 @@ def test_without_its_bucket_the_log_is_shown_without_names(data: Path, run: Run)
     flip(manifests(data)[-1], 5)
     told = run("dump", "log", "--data", data, "--json")
     assert told.status == 0
-    assert told.err.startswith("durable-sessions: names of streams are unknown: ")
+    assert told.err.startswith("ds: names of streams are unknown: ")
     appended = [one for batch in told.json for one in batch["effects"] if one["effect"] == "Appended"]
     assert appended
     assert not [one for one in appended if "path" in one]
@@ -138,7 +138,7 @@ def test_the_manifest_that_holds_and_others(data: Path, run: Run) -> None:
 
 def test_a_manifest_that_is_not_there_or_damaged(data: Path, run: Run) -> None:
     missing = run("dump", "manifest", "--number", 999_999, "--data", data)
-    assert (missing.status, missing.out) == (1, "")
+    assert (missing.status, missing.out) == (3, "")
     assert "000000999999.json" in missing.err
     damaged = flip(manifests(data)[0], 5)
     refused = run("dump", "manifest", "--number", int(damaged.stem), "--data", data)
@@ -146,7 +146,7 @@ def test_a_manifest_that_is_not_there_or_damaged(data: Path, run: Run) -> None:
     assert damaged.name in refused.err
     shutil.rmtree(data / "bucket")
     empty = run("dump", "manifest", "--data", data)
-    assert empty.status == 1
+    assert empty.status == 3
     assert f"{data / 'bucket'} holds no manifest: nothing was flushed there yet." in empty.err
     assert not (data / "bucket").exists()
 
@@ -185,7 +185,7 @@ def test_a_damaged_row_group_is_named_and_the_others_are_shown(data: Path, run: 
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("events/none.parquet", 1, "does not exist"),
+        ("events/none.parquet", 3, "There is no object"),
         ("", 2, "is not the path of an object"),
         ("events/../format.json", 2, "is not the path of an object"),
         ("/etc/passwd", 2, "is not the path of an object"),
@@ -303,11 +303,11 @@ def test_a_snapshot_that_is_not_there_or_cannot_be_unpacked(data: Path, run: Run
     assert "it cannot be unpacked" in damaged.err
     (data / "bucket" / info.path).unlink()
     missing = run("dump", "snapshot", "--data", data)
-    assert missing.status == 1
-    assert f"{info.path} does not exist" in missing.err
+    assert missing.status == 3
+    assert f"There is no object {info.path}" in missing.err
     asyncio.run(rewrite_manifest(data, extra={}))
     none = run("dump", "snapshot", "--data", data)
-    assert none.status == 1
+    assert none.status == 3
     assert "names no snapshot of the catalog" in none.err
 
 
@@ -367,5 +367,5 @@ def test_bytes_that_are_no_text_are_base64_for_programs(data: Path, run: Run, fl
 @pytest.mark.parametrize("arguments", [["none"], ["gone"], ["a", "--workspace", "other"]])
 def test_a_stream_that_is_not_there(data: Path, run: Run, arguments: list[str]) -> None:
     told = run("dump", "stream", *arguments, "--data", data)
-    assert (told.status, told.out) == (1, "")
+    assert (told.status, told.out) == (3, "")
     assert arguments[0] in told.err

@@ -304,9 +304,9 @@ REFUSAL = {"error": {"type": "x", "message": "Not with this key.", "details": {"
     ("answer", "status", "said"),
     [
         ((401, REFUSAL), 5, "Give a key with --api-key"),
-        ((403, REFUSAL), 5, "Error: Not with this key."),
+        ((403, REFUSAL), 5, "ds: Not with this key."),
         ((500, {}), 1, "answered 500"),
-        ((200, ["something else"]), 1, "answered something else"),
+        ((200, ["something else"]), 4, "is not the address of a Durable Sessions server"),
     ],
 )
 def test_a_server_that_refuses_is_quoted(
@@ -316,7 +316,7 @@ def test_a_server_that_refuses_is_quoted(
         told = run(command, "--url", url)
     assert (told.status, told.out) == (status, "")
     assert said in told.err
-    assert (url in told.err) == (status == 1)  # what no server of ours would say is told with its address
+    assert (url in told.err) == (status != 5)  # what no server of ours would say is told with its address
 
 
 def ready(state: str, **fields: object) -> tuple[int, Any]:

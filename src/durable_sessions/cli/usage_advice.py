@@ -1,0 +1,54 @@
+"""Errors of usage with the command line that was probably meant."""
+
+from collections.abc import Sequence
+
+import click
+
+from durable_sessions.cli.advice import options_behind, replaced, words_behind_dashes
+from durable_sessions.cli.groups import UnknownCommandError
+from durable_sessions.cli.spelling import near
+
+OPTIONS_NEAR_MAX = 3
+
+
+def advised(error: click.ClickException, given: Sequence[str]) -> click.ClickException:
+    """Return an error that also says what to type instead, if that can be told."""
+    if isinstance(error, UnknownCommandError):
+        return _told(error, error.message, _other_command(error, given))
+    if isinstance(error, click.NoSuchOption):
+        return _told(error, error.message, _other_option(error, given))
+    return error
+
+
+def _told(error: click.UsageError, said: str, advice: str) -> click.UsageError:
+    return click.UsageError(f"{said} {advice}".rstrip(), error.ctx)
+
+
+def _other_command(error: UnknownCommandError, given: Sequence[str]) -> str:
+    if len(error.near) == 1:
+        return f"Did you mean {error.near[0]}? Try: {replaced(given, error.command_name, error.near[0])}"
+    if error.near:
+        return f"Did you mean {' or '.join(error.near)}?"
+    assert error.ctx is not None
+    return f"See all of them with: {error.ctx.command_path} --help"
+
+
+def _other_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
+    """Return the nearest option; or where the option belongs; or how a word that looks like one is given."""
+    context = error.ctx
+    if context is None:
+        return ""
+    if isinstance(context.command, click.Group):
+        behind = options_behind(context.find_root(), given)
+        if behind:
+            return f"Options stand behind the command: {behind}"
+    meant = near(error.option_name, error.possibilities or [], OPTIONS_NEAR_MAX)
+    if len(meant) == 1:
+        return f"Did you mean {meant[0]}? Try: {replaced(given, error.option_name, meant[0])}"
+    if meant:
+        return f"Did you mean {' or '.join(meant)}?"
+    if not any(isinstance(each, click.Argument) for each in context.command.params):
+        return ""
+    word = next((each for each in given if each.startswith(error.option_name)), error.option_name)
+    behind = words_behind_dashes(context, given)
+    return f"If {word} is not meant as an option, put -- before it: {behind}"

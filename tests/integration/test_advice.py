@@ -1,0 +1,69 @@
+"""Every command line that a command suggests is run as it was printed, on the same server."""
+
+import json
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from durable_sessions.client import Client
+from durable_sessions.testing import BackgroundServer, server
+from tests.support.commands import Commands
+
+CONFLICT, USAGE = 6, 2
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    with server(tmp_path_factory.mktemp("server")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def ds(running: BackgroundServer) -> Commands:
+    """Commands on a server with sessions that are open, closed and archived; one is named like an option."""
+    with Client(running.url) as client:
+        for name in ("open-1", "closed-1", "archived-1", "-dash"):
+            client.session(name).append([{"type": "user.message", "content": "Hi."}, {"type": "note"}])
+        client.session("closed-1").close()
+        client.session("-dash").close()
+        client.session("archived-1").archive()
+    return Commands(running.url)
+
+
+def suggested(said: str) -> list[str]:
+    """Return the words of the command line at the end of a message."""
+    if said.startswith("{"):
+        said = json.loads(said)["error"]["message"]
+    _, _, line = said.rstrip().rpartition(": ds ")
+    return shlex.split(line)
+
+
+@pytest.mark.parametrize(
+    ("typed", "status"),
+    [
+        ("append closed-1 --type note", CONFLICT),
+        ("append archived-1 --type note", CONFLICT),
+        ("append --type note -- -dash", CONFLICT),
+        ("append open-1 --type note --if-match 1", CONFLICT),
+        ("append open-1 --type note --if-match 99", CONFLICT),
+        ("shwo open-1 --last 1", USAGE),
+        ("show open-1 --lats 1", USAGE),
+        ("--json show open-1", USAGE),
+        ("title open-1 -new", USAGE),
+        ("search -nothing --limit 3", USAGE),
+        ("keys lst", USAGE),
+        ("keys xyz", USAGE),
+        ("help shwo", USAGE),
+    ],
+)
+def test_a_suggested_command_line_works_as_it_is(
+    ds: Commands, running: BackgroundServer, typed: str, status: int
+) -> None:
+    said = ds.run(*shlex.split(typed), status=status).stderr
+    ds.run(*suggested(said))
+    if status == CONFLICT:  # a server that was named with an option is named in the advice
+        words = shlex.split(typed)
+        elsewhere = Commands("http://127.0.0.1:1")
+        said = elsewhere.run(words[0], "--url", running.url, *words[1:], status=status).stderr
+        elsewhere.run(*suggested(said))
