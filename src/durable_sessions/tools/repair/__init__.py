@@ -6,6 +6,7 @@ cursors, forks, producers and subscriptions stay valid.
 
 from pathlib import Path
 
+from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.clock import Clock
 from durable_sessions.errors import LogVersionError
@@ -75,7 +76,7 @@ class Repair:
         await self._lineage_repair.plan(plan, scanned, manifest_holds=holds)
         self._log_repair = LogRepair(log, examined, self._inventory)
         if not self._lineage_repair.foreign:
-            self._log_repair.plan(plan)
+            self._log_repair.plan(plan, begun=_is_begun(scanned, examined.manifest))
         findings = Findings()
         if not plan.actions:
             folder = self._folder / "compared"
@@ -108,3 +109,13 @@ class Repair:
         backups.sync()
         for file in files:
             file.unlink(missing_ok=True)
+
+
+def _is_begun(log: ScannedLog, manifest: Manifest | None) -> bool:
+    """Say whether a log has no batch because the newest manifest has just begun it."""
+    return (
+        log.ends_at is None
+        and log.lineage is not None
+        and manifest is not None
+        and (manifest.lineage, manifest.frame) == (log.lineage, None)
+    )

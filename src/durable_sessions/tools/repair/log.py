@@ -39,8 +39,8 @@ class LogRepair:
         self._home = LOST_AND_FOUND
         self._changes: dict[tuple[Path, str], list[int]] = {}
 
-    def plan(self, plan: Plan) -> None:
-        """Find the problems, and plan an action for each."""
+    def plan(self, plan: Plan, *, begun: bool = False) -> None:
+        """Find the problems, and plan an action for each; a log that was only ``begun`` may have no batch."""
         self._home = self._only_workspace()
         log, state = scan(self._directory), base_state(self._examined, self._inventory)
         flushed = self._examined.flushed_through
@@ -63,7 +63,7 @@ class LogRepair:
         if last.problem is not None:
             plan.act(str(self._directory), last.problem)
         self._note(plan, state, last)
-        self._divide(log, changed, fill=bool(last.effects), plan=plan)
+        self._divide(log, changed, fill=bool(last.effects), begun=begun, plan=plan)
 
     def _only_workspace(self) -> str:
         """Return the only workspace; if there are several, one of nobody, so that data does not leak."""
@@ -110,11 +110,11 @@ class LogRepair:
         for number, first, following in mended.marked:
             plan.lose(number, state.get_id(number), first, following)
 
-    def _divide(self, log: LogScan, changed: set[Path], *, fill: bool, plan: Plan) -> None:
+    def _divide(self, log: LogScan, changed: set[Path], *, fill: bool, begun: bool, plan: Plan) -> None:
         """Decide which segments stay, and where new ones begin."""
         flushed, end = self._examined.flushed_through, log_end(log)
         joins = continues(log.begins_after, self._examined.manifest)
-        meets = joins and flushed <= end
+        meets = joins and (begun or flushed <= end)
         if meets and not changed and not fill:
             return
         if not meets:
