@@ -586,7 +586,7 @@ class EventIdConflictError(DurableSessionsError):
 
 
 class SessionExistsError(DurableSessionsError):
-    """The session {session} exists already and differs: {difference}. Send the same again to confirm it, or choose another id."""  # noqa: E501
+    """The session {session} exists already {difference}. To go on with it, append to /v1/sessions/{session}/events; to change what is said of it, POST to /v1/sessions/{session}; for a new one, choose another id."""  # noqa: E501
 
     code = "session_exists"
 
@@ -613,6 +613,24 @@ class InvalidEnvironmentError(DurableSessionsError):
     """{problem}"""
 
     code = "invalid_environment"
+
+
+class InvalidResourceError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_resource"
+
+
+class InvalidKeyError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_key"
+
+
+class InvalidHookError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_hook"
 
 
 class RegisteredObjectNotFoundError(DurableSessionsError):

@@ -1,4 +1,7 @@
-"""What is wrong with a JSON value, in the words of whoever sent it instead of the decoder's."""
+"""What is wrong with a JSON value, in the words of whoever sent it instead of the decoder's.
+
+Of bytes that are no JSON at all, :mod:`durable_sessions.json_syntax` says what is wrong.
+"""
 
 import re
 
@@ -12,7 +15,6 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]+)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]+)`$")
 _ENUM = re.compile(r"Invalid enum value (?P<value>.+)$")
 _TAG = re.compile(r"Invalid value (?P<value>.+)$")
-_MALFORMED = re.compile(r"JSON is malformed: (?P<why>.*?) \(byte (?P<byte>\d+)\)$")
 _LENGTH = re.compile(r" of length (?P<bound>.+)$")
 _NAMES = {
     "str": "a text",
@@ -30,8 +32,9 @@ def problem(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it nests too deeply"
     said = str(error)
-    if not isinstance(error, msgspec.DecodeError):
-        return said or type(error).__name__
+    if not isinstance(error, msgspec.ValidationError):
+        # A part of a body that has been read as JSON before: nothing else can be wrong with it.
+        return "it holds an escape such as \\ud800, half of a character; send both halves, or the character"
     found = _PLACE.search(said)
     place = _spelt(found["place"]) if found else ""
     what = said[: found.start()] if found else said
@@ -57,17 +60,24 @@ def _problem(what: str, place: str) -> str:
     if match := _UNKNOWN.match(what):
         return f"{_under(place, match['name'])} is not known here"
     if match := _ENUM.match(what) or _TAG.match(what):
-        return f"{place or 'it'} is {match['value']}, which is not one of its values"
-    if match := _MALFORMED.match(what):
-        return f"it is not JSON: {match['why']} at byte {match['byte']}"
-    if what == "Input data was truncated":
-        return "it is not JSON: it ends too early"
-    return f"{place}: {what}" if place else what
+        return f"{place or 'it'} is {_quoted(match['value'])}, which is not one of its values"
+    if what.endswith("out of range"):
+        return f"{place or 'it'} is out of range; send a smaller number"
+    return f"{place or 'it'} is not usable"
+
+
+def _quoted(value: str) -> str:
+    """Return a value as it stands in JSON; the decoder shows texts as Python does."""
+    return f'"{value[1:-1]}"' if value[:1] == value[-1:] == "'" else value
 
 
 def _spelt(path: str) -> str:
-    """Return a path of the decoder's, ``$.events[...].type``, as ``events[].type``."""
-    return path.removeprefix("$").removeprefix(".").replace("[...]", "[]")
+    """Return a path of the decoder's, ``$.events[0].type``, as ``events[0].type``."""
+    owner, _, member = path.removeprefix("$").removeprefix(".").partition("[...]")
+    if owner == path.removeprefix("$").removeprefix("."):
+        return owner
+    inner = _spelt(member)
+    return f"{inner} in a value of {owner or 'it'}" if inner else f"a value of {owner or 'it'}"
 
 
 def _under(place: str, name: str) -> str:

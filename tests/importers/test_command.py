@@ -164,6 +164,22 @@ def test_events_with_the_ids_of_others_are_told(ds: Any, client: Client, tmp_pat
     assert [event["n"] for event in client.session("differing").events()] == [1, 1]
 
 
+def test_odd_members_are_imported_as_they_can_be_kept(ds: Any, client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text(
+        '{"id":"a","type":"note","created_at":"last week","n":1}\n'
+        '{"id":"b","type":"draft","n":2,"type":"note"}\n'
+        '{"id":"c","type":"note","created_at":1731844800,"processed_at":"x","actor":"m","actor":"n"}\n'
+        '{"id":"d","type":"note","created_at":"2020-01-01T00:00:00Z","original_created_at":"y"}\n'
+    )
+    assert json.loads(ds("jsonl", path, "--json").output)["new_events"] == 4
+    assert json.loads(ds("jsonl", path, "--again", "--json").output)["new_events"] == 0
+    events = list(client.session("odd").events())
+    assert [event.type for event in events] == ["note"] * 4
+    assert [event.get("original_created_at") for event in events] == ["last week", None, 1731844800, "y"]
+    assert [event.get("original_actor") for event in events] == [None, None, "n", None]
+
+
 EXPORT = b"".join(
     b'{"id":"e%d","offset":"%016d_%016d","type":"user.message","content":[]}\n' % (n, 0, n) for n in range(30)
 )

@@ -101,7 +101,7 @@ async def test_a_misspelt_member_of_a_key_is_told_the_nearest(guarded: LocalServ
         refused = await create(operator, expires="2999-01-01T00:00:00Z")
         assert refused.status_code == 400
         said = refused.json()["error"]["message"]
-        assert "expires is not known here; perhaps expires_at is meant." in said
+        assert "A key has no member expires here. Did you mean expires_at?" in said
 
 
 # The commands -------------------------------------------------------------------------------

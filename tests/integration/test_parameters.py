@@ -138,7 +138,7 @@ def test_refusals_have_one_shape(api: httpx2.Client, method: str, path: str, sta
         ("GET", "/v1/sessions/none/events", None, "There is no session none in this workspace."),
         ("POST", "/v1/sessions/s", b'{"title":7}', "title is a whole number; send a text or null."),
         ("POST", "/v1/sessions", b'{"metadata":[]}', "metadata is a list; send an object or null."),
-        ("POST", "/v1/sessions", b'{"title":', "it is not JSON: it ends too early."),
+        ("POST", "/v1/sessions", b'{"title":', "it ends too early, at line 1, column 10; send all of it."),
         ("POST", "/v1/sessions/s/events", b'{"type":7}', "type is a whole number; send a text."),
         (
             "POST",
@@ -262,8 +262,13 @@ def test_what_if_match_takes_is_told(api: httpx2.Client, path: str, value: str) 
     [
         ("POST", "/v1/sessions/s", {"titel": "x"}, "Did you mean title?"),
         ("POST", "/v1/sessions/s", {"title": "y", "meta": {}}, "Did you mean metadata?"),
-        ("POST", "/v1/sessions/s", {"xyzzy": 1}, "Known are title, metadata, agent, budget;"),
-        ("POST", "/v1/sessions/s", {"environment_id": "env"}, "environment_id is given when a session is"),
+        ("POST", "/v1/sessions/s", {"xyzzy": 1}, "Known are title, metadata, agent, budget. Send what is"),
+        (
+            "POST",
+            "/v1/sessions/s",
+            {"environment_id": "env"},
+            "environment_id here. It is given when a session is",
+        ),
         ("POST", "/v1/sessions/s", {"vault_ids": ["v"]}, "vault_ids cannot be changed"),
         ("POST", "/v1/sessions", {"id": "typo", "titel": "x"}, "Did you mean title?"),
         ("PUT", "/v1/sessions/typo", {"inital_events": []}, "Did you mean initial_events?"),

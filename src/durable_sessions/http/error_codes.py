@@ -18,6 +18,9 @@ STATUS_BY_CODE: dict[str, int] = {
     "invalid_session": 400,
     "invalid_agent": 400,
     "invalid_environment": 400,
+    "invalid_resource": 400,
+    "invalid_key": 400,
+    "invalid_hook": 400,
     "session_running": 400,
     "object_archived": 400,
     "webhook_url_rejected": 400,
@@ -117,4 +120,8 @@ STATUS_BY_CODE: dict[str, int] = {
 
 def error_code_under_control(code: str) -> str:
     """Return a code as the protocol spells it below ``__ds``."""
-    return "INVALID_OFFSET" if code == "invalid_ack" else code.upper()
+    return _UNDER_CONTROL.get(code, code.upper())
+
+
+_UNDER_CONTROL = {"invalid_ack": "INVALID_OFFSET", "invalid_json": "INVALID_REQUEST"}
+"""Codes that the protocol gives another name."""

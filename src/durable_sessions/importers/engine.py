@@ -278,7 +278,7 @@ def _timed(events: Iterable[tuple[_Reading, Event]]) -> Iterator[tuple[str, _Rea
     """Give each event the latest time so far, so that parts can be merged even if times go backwards."""
     latest = ""
     for reading, event in events:
-        latest = max(latest, event.get("created_at", ""))
+        latest = max(latest, text(event.get("created_at")) or "")
         yield latest, reading, event
 
 

@@ -14,11 +14,13 @@ from durable_sessions.importers.events import SESSION_ID_MAX, Event, Maker, Sess
 from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.sources import LinesPart, Parser, Transcript
 from durable_sessions.importers.tally import Tally
+from durable_sessions.times import parse_rfc3339
 
 TOOL = "jsonl"
 _SESSION_ID = re.compile(rf"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{{0,{SESSION_ID_MAX - 1}}}")
 _SET_ANEW = ("offset", "processed_at")
 _SET_ONCE = ("created_at", "actor")
+_ONCE = ("type", "created_at", "actor")
 _UPDATED = "session.updated"
 _LINE_BYTES_MAX = 4 * 1024 * 1024
 _TITLE_CHARACTERS_MAX = 1_000
@@ -105,6 +107,14 @@ def _skip(written: str, at: int) -> int:
     return found.end() if found else at
 
 
+def _accepted(member: str, raw: bytes, value: Event) -> bytes:
+    """Return a member as the server accepts it: what is no time is kept, as it would have been stored."""
+    at = value[member]
+    if member != "created_at" or at is None or (isinstance(at, str) and parse_rfc3339(at) is not None):
+        return raw
+    return b'"original_created_at":' + raw.partition(b":")[2]
+
+
 class ExportedParser:
     """Keeps events unchanged, except for members that the server sets; time and author are preserved."""
 
@@ -131,9 +141,11 @@ class ExportedParser:
         name = text(value.get("id")) or self._make.id(record.place)
         dropped = self._dropped(value)
         kept = [b'"id":' + msgspec.json.encode(name)]
-        for member, raw in members_of(record.raw):
-            if member != "id" and member not in dropped:
-                kept.append(raw)
+        written = list(members_of(record.raw))
+        last = {member: at for at, (member, _) in enumerate(written)}
+        for at, (member, raw) in enumerate(written):
+            if member != "id" and member not in dropped and (member not in _ONCE or at == last[member]):
+                kept.append(_accepted(member, raw, value))
         return [Verbatim(value | {"id": name}, b"{" + b",".join(kept) + b"}")]
 
     def _dropped(self, value: Event) -> set[str]:

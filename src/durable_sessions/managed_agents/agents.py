@@ -67,6 +67,13 @@ class AgentBody(msgspec.Struct, omit_defaults=True):
     ] = msgspec.UNSET
 
 
+class NativeAgentBody(AgentBody, forbid_unknown_fields=True):
+    """The native dialect, in which an unknown member is refused as a typo.
+
+    Other members are refused; in Anthropic's dialect they are ignored.
+    """
+
+
 def new(body: AgentBody) -> Document:
     """Return a new agent as it is stored, without id and times."""
     if not body.name or body.model is msgspec.UNSET:
@@ -230,4 +237,6 @@ def _skills(value: Any) -> Any:
 
 
 _LONG_FORMS = {"model": _model, "tools": _tools, "skills": _skills}
-AGENTS = Kind("agent", "agent_", AgentBody, new, revise, shown_stored, resolved)
+AGENTS = Kind(
+    "agent", "agent_", AgentBody, NativeAgentBody, InvalidAgentError, new, revise, shown_stored, resolved
+)

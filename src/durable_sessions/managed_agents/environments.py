@@ -41,6 +41,13 @@ class EnvironmentBody(msgspec.Struct, omit_defaults=True):
     scope: Any = msgspec.UNSET
 
 
+class NativeEnvironmentBody(EnvironmentBody, forbid_unknown_fields=True):
+    """The native dialect, in which an unknown member is refused as a typo.
+
+    Other members are refused; in Anthropic's dialect they are ignored.
+    """
+
+
 def new(body: EnvironmentBody) -> Document:
     """Return a new environment as it is stored, without id and times."""
     if not body.name:
@@ -86,4 +93,13 @@ def _object(config: dict[str, Any], name: str) -> dict[str, Any]:
     return {name: one for name, one in (value or {}).items() if one is not None}
 
 
-ENVIRONMENTS = Kind("environment", "env_", EnvironmentBody, new, revise, shown_stored)
+ENVIRONMENTS = Kind(
+    "environment",
+    "env_",
+    EnvironmentBody,
+    NativeEnvironmentBody,
+    InvalidEnvironmentError,
+    new,
+    revise,
+    shown_stored,
+)

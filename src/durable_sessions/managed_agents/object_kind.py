@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from durable_sessions.errors import DurableSessionsError
+
 Document = dict[str, Any]
 VersionOf = Callable[[str], int]
 Body = TypeVar("Body")
@@ -21,6 +23,10 @@ class Kind(Generic[Body]):
     prefix: str
     """The prefix of ids."""
     body: type[Body]
+    native_body: type[Body]
+    """The body in the native dialect, which has no unknown members."""
+    wrong: type[DurableSessionsError]
+    """How a body is refused."""
     new: Callable[[Body], Document]
     revise: Callable[[Document, Body], Document]
     shown: Callable[[bytes], bytes]

@@ -76,7 +76,7 @@ class Registry:
         self._streams = streams
         self._clock = clock
         self._ids = ids
-        self._limits = limits
+        self.limits = limits
         self._turns = turns
         self.kind = kind
         self._kind = kind.name
@@ -84,14 +84,14 @@ class Registry:
 
     def require_small(self, size: int) -> None:
         """Refuse a document, or a request body, that is larger than the limit."""
-        most = self._limits.registered_document_bytes_max
+        most = self.limits.registered_document_bytes_max
         if size > most:
             raise DocumentTooLargeError(kind=self._kind, size=size, registered_document_bytes_max=most)
 
     def create(self, workspace: str, document: Document) -> "asyncio.Future[bytes]":
         """Register an object durably; it gets an id, version 1 and its times."""
         key = self._key(workspace, self._ids.token(self.kind.prefix))
-        self._streams.admit_document(self._limits.registered_document_bytes_max)
+        self._streams.admit_document(self.limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             created = StreamCreated(state.next_id, *key, _JSON, now_ms)
@@ -131,7 +131,7 @@ class Registry:
         self, workspace: str, name: str, revise: Revise, *, expected: int | None = None
     ) -> "asyncio.Future[bytes]":
         """Store a new version of an object durably; ``expected`` is the version to be replaced."""
-        self._streams.admit_document(self._limits.registered_document_bytes_max)
+        self._streams.admit_document(self.limits.registered_document_bytes_max)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], bytes]:
             stream = self._tip(state, workspace, name, now_ms)
@@ -204,7 +204,7 @@ class Registry:
                         await turn.rest()
                     shown = self.kind.shown(document)
                     size += len(shown) + 1
-                    if found and size > self._limits.page_bytes_max:
+                    if found and size > self.limits.page_bytes_max:
                         return Registered(found, after)
                     found.append(shown)
                 after = durable.stream.id
@@ -223,7 +223,7 @@ class Registry:
         while number and len(found) < limit:
             shown = self.kind.shown(await self.version(workspace, name, number))
             size += len(shown) + 1
-            if found and size > self._limits.page_bytes_max:
+            if found and size > self.limits.page_bytes_max:
                 break
             found.append(shown)
             number -= 1

@@ -159,27 +159,27 @@ def _require_same(existing: StreamRecord, request: NewSession) -> bool:
     """Refuse if a session is not as it is asked for; say whether the events it began with are not known."""
     session = session_of(existing.key)
     if not request.confirms:
-        raise SessionExistsError(session=session, difference="a new one was asked for")
+        raise SessionExistsError(session=session, difference="and cannot be created again")
     there = record.of(existing.attributes)
     for name in _given(request.record):
         if not _agrees(name, request.record, there):
-            raise SessionExistsError(session=session, difference=name)
+            raise SessionExistsError(session=session, difference=f"with another {name}")
     lifetime = (request.ttl_seconds, request.expires_at_ms)
     if lifetime != (None, None) and lifetime != (existing.ttl_seconds, existing.expires_at_ms):
-        raise SessionExistsError(session=session, difference="TTL or expiry")
+        raise SessionExistsError(session=session, difference="with another TTL or expiry")
     if request.fork is not None:
         source = there.forked_from
         if source is None or record.path_of(source.session_id) != request.fork.source:
-            raise SessionExistsError(session=session, difference="what it is forked from")
+            raise SessionExistsError(session=session, difference="and is not a fork of that session")
         if request.fork.anchor is not None and request.fork.anchor != source.position:
-            raise SessionExistsError(session=session, difference="where it is forked")
+            raise SessionExistsError(session=session, difference="and was forked at another position")
     if not request.drafts:
         return False
     begun_with = there.begins_with
     if begun_with is None and there.created_by is not None:
         return True  # created before the digest was kept
     if begun_with != request.digest():
-        raise SessionExistsError(session=session, difference="initial_events")
+        raise SessionExistsError(session=session, difference="and began with other events")
     return False
 
 

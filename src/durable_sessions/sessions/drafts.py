@@ -1,7 +1,9 @@
 """Events as clients send them: checked, and made ready for the server's fields to be put in front."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import msgspec
 
@@ -14,10 +16,16 @@ from durable_sessions.sessions.json_members import Member, members
 from durable_sessions.sessions.originals import RESERVED
 from durable_sessions.streams import messages
 
+NO_EVENT = 'There is no event in the request; send {"events":[{"type":"…"}]}.'
 DEFINES = "user.define_outcome"
 UPDATED = "session.updated"
 _REQUEST_KEY = re.compile(rb'"_[\w-]{22}[0-9a-f]{8}"', re.ASCII)
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+_ONCE = frozenset({"id", "type", *RESERVED})
+_TIMES = frozenset({"created_at", "processed_at"})
 
 
 class _Envelope(msgspec.Struct):
@@ -47,7 +55,7 @@ class _Envelope(msgspec.Struct):
 
 _SPACE = b" \t\n\r"
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
-_WRAPPING_LEVELS = 2
+WRAPPING_LEVELS = 2
 """How deep the events lie in ``{"events":[…]}``."""
 
 
@@ -82,8 +90,8 @@ def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Dr
     may_wrap = alone and b'"events"' in body
     if alone and not may_wrap and not wrapped_only and (plain := _plain(body, limits)) is not None:
         return [plain]
-    values = messages.split(body, limits, levels=_WRAPPING_LEVELS if may_wrap else 0)
-    wrapped = _unwrap(values[0]) if may_wrap else None
+    values = messages.split(body, limits, levels=WRAPPING_LEVELS if may_wrap else 0)
+    wrapped = _unwrap(values[0], tolerant=wrapped_only) if may_wrap else None
     if wrapped is not None:
         alone, values = False, messages.split(wrapped, limits)
     elif wrapped_only:
@@ -91,7 +99,7 @@ def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Dr
     elif may_wrap:
         messages.check_depth(values[0], limits)
     if not values:
-        raise InvalidEventError(problem='There is no event in the request; send {"events":[{"type":"…"}]}.')
+        raise InvalidEventError(problem=NO_EVENT)
     if len(values) > limits.events_per_request_max:
         raise InvalidEventError(
             problem=f"The request holds {len(values)} events; send at most {limits.events_per_request_max}."
@@ -112,14 +120,30 @@ def _plain(body: bytes, limits: Limits) -> Draft | None:
     return _drafted(envelope, value, "", None, limits)
 
 
-def _unwrap(value: bytes) -> bytes | None:
-    """Return the list of events in an object that is not an event itself, None if there is none."""
-    found = {member.key: member.value for member in members(value)}
+def _unwrap(value: bytes, *, tolerant: bool) -> bytes | None:
+    """Return the list of events in an object that is not an event itself, None if there is none.
+
+    Other members beside them are refused, unless this is ``tolerant``.
+    """
+    sent = list(members(value))
+    found = {member.key: member.value for member in sent}
     if "type" in found or "events" not in found:
         return None
+    if len(sent) > 1 and not tolerant:
+        raise InvalidEventError(problem=_beside(found))
     if found["events"][:1] != b"[":
         raise InvalidEventError(problem='"events" must be a list of objects, each with a "type".')
     return found["events"]
+
+
+def _beside(found: Mapping[str, object]) -> str:
+    """Return what is said of members beside ``events``."""
+    others = [name for name in found if name != "events"]
+    if not others:
+        return '"events" is there twice; send one list.'
+    near = get_close_matches(others[0], ("events",), n=1)
+    advice = "Did you mean events?" if near else "Send it inside of an event, or leave it out."
+    return f'There is no member "{others[0][:80]}" beside "events". {advice}'
 
 
 def _draft(value: bytes, index: int | None, limits: Limits) -> Draft:
@@ -143,7 +167,8 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
     kind = envelope.type
     if not isinstance(kind, str) or not 0 < len(kind) <= limits.event_type_max or _CONTROL.search(kind):
         raise InvalidEventError(
-            problem=f'{where}send a "type": 1 to {limits.event_type_max} characters, no control characters.',
+            problem=f'{where or "The event: "}send a "type": 1 to {limits.event_type_max} characters, no '
+            "control characters.",
             index=index,
         )
     draft = Draft(kind, value, value[1:], thread=_thread(envelope.session_thread_id))
@@ -151,12 +176,17 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
         draft.id = _client_id(envelope.id, where, index, limits)
         sent = list(members(value))
         kept = _without_reserved(sent, where, index)
-        draft.rest = b",".join(member.raw_key + b":" + member.value for member in kept) + b"}"
+        draft.rest = _joined(kept)
         draft.happened_ms = originals.happened_ms(kept)
         if draft.id is not None:
             draft.digest = digests.of_sent(sent)
-    elif b'"original_' in value:
-        draft.happened_ms = originals.happened_ms(members(value))
+    elif b'"original_' in value or _may_repeat(value, kind):
+        sent = list(members(value))
+        _require_once(sent, where, index)
+        kept = originals.once(sent)
+        if len(kept) < len(sent):
+            draft.rest = _joined(kept)
+        draft.happened_ms = originals.happened_ms(kept)
     if isinstance(envelope.source, msgspec.Raw):
         draft.is_live = bytes(envelope.source)[:1] != b"{"
     elif kind == UPDATED:
@@ -190,6 +220,7 @@ def _client_id(
 def _without_reserved(sent: list[Member], where: str, index: int | None) -> list[Member]:
     """Return the members to store: what the server sets itself is renamed or left out."""
     _require_once(sent, where, index)
+    _require_times(sent, where, index)
     kept: list[Member] = []
     for member in originals.once(sent):
         if member.key in RESERVED:
@@ -213,15 +244,43 @@ def _without_unusable_outcome(rest: bytes) -> bytes:
     ]
     if not unusable:
         return rest
-    kept = [one.raw_key + b":" + one.value for one in sent if one.key != "outcome_id"]
-    return b",".join(kept) + b"}"
+    return _joined(one for one in sent if one.key != "outcome_id")
+
+
+def _joined(kept: Iterable[Member]) -> bytes:
+    """Return members as the rest of an object behind its opening brace."""
+    return b",".join([member.raw_key + b":" + member.value for member in kept]) + b"}"
+
+
+def _may_repeat(value: bytes, kind: str) -> bool:
+    """Say whether an event can have two types; quick, because it is asked of every event.
+
+    The decoder takes the last one. So there is only one if the first is what was decoded, and is not there
+    again; inner objects have types as well. A name may be written with escapes, too.
+    """
+    if value.count(b'"type"') > 1:
+        spellings = (b'"type":"%b"' % kind.encode(), b'"type": "%b"' % kind.encode())
+        if not value.startswith(spellings, value.index(b'"type"')) or sum(map(value.count, spellings)) > 1:
+            return True
+    return b"\\u00" in value and _ESCAPED_LETTER.search(value) is not None
 
 
 def _require_once(sent: list[Member], where: str, index: int | None) -> None:
     # JSON parsers differ in which of two equal members they take; what the server sets must be unambiguous.
     seen: set[str] = set()
     for member in sent:
-        if member.key == "id" or member.key in RESERVED:
+        if member.key in _ONCE:
             if member.key in seen:
-                raise InvalidEventError(problem=f'{where}"{member.key}" is there twice.', index=index)
+                raise InvalidEventError(
+                    problem=f'{where}"{member.key}" is there twice; send it once.', index=index
+                )
             seen.add(member.key)
+
+
+def _require_times(sent: list[Member], where: str, index: int | None) -> None:
+    for member in sent:
+        if member.key in _TIMES and member.value != b"null" and originals.instant_ms(member.value) is None:
+            raise InvalidEventError(
+                problem=f'{where}"{member.key}" is no time; send one such as "2026-11-15T12:00:00Z".',
+                index=index,
+            )

@@ -13,6 +13,7 @@ from itertools import accumulate
 
 import msgspec
 
+from durable_sessions import json_syntax
 from durable_sessions.errors import (
     DurableSessionsError,
     EmptyBodyError,
@@ -123,7 +124,7 @@ def split(body: bytes, limits: Limits, *, levels: int = 0) -> list[bytes]:
     try:
         values = _cut(body, is_array=is_array)
     except RecursionError:
-        raise _too_deep(limits) from None
+        raise too_deep(limits) from None
     except msgspec.DecodeError as error:
         values = _values_with_lone_surrogates(body, is_array=is_array, error=error)
     for value in values:
@@ -141,7 +142,7 @@ def check_depth(value: bytes, limits: Limits, *, levels: int = 0) -> None:
     for piece in _outside_of_strings(value):
         steps = array("b", piece.translate(_STEPS, _NO_BRACKETS))
         if max(accumulate(steps, initial=depth)) > depth_max:
-            raise _too_deep(limits)
+            raise too_deep(limits)
         depth += sum(steps)
 
 
@@ -188,8 +189,8 @@ def _few(messages_max: int) -> msgspec.json.Decoder[msgspec.Struct]:
 def _check_utf8(body: bytes) -> None:
     try:
         body.isascii() or body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidJsonError(problem=f"byte {error.start} is not UTF-8") from None
+    except UnicodeDecodeError:
+        raise InvalidJsonError(problem=json_syntax.fault(body)) from None
 
 
 def _without_surrogates(body: bytes) -> bytes:
@@ -206,13 +207,13 @@ def _values_with_lone_surrogates(body: bytes, *, is_array: bool, error: msgspec.
     """
     shadow = _without_surrogates(body)
     if shadow == body:
-        raise InvalidJsonError(problem=str(error)) from None
+        raise InvalidJsonError(problem=json_syntax.fault(body, error)) from None
     try:
         found = _cut(shadow, is_array=is_array)
     except msgspec.DecodeError as second:
-        raise InvalidJsonError(problem=str(second)) from None
+        raise InvalidJsonError(problem=json_syntax.fault(shadow, second)) from None
     except RecursionError:
-        raise InvalidJsonError(problem="it nests too deeply") from None
+        raise InvalidJsonError(problem="it nests too deeply; send it flatter") from None
     # The copy is as long as the body at every place, so the lengths of its values are those of the body's.
     values = []
     at = body.index(b"[") + 1 if is_array else 0
@@ -224,5 +225,6 @@ def _values_with_lone_surrogates(body: bytes, *, is_array: bool, error: msgspec.
     return values
 
 
-def _too_deep(limits: Limits) -> InvalidJsonError:
-    return InvalidJsonError(problem=f"it nests deeper than {limits.json_depth_max} levels")
+def too_deep(limits: Limits) -> InvalidJsonError:
+    """Return the refusal of what nests too deeply."""
+    return InvalidJsonError(problem=f"it nests deeper than {limits.json_depth_max} levels; send it flatter")

@@ -8,8 +8,8 @@ from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdat
 from durable_sessions.http.bodies.subscriptions import HoldBody
 from durable_sessions.http.openapi.document import document
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.managed_agents.agents import AgentBody
-from durable_sessions.managed_agents.environments import EnvironmentBody
+from durable_sessions.managed_agents.agents import NativeAgentBody
+from durable_sessions.managed_agents.environments import NativeEnvironmentBody
 
 SCHEMAS = document(DEFAULT_LIMITS)["components"]["schemas"]
 UNDESCRIBED = {"SessionUpdate": {"vault_ids"}, "NewAgent": {"version"}}
@@ -25,10 +25,10 @@ REQUIRED_LATER = {"NewAgent": {"name", "model"}, "NewEnvironment": {"name"}}
         ("NewSession", NativeSessionBody),
         ("SessionUpdate", NativeUpdateBody),
         ("Hold", HoldBody),
-        ("NewAgent", AgentBody),
-        ("AgentUpdate", AgentBody),
-        ("NewEnvironment", EnvironmentBody),
-        ("EnvironmentUpdate", EnvironmentBody),
+        ("NewAgent", NativeAgentBody),
+        ("AgentUpdate", NativeAgentBody),
+        ("NewEnvironment", NativeEnvironmentBody),
+        ("EnvironmentUpdate", NativeEnvironmentBody),
     ],
 )
 def test_a_described_body_has_the_members_of_its_struct(name: str, struct: type[msgspec.Struct]) -> None:

@@ -96,7 +96,7 @@ async def test_a_fork_began_when_its_source_did(world: SessionWorld) -> None:
 
 @pytest.mark.parametrize("odd", ["yesterday", 7, None, "1960-01-01T00:00:00Z", "0001-01-01T00:00:00Z"])
 async def test_a_time_that_is_none_changes_nothing(world: SessionWorld, odd: object) -> None:
-    await world.send("s", {"type": "note", "created_at": odd})
+    await world.send("s", {"type": "note", "original_created_at": odd})
     assert times(world)[0] is False
 
 

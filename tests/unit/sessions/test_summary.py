@@ -118,7 +118,7 @@ def test_outcomes_follow_their_evaluation() -> None:
     assert (outcome.result, outcome.iteration, outcome.explanation) == ("satisfied", 2, "e")
     assert outcome.completed_at == "1970-01-01T00:00:01.000Z"
     for time in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "x", 5):
-        again = fold({"type": kind + "end", "outcome_id": "o0", "created_at": time}, start=started)
+        again = fold({"type": kind + "end", "outcome_id": "o0", "original_created_at": time}, start=started)
         assert again.outcomes[0].completed_at == "1970-01-01T00:00:00.000Z"
     assert fold({"type": kind + "end", "outcome_id": "other", "result": "x"}, start=defined) == defined
 

@@ -16,14 +16,15 @@ from durable_sessions.errors import (
     DurableSessionsError,
     FirstKeyRefusedError,
     ForbiddenError,
+    InvalidKeyError,
     InvalidRequestError,
     KeyNotFoundError,
     RouteNotFoundError,
 )
 from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
-from durable_sessions.http.api.subscription_bodies import decode
 from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi.keys import ORDER
@@ -34,6 +35,7 @@ from durable_sessions.times import parse_rfc3339, rfc3339
 
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _SEND = 'a JSON object with principal, a name, and role, one of "reader", "writer", "evaluator", "admin"'
+_KEY = Expected("A key", InvalidKeyError, f"Send {_SEND}.")
 _PAGE = re.compile(r"([ad])(\d{1,15})")
 
 
@@ -89,8 +91,8 @@ class Administration:
     async def _create(self, request: Request, caller: Caller) -> Response:
         content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if content_type != b"application/json":
-            raise InvalidRequestError(problem=f"Send Content-Type: application/json and {_SEND}.")
-        body = decode(request.body, NewKeyBody, _SEND)
+            raise InvalidKeyError(problem=f"Send Content-Type: application/json and {_SEND}.")
+        body = decode(request.body, NewKeyBody, _KEY, self._limits)
         wanted = NewKey(
             _workspace(caller.workspace if body.workspace is None else body.workspace),
             self._principal(body.principal),
@@ -121,11 +123,11 @@ class Administration:
             return None
         at_ms = parse_rfc3339(text)
         if at_ms is None:
-            raise InvalidRequestError(
+            raise InvalidKeyError(
                 problem="expires_at is not usable; send an RFC 3339 time such as 2030-01-31T12:00:00Z."
             )
         if at_ms <= self._clock.now_ms():
-            raise InvalidRequestError(
+            raise InvalidKeyError(
                 problem="expires_at has passed; send a time to come, or leave it out for a key without end."
             )
         return at_ms
@@ -183,7 +185,7 @@ class Administration:
     def _principal(self, name: str) -> str:
         most = self._limits.principal_characters_max
         if not 1 <= len(name) <= most or not name.isprintable() or name != name.strip():
-            raise InvalidRequestError(
+            raise InvalidKeyError(
                 problem=f"principal is not usable; send a name of 1 to {most} printable characters."
             )
         return name
@@ -191,7 +193,7 @@ class Administration:
     def _rate(self, per_second: float | None) -> float | None:
         most = self._limits.key_requests_per_second_max
         if per_second is not None and not 0 < per_second <= most:
-            raise InvalidRequestError(
+            raise InvalidKeyError(
                 problem=f"requests_per_second is not usable; send a number above 0, up to {most}, or none."
             )
         return per_second
@@ -212,7 +214,7 @@ def _parameters(request: Request) -> dict[str, str]:
 
 def _workspace(name: str) -> str:
     if WORKSPACE_NAME.fullmatch(name) is None:
-        raise InvalidRequestError(
+        raise InvalidKeyError(
             problem="workspace is not usable; send 1 to 63 of a-z, 0-9, dot, hyphen and underscore, "
             "beginning with a letter or digit."
         )
@@ -221,7 +223,7 @@ def _workspace(name: str) -> str:
 
 def _role(name: str) -> Role:
     if name not in ROLES:
-        raise InvalidRequestError(problem=f"role is not usable; send one of {', '.join(ROLES)}.")
+        raise InvalidKeyError(problem=f"role is not usable; send one of {', '.join(ROLES)}.")
     return ROLES[name]
 
 

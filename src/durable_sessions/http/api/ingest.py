@@ -9,10 +9,11 @@ import msgspec
 from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import (
-    InvalidRequestError,
+    InvalidHookError,
     SessionExistsError,
     SessionNotFoundError,
 )
+from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.bodies.ingest import SESSION_ID_PATTERN
@@ -33,6 +34,8 @@ ALLOW = ROUTES.at("/v1/ingest/claude-code").allow or ""
 _SESSION_ID = re.compile(SESSION_ID_PATTERN, re.ASCII)
 _HEADERS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _SLIM = ("id", "type", "name", "session_thread_id", "tool_use_id", "mcp_tool_use_id", "is_error", "source")
+
+_HOOK = Expected("A hook", InvalidHookError, "Send what Claude Code gives its hooks: one JSON object.")
 
 
 class _Source(msgspec.Struct):
@@ -65,7 +68,7 @@ class IngestFace:
 
     async def _claude_code(self, request: Request, caller: Caller) -> Response:
         """Take one delivery."""
-        hook = await self._parser.parsed(request.body, _hook, request.body)
+        hook = await self._parser.parsed(request.body, _hook, request.body, self._limits)
         key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))
         durable = await self._found(key, hook, caller)
         if hook.natural_name is not None or not await self._is_repeated(durable, hook):
@@ -121,23 +124,20 @@ class IngestFace:
     _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete({"ingestClaudeCode": _claude_code}, "Ingest")
 
 
-def _payload(body: bytes) -> Any:
+def _payload(body: bytes, limits: Limits) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(body)
-    except msgspec.ValidationError:
-        return lenient.loads(body)  # a number out of range, which is kept as it came
+        return decode(body, dict[str, Any], _HOOK, limits)
+    except InvalidHookError:
+        if not isinstance(payload := lenient.loads(body), dict):
+            raise
+        return payload  # with a number out of range, which is kept as it came
 
 
-def _hook(body: bytes) -> Hook:
-    try:
-        payload = _payload(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        payload = None
-    if not isinstance(payload, dict):
-        raise InvalidRequestError(problem="Send what Claude Code gives its hooks: one JSON object.")
+def _hook(body: bytes, limits: Limits) -> Hook:
+    payload = _payload(body, limits)
     if not isinstance(name := payload.get("hook_event_name"), str) or not name:
-        raise InvalidRequestError(problem="The payload of a hook has a hook_event_name.")
+        raise _HOOK.refusal("The payload of a hook has a hook_event_name, a text.")
     session = payload.get("session_id")
     if not isinstance(session, str) or not _SESSION_ID.fullmatch(session):
-        raise InvalidRequestError(problem="The payload of a hook has a session_id, of 1 to 150 characters.")
+        raise _HOOK.refusal("The payload of a hook has a session_id: 1 to 150 of a-z, A-Z, 0-9 and ._:@-.")
     return Hook(payload, blake2b(body, digest_size=16).hexdigest())

@@ -2,16 +2,13 @@
 
 import hashlib
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TypeVar
 
-import msgspec
-
 from durable_sessions.errors import InvalidRequestError
-from durable_sessions.http.api import webhook_urls
+from durable_sessions.http.api import json_body, webhook_urls
+from durable_sessions.http.api.json_body import Expected
 from durable_sessions.http.bodies.subscriptions import HoldBody, StreamsBody, SubscribeBody
 from durable_sessions.http.paths import checked_path
-from durable_sessions.json_problems import problem, unknown_member
 from durable_sessions.limits import Limits
 from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config
@@ -19,22 +16,11 @@ from durable_sessions.streams.subscriptions import Config
 T = TypeVar("T")
 
 
-def decode(body: bytes, shape: type[T], send: str) -> T:
+def decode(body: bytes, shape: type[T], send: str, limits: Limits) -> T:
     """Return the decoded body, or refuse it and say what to send."""
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except UnicodeDecodeError:
-        wrong = "it is not UTF-8"
-    except (msgspec.DecodeError, RecursionError) as error:
-        wrong = problem(error) + _meant(error, shape)
-    raise InvalidRequestError(problem=f"The body is not usable: {wrong}. Send {send}.")
-
-
-def _meant(error: Exception, shape: type[object]) -> str:
-    """Return the name of the member that one may have meant that is not known."""
-    unknown = unknown_member(error) if isinstance(error, msgspec.DecodeError) else None
-    near = get_close_matches(unknown or "", getattr(shape, "__struct_fields__", ()), n=1, cutoff=0.5)
-    return f"; perhaps {near[0]} is meant" if near else ""
+    return json_body.decode(
+        body, shape, Expected("A subscription", InvalidRequestError, f"Send {send}."), limits
+    )
 
 
 def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook_urls.Reach) -> Subscribe:
@@ -43,6 +29,7 @@ def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook
         body,
         SubscribeBody,
         'a JSON object with type "webhook" or "pull-wake", pattern or streams, and webhook or wake_stream',
+        limits,
     )
     pattern = None if not asked.pattern else _pattern(asked.pattern, limits)
     streams = stream_paths(asked.streams or [], limits)
@@ -62,7 +49,7 @@ def subscribe_request(body: bytes, base_url: str, limits: Limits, reach: webhook
 
 def streams_request(body: bytes, limits: Limits) -> tuple[str, ...]:
     """Return the paths of the streams that a POST asks to watch."""
-    asked = decode(body, StreamsBody, "a JSON object with streams, a list of stream paths")
+    asked = decode(body, StreamsBody, "a JSON object with streams, a list of stream paths", limits)
     return stream_paths(asked.streams, limits)
 
 

@@ -163,7 +163,9 @@ class SubscriptionRoutes:
         return Response(204, [])
 
     async def _claim(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
-        body = bodies.decode(request.body, ClaimBody, "a JSON object with worker, a name of your choice")
+        body = bodies.decode(
+            request.body, ClaimBody, "a JSON object with worker, a name of your choice", self._limits
+        )
         claim = await self._manager.claim(key, bodies.text(body.worker, "worker", self._limits))
         expires_at_seconds = self._now_seconds() + self._limits.token_seconds_max
         return _json(
@@ -181,7 +183,9 @@ class SubscriptionRoutes:
         await self._manager.require_kind(key, kind)
         token_generation = self._signing_keys.check_token(_bearer(request), key, self._now_seconds())
         CURRENT_HOLDER.set(f"workspace {key.workspace}")
-        body = await self._parser.parsed(request.body, bodies.decode, request.body, HoldBody, _HOLD)
+        body = await self._parser.parsed(
+            request.body, bodies.decode, request.body, HoldBody, _HOLD, self._limits
+        )
         return Hold(body.wake_id, body.generation, token_generation), body
 
     async def _show(self, view: SubscriptionView, base_url: str, status: int = 200) -> Response:

@@ -24,8 +24,9 @@ class NewEvent(msgspec.Struct):
     """An event in a request.
 
     An event as you send it: a type, and whatever else you like, kept byte for byte. `offset`, `created_at`,
-    `processed_at` and `actor` are the server's; yours are kept as `original_…`. At most {event_bytes_max:,}
-    bytes (413) and {json_depth_max} levels deep.
+    `processed_at` and `actor` are the server's; yours are kept as `original_…`, and times must be RFC 3339.
+    These, `type` and `id` stand in it once. At most {event_bytes_max:,} bytes (413) and {json_depth_max}
+    levels deep.
     """
 
     type: _Type
@@ -41,8 +42,11 @@ class NewEvent(msgspec.Struct):
     ] = None
 
 
-class WrappedEvents(msgspec.Struct):
-    """Events to append, as Managed Agents wraps them."""
+class WrappedEvents(msgspec.Struct, forbid_unknown_fields=True):
+    """Events to append, as Managed Agents wraps them.
+
+    Other members are refused; in Anthropic's dialect they are ignored.
+    """
 
     events: Annotated[
         list[Annotated[Any, about(**ref("NewEvent"))]], about(minItems=1, maxItems="{events_per_request_max}")

@@ -15,12 +15,13 @@ from durable_sessions.http.openapi.parts import (
 from durable_sessions.http.openapi.schemas import page, ref, text, whole
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
-from durable_sessions.managed_agents.agents import AgentBody
+from durable_sessions.managed_agents.agents import NativeAgentBody
 
 AGENT_ID = in_path("agent_id", text(), "The agent.", "agent_01")
 VERSION = in_query("version", whole(minimum=1, maximum=2**31), "This version; the newest if absent.", 1)
+_UPDATE = "What is absent stays as it is. Other members are refused; in Anthropic's dialect they are ignored."
 _SHOWN = json_answer("The agent.", ref("Agent"))
-_CREATED = ("invalid_session", "invalid_agent", "document_too_large", *WRITING)
+_CREATED = ("invalid_json", "invalid_agent", "document_too_large", *WRITING)
 _CHANGED = (*_CREATED, "registered_object_not_found", "object_archived")
 
 
@@ -35,9 +36,9 @@ def noun(limits: Limits) -> Noun:
         {
             "Agent": {"allOf": [ref("AgentSnapshot"), schemas.of(RegisteredAgent)]},
             "NewAgent": schemas.of(
-                AgentBody, required={"name": {"minLength": 1}, "model": {}}, without=["version"]
+                NativeAgentBody, required={"name": {"minLength": 1}, "model": {}}, without=["version"]
             ),
-            "AgentUpdate": {**schemas.of(AgentBody), "description": "What is absent stays as it is."},
+            "AgentUpdate": {**schemas.of(NativeAgentBody), "description": _UPDATE},
         },
     )
 

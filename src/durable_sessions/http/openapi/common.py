@@ -91,7 +91,6 @@ APPENDED_REFUSALS = (
     "invalid_header",
     "invalid_offset",
     "invalid_json",
-    "empty_body",
     "new_epoch_sequence",
     "stale_epoch",
     "stream_closed",

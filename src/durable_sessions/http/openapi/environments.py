@@ -15,11 +15,11 @@ from durable_sessions.http.openapi.parts import (
 from durable_sessions.http.openapi.schemas import page, ref, text
 from durable_sessions.http.openapi.struct_schemas import StructSchemas
 from durable_sessions.limits import Limits
-from durable_sessions.managed_agents.environments import EnvironmentBody
+from durable_sessions.managed_agents.environments import NativeEnvironmentBody
 
 _ENVIRONMENT_ID = in_path("environment_id", text(), "The environment.", "env_01")
 _SHOWN = json_answer("The environment.", ref("Environment"))
-_CREATED = ("invalid_session", "invalid_environment", "document_too_large", *WRITING)
+_CREATED = ("invalid_json", "invalid_environment", "document_too_large", *WRITING)
 _CHANGED = (*_CREATED, "registered_object_not_found", "object_archived")
 
 
@@ -33,10 +33,11 @@ def noun(limits: Limits) -> Noun:
         _operations(schemas),
         {
             "Environment": schemas.of(EnvironmentObject),
-            "NewEnvironment": schemas.of(EnvironmentBody, required={"name": {"minLength": 1}}),
+            "NewEnvironment": schemas.of(NativeEnvironmentBody, required={"name": {"minLength": 1}}),
             "EnvironmentUpdate": {
-                **schemas.of(EnvironmentBody),
-                "description": "What is absent stays as it is.",
+                **schemas.of(NativeEnvironmentBody),
+                "description": "What is absent stays as it is. Other members are refused; in Anthropic's "
+                "dialect they are ignored.",
             },
         },
     )

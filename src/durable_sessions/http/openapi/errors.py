@@ -120,6 +120,9 @@ _PROBLEMS = {
     "invalid_session": "What is said of the session, or its id, is not usable.",
     "invalid_agent": "What is said of the agent is not usable.",
     "invalid_environment": "What is said of the environment is not usable.",
+    "invalid_resource": "What is said of the resource is not usable.",
+    "invalid_key": "What is said of the new key is not usable.",
+    "invalid_hook": "This is not what Claude Code gives its hooks.",
     "permission_error": "The role of the key does not suffice, or the key is of another workspace.",
 }
 

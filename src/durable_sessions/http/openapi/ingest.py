@@ -42,7 +42,8 @@ def noun(limits: Limits) -> Noun:
                     "What Claude Code gives its hooks, unchanged.",
                 ),
                 (
-                    "invalid_request",
+                    "invalid_json",
+                    "invalid_hook",
                     "invalid_event",
                     "session_archived",
                     "session_too_large",

@@ -62,7 +62,14 @@ def _operations(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]
             "which shows that it can read the data directory.",
             (),
             json_body(ref("NewKey")),
-            ("invalid_request", "too_many_keys", "keys_too_fast", "first_key_refused", *WRITING_UNMETERED),
+            (
+                "invalid_json",
+                "invalid_key",
+                "too_many_keys",
+                "keys_too_fast",
+                "first_key_refused",
+                *WRITING_UNMETERED,
+            ),
             "admin",
             (
                 Call(

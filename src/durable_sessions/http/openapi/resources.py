@@ -11,7 +11,8 @@ from durable_sessions.limits import Limits
 
 _ROOT = "/v1/sessions/{session_id}/resources"
 _RESOURCE_ID = in_path("resource_id", text(), "The resource.", "sesrsc_01")
-_CHANGED = (*ONE_SESSION, "session_archived", "session_too_large", *WRITING)
+_REMOVED = (*ONE_SESSION, "session_archived", "session_too_large", *WRITING)
+_CHANGED = ("invalid_json", "invalid_resource", *_REMOVED)
 _SHOWN = json_answer("The resource.", ref("Resource"))
 
 
@@ -79,7 +80,7 @@ def noun(limits: Limits) -> Noun:
                 {200: json_answer("Detached.", schemas.of(ResourceDeleted))},
                 "",
                 (SESSION_ID, _RESOURCE_ID),
-                refusals=(*_CHANGED, "registered_object_not_found"),
+                refusals=(*_REMOVED, "registered_object_not_found"),
                 role="writer",
             ),
         ),

@@ -141,7 +141,10 @@ def _append(limits: Limits, path: Parameter) -> Operation:
         f"{limits.append_messages_max:,} messages and {limits.append_body_bytes_max:,} bytes.",
         (path, *appending(limits)),
         Body(_BODIES, "Empty only together with `Stream-Closed: true`.", required=False),
-        (*_FOUND, *APPENDED_REFUSALS, *_SESSION, "missing_content_type", "content_type_mismatch", *WRITING),
+        (
+            *(*_FOUND, *APPENDED_REFUSALS, *_SESSION),
+            *("empty_body", "missing_content_type", "content_type_mismatch", *WRITING),
+        ),
         "writer",
         (
             Call("One message", body={"type": "agent.message", "text": "Running the tests"}, status=204),

@@ -1,17 +1,18 @@
 """Bodies of requests that create or change a session."""
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import TypeVar
 
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.errors import InvalidSessionError, SessionTooLargeError
+from durable_sessions.errors import DurableSessionsError, InvalidSessionError, SessionTooLargeError
+from durable_sessions.http.api import json_body
+from durable_sessions.http.api.json_body import Expected
 from durable_sessions.http.api.sessions import budgets
 from durable_sessions.http.bodies.sessions import NativeUpdateBody, SessionBody, UpdateBody
 from durable_sessions.ids import Ids
-from durable_sessions.json_problems import problem, unknown_member
+from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents import agents, event_types
 from durable_sessions.sessions.drafts import Draft, parse
@@ -29,29 +30,29 @@ _NAMED_BY = {"file": "file_id", "github_repository": "url", "memory_store": "mem
 _UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vault_ids")
 
 
-def decode(body: bytes, kind: type[T]) -> T:
-    """Return the decoded body, or refuse it; an empty body sets nothing."""
-    try:
-        body.isascii() or body.decode()
-        return msgspec.json.decode(body or b"{}", type=kind)
-    except UnicodeDecodeError as error:
-        raise InvalidSessionError(problem=f"The body is not UTF-8 at byte {error.start}.") from None
-    except msgspec.DecodeError as error:
-        if (unknown := unknown_member(error)) is not None:
-            known = _UPDATABLE if kind is NativeUpdateBody else SessionBody.__struct_fields__
-            raise InvalidSessionError(problem=_advice(unknown, known)) from None
-        raise InvalidSessionError(problem=f"The body is not usable: {problem(error)}.") from None
-    except RecursionError:
-        raise InvalidSessionError(problem="The body nests too deeply.") from None
+def _advice(unknown: str) -> str:
+    return _told(unknown, SessionBody.__struct_fields__)
 
 
-def _advice(unknown: str, known: Sequence[str]) -> str:
-    """Return what to send instead of an unknown member."""
+def _update_advice(unknown: str) -> str:
     if unknown in SessionBody.__struct_fields__:
-        return f"{unknown} is given when a session is created and cannot be changed; leave it out."
-    near = get_close_matches(unknown, known, n=1, cutoff=0.5)
-    said = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}; metadata takes your own."
-    return f"A session has no member {unknown[:80]!r}. {said}"
+        return "It is given when a session is created and cannot be changed; leave it out."
+    return _told(unknown, _UPDATABLE)
+
+
+def _told(unknown: str, known: Sequence[str]) -> str:
+    advice = json_body.advice(unknown, known)
+    return advice if advice.endswith("?") else f"{advice} Send what is your own in metadata."
+
+
+_SESSION = Expected("A session", InvalidSessionError, advise=_advice)
+_UPDATE = Expected("A session", InvalidSessionError, advise=_update_advice)
+
+
+def decode(body: bytes, kind: type[T], limits: Limits) -> T:
+    """Return the decoded body, or refuse it; an empty body sets nothing."""
+    expected = _UPDATE if kind is NativeUpdateBody else _SESSION
+    return json_body.decode(body or b"{}", kind, expected, limits)
 
 
 class _Outline(msgspec.Struct):
@@ -70,11 +71,11 @@ def decode_limited(body: bytes, kind: type[T], limits: Limits) -> T:
     """Return the decoded body; one that is too large to be stored is refused before it is decoded."""
     most = limits.session_document_bytes_max
     if len(body) > most:
-        outline = decode(body, _Outline)
+        outline = decode(body, _Outline, limits)
         size = sum(len(bytes(getattr(outline, name))) for name in _Outline.__struct_fields__)
         if size > most:
             raise SessionTooLargeError(size=size, session_document_bytes_max=most)
-    return decode(body, kind)
+    return decode(body, kind, limits)
 
 
 def require_fitting(body: bytes, limits: Limits) -> None:
@@ -146,15 +147,20 @@ def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Reco
     return revise
 
 
-def new_resource(given: dict[str, msgspec.Raw], now_ms: int, ids: Ids) -> msgspec.Raw:
+def new_resource(
+    given: dict[str, msgspec.Raw],
+    now_ms: int,
+    ids: Ids,
+    wrong: type[DurableSessionsError] = InvalidSessionError,
+) -> msgspec.Raw:
     """Return a resource as it is stored: with an id and times, and never with a secret."""
     kind = lenient.text(given.get("type"))
     if kind is None:
-        raise InvalidSessionError(problem='A resource has a "type", such as file or github_repository.')
+        raise wrong(problem='A resource has a "type", such as file or github_repository.')
     named = _NAMED_BY.get(kind)
     name = None if named is None else lenient.text(given.get(named))
     if named is not None and name is None:
-        raise InvalidSessionError(problem=f'A resource of type {kind} needs a "{named}".')
+        raise wrong(problem=f'A resource of type {kind} needs a "{named}".')
     kept: dict[str, object] = {
         member: raw for member, raw in given.items() if member != "authorization_token" and raw != NULL
     }
@@ -197,8 +203,15 @@ def _agent(old: msgspec.Raw, given: dict[str, msgspec.Raw]) -> msgspec.Raw:
     if old == NULL:
         raise InvalidSessionError(problem="The session has no agent whose tools could be changed.")
     snapshot = msgspec.json.decode(old)
-    parts = {name: agents.long_form(name, decode(bytes(raw), object)) for name, raw in given.items()}
+    parts = {name: agents.long_form(name, _decoded(name, raw)) for name, raw in given.items()}
     return msgspec.Raw(msgspec.json.encode({**snapshot, **parts}))
+
+
+def _decoded(name: str, raw: msgspec.Raw) -> object:
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        raise InvalidSessionError(problem=f"agent.{name} is not usable: {problem(error)}.") from None
 
 
 def _require_budget(old: Record, *, strict: bool) -> None:

@@ -10,7 +10,7 @@ from durable_sessions.access.caller import Caller, Role
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
-    EmptyBodyError,
+    InvalidEventError,
     InvalidHeaderError,
     InvalidRequestError,
 )
@@ -144,7 +144,7 @@ class Events:
         if body:
             events = drafts.parse(body, self._limits, wrapped_only=strict)
         elif not terms.close:
-            raise EmptyBodyError
+            raise InvalidEventError(problem=drafts.NO_EVENT)
         if strict:
             event_types.check(events)
         if terms.incarnation is None:

@@ -12,8 +12,9 @@ from durable_sessions.errors import (
     RegisteredObjectNotFoundError,
 )
 from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.route_table import Handler
-from durable_sessions.http.api.sessions.bodies import decode
+from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.deletions import EnvironmentDeleted
@@ -185,7 +186,10 @@ def _body(request: Request, registry: Registry, workspace: str) -> Any:
             return 1
 
     registry.require_small(len(request.body))
-    return registry.kind.resolved(decode(request.body, registry.kind.body), version_of)
+    kind = registry.kind
+    shape = kind.body if is_strict(request) else kind.native_body
+    expected = Expected(f"An {kind.name}", kind.wrong)
+    return kind.resolved(decode(request.body or b"{}", shape, expected, registry.limits), version_of)
 
 
 def _json(document: bytes) -> Response:

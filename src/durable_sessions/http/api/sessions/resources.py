@@ -6,10 +6,11 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
-from durable_sessions.errors import InvalidSessionError, RegisteredObjectNotFoundError
+from durable_sessions.errors import InvalidResourceError, RegisteredObjectNotFoundError
+from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions import incarnations
-from durable_sessions.http.api.sessions.bodies import decode, new_resource, require_fitting
+from durable_sessions.http.api.sessions.bodies import new_resource, require_fitting
 from durable_sessions.http.api.sessions.events import JSON
 from durable_sessions.http.api.sessions.pages import sliced
 from durable_sessions.http.api.sessions.parameters import Parameters
@@ -25,6 +26,7 @@ from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
 
 _RESOURCES_MAX = 1_000
+_RESOURCE = Expected("A resource", InvalidResourceError)
 
 
 class Resources:
@@ -50,14 +52,14 @@ class Resources:
 
     async def _add(self, request: Request, caller: Caller, key: Key) -> Answer:
         require_fitting(request.body, self._limits)
-        given = decode(request.body, dict[str, msgspec.Raw])
+        given = decode(request.body, dict[str, msgspec.Raw], _RESOURCE, self._limits)
         if lenient.text(given.get("type")) == "memory_store":
-            raise InvalidSessionError(problem="A memory store is attached when the session is created.")
-        added = new_resource(given, self._sessions.now_ms(), self._ids)
+            raise InvalidResourceError(problem="A memory store is attached when the session is created.")
+        added = new_resource(given, self._sessions.now_ms(), self._ids, InvalidResourceError)
 
         def revise(old: Record) -> tuple[Record, dict[str, object]]:
             if len(old.resources) >= _RESOURCES_MAX:
-                raise InvalidSessionError(problem=f"A session has at most {_RESOURCES_MAX} resources.")
+                raise InvalidResourceError(problem=f"A session has at most {_RESOURCES_MAX} resources.")
             resources = [*old.resources, added]
             return msgspec.structs.replace(old, resources=resources), {"resources": resources}
 
@@ -66,6 +68,9 @@ class Resources:
 
     async def _update(self, request: Request, caller: Caller, key: Key, name: str) -> Answer:
         """Note that a resource has a new secret; the secret itself is for the harness that mounts it."""
+        if request.body:
+            require_fitting(request.body, self._limits)
+            decode(request.body, dict[str, msgspec.Raw], _RESOURCE, self._limits)
         at = rfc3339(self._sessions.now_ms())
 
         def revise(old: Record) -> tuple[Record, dict[str, object]]:
