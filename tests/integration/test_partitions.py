@@ -1,65 +1,118 @@
-"""Two servers on one data directory and one bucket, each with a partition of its own."""
+"""One server with several partitions: each request reaches the one it is for, and nothing shows outside."""
 
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from durable_sessions.clock import ManualClock
 from durable_sessions.errors import BucketRefusedError
-from durable_sessions.partition_id import PartitionId
+from durable_sessions.partition_id import SYSTEM, PartitionId
+from durable_sessions.partition_map import home_partition
 from durable_sessions.testing.server import LocalServer, local_server
 from durable_sessions.tools.verify import verify
+from tests.support.keys import proof
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
-ZERO, FIVE = PartitionId(0, of=8), PartitionId(5, of=8)
+SESSIONS = [f"session-{number}" for number in range(8)]
 
 
-async def filled(server: LocalServer) -> tuple[list[str], str]:
-    """Write to a session, flush, write more; return the ids of its events, and its ETag."""
-    async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
-        for text in ("flushed", "in the log"):
-            answer = await client.post(
-                "/v1/sessions/same/events", json={"events": [{"type": "user.message", "text": text}]}
-            )
-            assert answer.is_success, answer.text
-            if text == "flushed":
-                assert (await client.post("/v1/admin/flush")).is_success
-        return await read(client)
+def client_of(server: LocalServer) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS)
 
 
-async def read(client: httpx2.AsyncClient) -> tuple[list[str], str]:
-    events = (await client.get("/v1/sessions/same/events")).json()["data"]
-    (found,) = (await client.get("/v1/search", params={"q": "flushed"})).json()["data"]
-    assert [hit["id"] for hit in found["hits"]] == [events[0]["id"]]
-    stream = await client.get("/v1/stream/sessions/same", params={"offset": "-1"})
-    return [event["id"] for event in events], stream.headers["etag"]
+async def fill(client: httpx2.AsyncClient, text: str) -> None:
+    for name in SESSIONS:
+        answer = await client.post(
+            f"/v1/sessions/{name}/events", json={"events": [{"type": "user.message", "text": text}]}
+        )
+        assert answer.is_success, answer.text
 
 
-async def test_two_engines_have_everything_but_the_bucket_apart(tmp_path: Path) -> None:
-    data, clock = tmp_path / "data", ManualClock()
-    async with (
-        local_server(data, clock=clock, partition=ZERO) as zero,
-        local_server(data, clock=clock, partition=FIVE) as five,
-    ):
-        told = [await filled(server) for server in (zero, five)]
-        assert len(told[0][0]) == len(told[1][0]) == 2
-        assert set(told[0][0]).isdisjoint(told[1][0])
-        assert told[0][1] != told[1][1]
-        for server, before in zip((zero, five), told, strict=True):
-            await server.restart()
-            async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
-                assert await read(client) == before
-        for server, own in ((zero, ZERO), (five, FIVE)):
-            streams = server.node.engine.partition._state.by_id
-            assert [number for number in streams if streams[number].key.workspace] == [own.streams.start]
-    bucket = five.node.engine.archive.bucket
-    for own in (ZERO, FIVE):
-        assert (await verify(bucket, own.directory(data), partition=own)).problems == []
-        files = {path.name for path in own.directory(data).iterdir()}
-        assert files >= {"catalog.sqlite", "log", "search"}
-    with pytest.raises(BucketRefusedError, match="it has 8 partitions, not 1"):
-        async with local_server(data):
+async def read(client: httpx2.AsyncClient) -> dict[str, tuple[list[str], str]]:
+    """Return the ids of the events and the ETag of each session."""
+    found = {}
+    for name in SESSIONS:
+        events = (await client.get(f"/v1/sessions/{name}/events")).json()["data"]
+        stream = await client.get(f"/v1/stream/sessions/{name}", params={"offset": "-1"})
+        found[name] = [event["id"] for event in events], stream.headers["etag"]
+    return found
+
+
+async def test_sessions_are_spread_and_survive_flush_and_restart(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", partitions=2) as server:
+        async with client_of(server) as client:
+            await fill(client, "flushed")
+            flushed = (await client.post("/v1/admin/flush")).json()
+            assert list(flushed["partitions"]) == ["00", "01", "sys"]
+            await fill(client, "in the log")
+            before = await read(client)
+        ids = [event for events, _ in before.values() for event in events]
+        assert len(set(ids)) == len(ids) == 2 * len(SESSIONS)
+        await server.restart()
+        async with client_of(server) as client:
+            assert await read(client) == before
+        for number, keeper in server.node.keepers.items():
+            streams = keeper.engine.partition._state.by_id.values()
+            homes = {home_partition(*stream.key, of=2) for stream in streams}
+            assert homes <= {number}
+        assert set(server.node.keepers) == {0, 1, SYSTEM}
+        bucket = server.node.engine.archive.bucket
+    for own in PartitionId(0, of=2).all():
+        assert (await verify(bucket, own.directory(tmp_path / "data"), partition=own)).problems == []
+
+
+async def test_the_number_of_partitions_is_that_of_the_bucket(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with local_server(data, partitions=3) as server:
+        assert set(server.node.keepers) == {0, 1, 2, SYSTEM}
+    async with local_server(data) as server:
+        assert set(server.node.keepers) == {0, 1, 2, SYSTEM}
+    with pytest.raises(BucketRefusedError, match="it has 3 partitions, not 2"):
+        async with local_server(data, partitions=2):
             pass
+
+
+async def test_a_session_without_an_id_is_created_where_it_belongs(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", partitions=3) as server, client_of(server) as client:
+        for _ in range(20):
+            created = await client.post("/v1/sessions", json={})
+            assert created.status_code == 201
+            found = await client.get(f"/v1/sessions/{created.json()['id']}")
+            assert found.json()["incarnation"] == created.json()["incarnation"]
+        named = await client.post("/v1/sessions", json={"id": "named"})
+        found = await client.get("/v1/sessions/named")
+        assert found.json()["incarnation"] == named.json()["incarnation"]
+
+
+async def test_keys_count_everywhere(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", partitions=2) as server, client_of(server) as client:
+        await fill(client, "before")
+        wanted = {"role": "admin", "principal": "ann"}
+        made = await client.post("/v1/keys", json=wanted, headers=proof(server.data))
+        assert made.status_code == 201, made.text
+        for name in SESSIONS:
+            assert (await client.get(f"/v1/sessions/{name}")).status_code == 401
+        client.headers["x-api-key"] = made.json()["secret"]
+        await fill(client, "after")
+        await server.restart()
+        await fill(client, "again")
+        revoked = await client.delete(f"/v1/keys/{made.json()['id']}")
+        assert revoked.is_success
+        for name in SESSIONS:
+            assert (await client.get(f"/v1/sessions/{name}")).status_code == 401
+
+
+async def test_health_and_metrics_are_of_all_partitions(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", partitions=2) as server, client_of(server) as client:
+        await fill(client, "counted")
+        ready = await client.get("/readyz")
+        assert ready.status_code == 200
+        assert set(ready.json()["partitions"]) == {"00", "01", "sys"}
+        metrics = (await client.get("/metrics")).text
+        lines = [line for line in metrics.splitlines() if line.startswith("durable_sessions_records_total")]
+        assert len(lines) == 3
+        assert sum(float(line.split()[-1]) for line in lines) == len(SESSIONS)
+        assert metrics.count("# TYPE durable_sessions_records_total") == 1
+        assert 'durable_sessions_http_connections{worker="0"}' in metrics

@@ -18,6 +18,14 @@ class BucketFormat(msgspec.Struct, frozen=True):
     partitions: int = 1
 
 
+async def read_format(bucket: ObjectStore) -> BucketFormat | None:
+    """Return the format of a bucket, None if it is new; refuse one that this program cannot read."""
+    try:
+        return _decoded(await bucket.get(FORMAT))
+    except ObjectNotFoundError:
+        return None
+
+
 async def ensure_format(bucket: ObjectStore, wanted: BucketFormat | None = None) -> BucketFormat:
     """Return the bucket's format, written now if the bucket has none; refuse a bucket with another one."""
     wanted = wanted or BucketFormat()
@@ -33,6 +41,13 @@ async def ensure_format(bucket: ObjectStore, wanted: BucketFormat | None = None)
 
 
 def _checked(data: bytes, wanted: BucketFormat) -> BucketFormat:
+    found = _decoded(data)
+    if found.partitions != wanted.partitions:
+        raise _refusal(f"it has {found.partitions} partitions, not {wanted.partitions}")
+    return found
+
+
+def _decoded(data: bytes) -> BucketFormat:
     try:
         found = msgspec.json.decode(data, type=BucketFormat)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -41,8 +56,6 @@ def _checked(data: bytes, wanted: BucketFormat) -> BucketFormat:
         raise _refusal(f"{FORMAT} says that it belongs to {found.format!r}")
     if found.version != VERSION:
         raise _refusal(f"it has format version {found.version}, this program reads version {VERSION}")
-    if found.partitions != wanted.partitions:
-        raise _refusal(f"it has {found.partitions} partitions, not {wanted.partitions}")
     return found
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from durable_sessions.clock import Clock
 from durable_sessions.http.api.administration import Administration
 from durable_sessions.http.api.admission import KeyAdmission
 from durable_sessions.http.api.app import Application
@@ -13,7 +12,7 @@ from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
 from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.frame_budget import FrameBudget
-from durable_sessions.http.api.health import EngineHealth, Health
+from durable_sessions.http.api.health import EngineHealth
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.metrics import Metrics
@@ -32,35 +31,27 @@ from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.api.webhooks import WebhookSender
-from durable_sessions.ids import Ids
-from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
 from durable_sessions.managed_agents.agents import AGENTS
 from durable_sessions.managed_agents.environments import ENVIRONMENTS
 from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.node.access import Access
+from durable_sessions.node.process_parts import ProcessParts
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.service import Search
 from durable_sessions.sessions.store import Sessions
-from durable_sessions.settings import Settings
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.storage.subscriptions import SubscriptionManager
-from durable_sessions.tasks import TaskSupervisor
 
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
     """The parts of an engine that its API uses."""
 
-    settings: Settings
-    limits: Limits
-    clock: Clock
-    ids: Ids
-    supervisor: TaskSupervisor
-    health: Health
-    engine_health: EngineHealth
+    process: ProcessParts
+    health: EngineHealth
     log: FileLog
     partition: Streams
     bucket: BucketControl
@@ -83,7 +74,8 @@ class Api:
 
     def __init__(self, base: Foundation, documentation: Documentation) -> None:
         self._base = base
-        limits = base.limits
+        self._process = base.process
+        limits = self._process.limits
         self._throttle = ReadThrottle(limits.turn_bytes_max)
         self._readers = LiveReaders(limits)
         self._parser = BodyParser(limits)
@@ -93,13 +85,13 @@ class Api:
         self._reads = Reads(
             base.partition,
             self._stream_followers,
-            Cursors(base.clock, base.ids),
+            Cursors(self._process.clock, self._process.ids),
             limits,
             self._throttle,
             self._readers,
-            base.settings.long_poll_seconds,
+            self._process.settings.long_poll_seconds,
         )
-        self._search = Search(base.partition, base.feed, base.clock, limits)
+        self._search = Search(base.partition, base.feed, self._process.clock, limits)
         self.metrics = Metrics(
             base.partition,
             base.log,
@@ -108,9 +100,9 @@ class Api:
             base.webhooks,
             base.access.authenticator,
             self._search,
-            base.supervisor,
+            self._process.supervisor,
+            self._process.health,
             base.health,
-            base.engine_health,
         )
         self.app = self._application(documentation)
 
@@ -122,27 +114,32 @@ class Api:
         base, access = self._base, self._base.access
         subscriptions = self._subscription_routes()
         rules = OriginRules(
-            hosts=(*base.settings.allowed_hosts, base.settings.host),
-            origins=base.settings.allowed_origins,
-            public_url=base.settings.public_url,
+            hosts=(*self._process.settings.allowed_hosts, self._process.settings.host),
+            origins=self._process.settings.allowed_origins,
+            public_url=self._process.settings.public_url,
             is_page=documentation.serves,
-            is_proven=access.first_key.is_proven,
+            is_proven=self._process.first_key.is_proven,
         )
         return Application(
             access.authenticator,
             self._operations(),
             Administration(
-                access.keys, access.key_store, access.audit, access.first_key, base.clock, base.limits
+                access.keys,
+                access.key_store,
+                access.audit,
+                self._process.first_key,
+                self._process.clock,
+                self._process.limits,
             ),
             self._streams_face(),
             subscriptions,
             self._sessions_face(),
-            ArtifactsFace(base.artifacts, base.limits, access.audit),
-            IngestFace(base.sessions, base.artifacts, base.limits, self._parser),
+            ArtifactsFace(base.artifacts, self._process.limits, access.audit),
+            IngestFace(base.sessions, base.artifacts, self._process.limits, self._parser),
             documentation,
-            KeyAdmission(access.authenticator, rules, subscriptions, base.limits),
+            KeyAdmission(access.authenticator, rules, subscriptions, self._process.limits),
             rules,
-            base.settings.public_url,
+            self._process.settings.public_url,
         )
 
     def _operations(self) -> Operations:
@@ -155,20 +152,20 @@ class Api:
             access.keys,
             access.audit,
             base.feed,
-            base.supervisor,
+            self._process.supervisor,
+            self._process.health,
             base.health,
-            base.engine_health,
         )
 
     def _streams_face(self) -> StreamsFace:
         base = self._base
         return StreamsFace(
             base.partition,
-            SessionStreams(base.sessions, base.limits, self._parser),
+            SessionStreams(base.sessions, self._process.limits, self._parser),
             self._reads,
             base.access.authenticator,
-            base.limits,
-            base.settings.public_url,
+            self._process.limits,
+            self._process.settings.public_url,
             base.access.audit,
             self._parser,
         )
@@ -179,8 +176,8 @@ class Api:
             base.subscriptions,
             base.access.authenticator,
             base.signing_keys,
-            base.clock,
-            base.limits,
+            self._process.clock,
+            self._process.limits,
             base.webhook_reach,
             base.access.audit,
             self._parser,
@@ -188,16 +185,16 @@ class Api:
 
     def _sessions_face(self) -> SessionsFace:
         base, auth = self._base, self._base.access.authenticator
-        searches = Searches(base.sessions, self._search, base.limits)
+        searches = Searches(base.sessions, self._search, self._process.limits)
         events = Events(
             base.sessions,
             searches,
             self._reads,
             self._session_followers,
-            base.clock,
+            self._process.clock,
             self._readers,
             auth,
-            base.limits,
+            self._process.limits,
             self._parser,
         )
         return SessionsFace(
@@ -206,8 +203,8 @@ class Api:
             searches,
             self._registries(),
             auth,
-            base.ids,
-            base.limits,
+            self._process.ids,
+            self._process.limits,
             base.access.audit,
             self._parser,
         )
@@ -217,7 +214,12 @@ class Api:
 
         def registry(kind: Kind[Any]) -> Registry:
             return Registry(
-                base.partition, base.clock, base.ids, base.limits, base.sessions.scans.turns, kind
+                base.partition,
+                self._process.clock,
+                self._process.ids,
+                self._process.limits,
+                base.sessions.scans.turns,
+                kind,
             )
 
         return Registries(registry(AGENTS), registry(ENVIRONMENTS), base.sessions.scans, base.access.audit)

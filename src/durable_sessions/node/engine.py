@@ -4,31 +4,26 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.manifest import Manifests
 from durable_sessions.bucket.probe import probe
 from durable_sessions.bucket.store import Bucket
-from durable_sessions.clock import Clock
 from durable_sessions.errors import PartitionStoppedError
 from durable_sessions.http.api.documentation import Documentation
-from durable_sessions.http.api.health import EngineHealth, Health
+from durable_sessions.http.api.health import EngineHealth
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.api.webhooks import WebhookSender
-from durable_sessions.ids import Ids
-from durable_sessions.limits import Limits
-from durable_sessions.log.disk import Disk
 from durable_sessions.log.file import FileLog
 from durable_sessions.log.probe import probe as probe_disk
 from durable_sessions.node.access import Access
 from durable_sessions.node.api import Api, Foundation
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.node.process_parts import ProcessParts
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.sessions.times_backfill import TimesBackfill
-from durable_sessions.settings import Settings
 from durable_sessions.storage import file_permissions
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.flush import Flusher
@@ -37,7 +32,6 @@ from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
 from durable_sessions.storage.subscriptions import SubscriptionManager
 from durable_sessions.storage.wakeups import Wakeups
-from durable_sessions.tasks import TaskSupervisor
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.bucket_tier import BucketTier
 from durable_sessions.tier.maintenance import Maintenance
@@ -49,37 +43,25 @@ ORIGINAL_TIMES_MARK = "original-times"
 class Engine:
     """Everything that depends on one opened log; discarded as a whole when that log fails.
 
-    ``writers`` are the names under which this process has written to the bucket; a new one is added. ``keys``
-    are those of the process, which outlive the engine.
+    ``writers`` are the names under which this process has written to the bucket; a new one is added.
     ``partition`` is the partition of the log. Its files are in a directory of their own, except the first's.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        limits: Limits,
-        clock: Clock,
-        ids: Ids,
-        disk: Disk,
-        supervisor: TaskSupervisor,
-        health: Health,
-        engine_health: EngineHealth,
-        writers: set[str],
-        keys: KeyTable,
-        partition: PartitionId = ONLY_PARTITION,
+        self, process: ProcessParts, health: EngineHealth, writers: set[str], partition: PartitionId
     ) -> None:
-        self._settings = settings
-        self._limits = limits
-        self._clock = clock
-        self._ids = ids
-        self._supervisor = supervisor
+        self._process = process
+        self._settings = process.settings
+        self._limits = process.limits
+        self._clock = process.clock
+        self._ids = process.ids
+        self._supervisor = process.supervisor
         self._health = health
-        self._engine_health = engine_health
-        self._disk = disk
+        self._disk = process.disk
         self._writers = writers
-        self._keys = keys
+        self._keys = process.keys
         self.partition_id = partition
-        self._directory = partition.directory(settings.data)
+        self._directory = partition.directory(process.settings.data)
         self._is_closed = False
 
     async def open(self) -> "Engine":
@@ -104,9 +86,10 @@ class Engine:
             self.log, self._clock, limits, self.archive, Retention(settings.retention), quotas
         )
         opened.push_async_callback(self.partition.close)
-        self.access = await Access.open(self.partition, self._keys, settings, limits, self._clock, self._ids)
+        self.access = await Access.open(self.partition, self._process, is_system=self.partition_id.is_system)
         quotas.refused = self.access.audit.quota_refused
-        self.access.offer_first_key(None if self._health.server is None else self._health.server.port)
+        if self.partition_id.is_system:
+            self._process.offer_first_key()
         await self._open_parts(quotas)
 
     async def _open_parts(self, quotas: Quotas) -> None:
@@ -119,7 +102,7 @@ class Engine:
         self.maintenance = Maintenance(self.archive, clock, limits)
         lineage = f"{settings.bucket} {self.log.lineage}"
         self.feed = Feed(self.partition, clock, self._directory / "search", lineage, limits)
-        sessions = Sessions(self.partition, clock, self._ids, limits)
+        sessions = Sessions(self.partition, clock, self._ids, limits, self.partition_id)
         self._times = TimesBackfill(sessions, self._directory / ORIGINAL_TIMES_MARK)
         signing_keys = SigningKeys.open(settings.data / "signing-keys.json")
         self._webhooks = await asyncio.to_thread(
@@ -128,13 +111,8 @@ class Engine:
         wakeups = Wakeups(self.partition, clock, self._ids, limits, self._webhooks.deliver)
         self._subscriptions = SubscriptionManager(self.partition, clock, limits, wakeups)
         foundation = Foundation(
-            settings=settings,
-            limits=limits,
-            clock=clock,
-            ids=self._ids,
-            supervisor=self._supervisor,
+            process=self._process,
             health=self._health,
-            engine_health=self._engine_health,
             log=self.log,
             partition=self.partition,
             bucket=BucketTier(self.archive, self.flusher, self.maintenance),
@@ -177,7 +155,7 @@ class Engine:
 
     def _start(self) -> None:
         self._subscriptions.start(self._supervisor)
-        self.feed.pause(self._health.low_space)
+        self.feed.pause(self._process.health.low_space)
         self.feed.start(self._supervisor)
         self.flusher.start(self._supervisor)
         self.maintenance.start(self._supervisor)
@@ -208,7 +186,8 @@ class Engine:
 
     async def close(self) -> None:
         """Finish accepted work, flush if the bucket is available, and release everything."""
-        self.access.first_key.withdraw()
+        if self.partition_id.is_system:
+            self._process.first_key.withdraw()
         if not self._is_closed:
             self._is_closed = True
             await self._stop_background()

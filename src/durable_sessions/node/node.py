@@ -1,17 +1,21 @@
-"""The whole process: engines, the HTTP server in front of them, and the supervision of both."""
+"""The whole process: engines, the router and the HTTP server in front of them, and their supervision."""
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import AsyncExitStack
 
 import structlog
 
 from durable_sessions.access.key_table import KeyTable
+from durable_sessions.bucket.format import read_format
+from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.errors import KeysRequiredError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
+from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import EngineHealth, Health
-from durable_sessions.http.carrier.message import Admitted, Answer, Request
+from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
@@ -21,8 +25,12 @@ from durable_sessions.node.engine import Engine
 from durable_sessions.node.engine_keeper import EngineKeeper
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.listen_policy import cannot_listen, require_guarded
+from durable_sessions.node.process_parts import ProcessParts
+from durable_sessions.node.router import Router
+from durable_sessions.node.server_wide import ServerWide
 from durable_sessions.node.supervisor import Supervisor
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.node.worker_id import ONLY_WORKER, WorkerId
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
 
@@ -32,33 +40,21 @@ _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
 
 class Node:
-    """One process that serves one data directory."""
+    """One process that serves a data directory, or with other workers a part of it.
+
+    ``keepers`` has the partitions of this process by number. The first one answers what any can answer.
+    """
 
     server: HttpServer
 
-    def __init__(
-        self,
-        settings: Settings,
-        limits: Limits,
-        clock: Clock,
-        ids: Ids,
-        disk: Disk,
-        partition: PartitionId,
-    ) -> None:
-        self._settings = settings
-        self._limits = limits
-        self._clock = clock
-        self._ids = ids
-        self._disk = disk
-        self._partition_id = partition
-        self._writers: set[str] = set()
+    def __init__(self, process: ProcessParts, worker: WorkerId, partitions: list[PartitionId]) -> None:
+        self.process = process
+        self._worker = worker
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self.keys = KeyTable(clock, settings.workspace)
-        if settings.api_key:
-            self.keys.bootstrap(settings.api_key)
-        self.supervisor = Supervisor(clock, limits)
-        self.health = Health()
-        self.keeper = EngineKeeper(self._engine, limits, self._settle, self._failed.set_result)
+        self.keepers = {partition.number: self._keeper(partition) for partition in partitions}
+        self.keeper = next(iter(self.keepers.values()))
+        self.supervisor, self.health, self.keys = process.supervisor, process.health, process.keys
+        self.handle = self._handle_with_only if len(partitions) == 1 else self._router(partitions[0])
 
     @classmethod
     async def open(
@@ -69,39 +65,67 @@ class Node:
         clock: Clock | None = None,
         ids: Ids | None = None,
         disk: Disk = REAL_DISK,
-        partition: PartitionId = ONLY_PARTITION,
+        partitions: int | None = None,
+        worker: WorkerId = ONLY_WORKER,
     ) -> "Node":
-        """Return a node that has replayed its log and can answer, but does not listen yet."""
-        limits = limits or settings.limits()
-        node = cls(settings, limits, clock or SystemClock(), ids or RandomIds(), disk, partition)
-        await node.keeper.open()
-        node.server = node.health.server = HttpServer(
-            node.handle, limits, admission=CurrentAdmission(node), answer_format=ANSWER_FORMAT
+        """Return a node that has replayed its logs and can answer, but does not listen yet.
+
+        ``partitions`` is how many a new bucket gets; for any other it must be as many as it has, or None.
+        """
+        limits, clock = limits or settings.limits(), clock or SystemClock()
+        keys = KeyTable(clock, settings.workspace)
+        if settings.api_key:
+            keys.bootstrap(settings.api_key)
+        ids = ids or RandomIds()
+        process = ProcessParts(
+            settings,
+            limits,
+            clock,
+            ids,
+            disk,
+            Supervisor(clock, limits),
+            Health(),
+            keys,
+            FirstKey(settings.data, ids),
         )
-        space = DiskSpace(settings.data, settings.low_space_bytes, limits, node._space_changed)
-        node.supervisor.start("disk space", space.run)
-        node.supervisor.start("collector", lambda: COLLECTOR.run(node._objects))
-        node.keeper.start(node.supervisor)
+        count = await _partition_count(settings, partitions)
+        node = cls(process, worker, worker.partitions(count))
+        async with AsyncExitStack() as opened:
+            for keeper in node.keepers.values():
+                await keeper.open()
+                opened.push_async_callback(keeper.engine.close)
+            opened.pop_all()
+        node._start()
         return node
 
-    def _engine(self, health: EngineHealth) -> Engine:
-        return Engine(
-            self._settings,
-            self._limits,
-            self._clock,
-            self._ids,
-            self._disk,
-            self.supervisor,
-            self.health,
-            health,
-            self._writers,
-            self.keys,
-            self._partition_id,
+    def _start(self) -> None:
+        process = self.process
+        self.server = process.health.server = HttpServer(
+            self.handle, process.limits, admission=CurrentAdmission(self), answer_format=ANSWER_FORMAT
         )
+        space = DiskSpace(
+            process.settings.data, process.settings.low_space_bytes, process.limits, self._space_changed
+        )
+        process.supervisor.start("disk space", space.run)
+        process.supervisor.start("collector", lambda: COLLECTOR.run(self._objects))
+        for keeper in self.keepers.values():
+            keeper.start(process.supervisor)
+
+    def _keeper(self, partition: PartitionId) -> EngineKeeper:
+        writers: set[str] = set()
+
+        def engine(health: EngineHealth) -> Engine:
+            return Engine(self.process, health, writers, partition)
+
+        return EngineKeeper(engine, self.process.limits, self._settle, self._fail)
+
+    def _router(self, own: PartitionId) -> Handler:
+        every = ServerWide(self, self._worker, own)
+        return Router(own, self, every.handlers, self.process.limits)
 
     @property
     def engine(self) -> Engine:
-        """The current engine."""
+        """The current engine of the first partition of this process."""
         return self.keeper.engine
 
     @property
@@ -114,49 +138,60 @@ class Node:
         """The feed that sends events to search."""
         return self.keeper.engine.feed
 
-    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request with the current engine."""
+    def ask(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request with the application of a partition."""
+        return self.keepers[partition].engine.app(request)
+
+    def _handle_with_only(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request with the only engine: there is nothing to route."""
         return self.keeper.engine.app(request)
 
     def _objects(self) -> int:
         """Estimate how many objects a full garbage collection would visit."""
-        streams, connections = self.engine.partition.active_streams, self.server.open_connections
-        return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * connections
+        streams = sum(keeper.engine.partition.active_streams for keeper in self.keepers.values())
+        return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * self.server.open_connections
 
     async def listen(self) -> None:
         """Accept connections on the configured address."""
-        host, port = self._settings.host, self._settings.port
-        require_guarded(host, keys=self.keys.required, bootstrap=self._settings.api_key)
+        settings = self.process.settings
+        host, port = settings.host, settings.port
+        require_guarded(host, keys=self.keys.required, bootstrap=settings.api_key)
         try:
             await self.server.start(host, port)
         except OSError as error:
             raise SettingsError(problem=cannot_listen(host, port, error)) from error
-        self.engine.access.offer_first_key(self.server.port)
-        if self._settings.public_url and not self.keys.required:
-            logger.warning(
-                "keys_required", public_url=self._settings.public_url, problem=str(KeysRequiredError())
-            )
-        logger.info("listening", host=host, port=self.server.port, data=str(self._settings.data))
+        if any(keeper.engine.partition_id.is_system for keeper in self.keepers.values()):
+            self.process.offer_first_key()
+        if settings.public_url and not self.keys.required:
+            logger.warning("keys_required", public_url=settings.public_url, problem=str(KeysRequiredError()))
+        logger.info("listening", host=host, port=self.server.port, data=str(settings.data))
 
     async def until_failed(self) -> Exception:
         """Wait until the server cannot continue, and return why; the process should exit."""
         return await asyncio.shield(self._failed)
 
+    def _fail(self, error: Exception) -> None:
+        if not self._failed.done():
+            self._failed.set_result(error)
+
     async def close(self) -> None:
         """Refuse new requests, finish those in flight, and leave everything durable."""
-        self.keeper.drain()
-        await self.server.shutdown(self._limits.shutdown_seconds_max)
-        await self.keeper.close()
+        for keeper in self.keepers.values():
+            keeper.drain()
+        await self.server.shutdown(self.process.limits.shutdown_seconds_max)
+        await asyncio.gather(*(keeper.close() for keeper in self.keepers.values()))
         await self.supervisor.close()
         logger.info("stopped")
 
     async def _settle(self) -> None:
-        await self.server.settle(self._limits.clean_up_seconds_max)
+        await self.server.settle(self.process.limits.clean_up_seconds_max)
 
     def _space_changed(self, space: Space, mark: int, is_low: bool) -> None:
-        self.health.disk_free_bytes, self.health.disk_low_bytes = space.free, mark
-        self.health.low_space = f"only {space.free} bytes are free on the disk" if is_low else None
-        self.engine.feed.pause(self.health.low_space)
+        health = self.health
+        health.disk_free_bytes, health.disk_low_bytes = space.free, mark
+        health.low_space = f"only {space.free} bytes are free on the disk" if is_low else None
+        for keeper in self.keepers.values():
+            keeper.engine.feed.pause(health.low_space)
 
 
 class CurrentAdmission:
@@ -177,3 +212,12 @@ class CurrentAdmission:
     def admit(self, request: Request) -> Admitted:
         """Return the holder of a request and how large its body may be, or raise the refusal."""
         return self._node.app.admission.admit(request)
+
+
+async def _partition_count(settings: Settings, wanted: int | None) -> int:
+    """Return how many partitions the bucket has, or if it is new, gets."""
+    if wanted is None:
+        bucket = await Bucket.open(settings.bucket or settings.data / "bucket")
+        found = await read_format(bucket)
+        return 1 if found is None else found.partitions
+    return wanted

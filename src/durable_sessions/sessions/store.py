@@ -17,6 +17,8 @@ from durable_sessions.errors import (
 )
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
+from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.partition_map import home_partition
 from durable_sessions.sessions import append, change, create, digests, event_ids, record, threads
 from durable_sessions.sessions.change import By, Revise
 from durable_sessions.sessions.reading import EventReader
@@ -56,8 +58,16 @@ def session_key(workspace: str, session: str) -> Key:
 class Sessions:
     """All sessions of a partition."""
 
-    def __init__(self, streams: Streams, clock: Clock, ids: Ids, limits: Limits) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        partition: PartitionId = ONLY_PARTITION,
+    ) -> None:
         self.streams = streams
+        self._partition = partition
         self.scans = Scans(limits)
         self.events = EventReader(streams, limits, self.scans.turns)
         self._clock = clock
@@ -68,9 +78,12 @@ class Sessions:
         """Return the time that new events get."""
         return self._clock.now_ms()
 
-    def new_id(self) -> str:
-        """Return an id for a session that was not given one."""
-        return self._ids.token("sesn_")
+    def new_id(self, workspace: str) -> str:
+        """Return an id for a session that was not given one, whose home is this partition."""
+        while True:
+            name = self._ids.token("sesn_")
+            if home_partition(workspace, record.path_of(name), self._partition.of) == self._partition.number:
+                return name
 
     def find(self, key: Key, incarnation: str | None = None) -> StreamView:
         """Return a session that is durable, or refuse; wait for ``settled`` before answering a refusal.

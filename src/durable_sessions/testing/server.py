@@ -10,7 +10,6 @@ from durable_sessions.clock import Clock
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.node.node import Node
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.settings import Settings
 
 
@@ -23,13 +22,13 @@ class LocalServer:
         limits: Limits | None,
         clock: Clock | None,
         disk: Disk,
-        partition: PartitionId = ONLY_PARTITION,
+        partitions: int | None = None,
     ) -> None:
         self._settings = settings
         self._limits = limits
         self._clock = clock
         self._disk = disk
-        self._partition = partition
+        self._partitions = partitions
         self.node: Node
 
     @property
@@ -51,7 +50,7 @@ class LocalServer:
             limits=self._limits,
             clock=self._clock,
             disk=self._disk,
-            partition=self._partition,
+            partitions=self._partitions,
         )
         await self.node.listen()
         self._settings = replace(self._settings, port=self.node.server.port)
@@ -75,15 +74,15 @@ async def local_server(
     clock: Clock | None = None,
     disk: Disk = REAL_DISK,
     bucket: str = "",
-    partition: PartitionId = ONLY_PARTITION,
+    partitions: int | None = None,
     **settings: Any,
 ) -> AsyncIterator[LocalServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block.
 
-    Other ``settings`` are passed by name.
+    ``partitions`` is how many a new bucket gets. Other ``settings`` are passed by name.
     """
     chosen = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds, **settings)
-    server = LocalServer(chosen, limits, clock, disk, partition)
+    server = LocalServer(chosen, limits, clock, disk, partitions)
     await server.start()
     try:
         yield server

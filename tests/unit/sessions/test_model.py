@@ -286,7 +286,7 @@ class SessionsBesideModel(RuleBasedStateMachine):
     @rule()
     def let_idle_sessions_leave_memory(self) -> None:
         for _ in range(3):
-            self.loop.run_until_complete(self.partition.evict_idle())
+            self.loop.run_until_complete(self.partition.rest())
 
     # What is seen ------------------------------------------------------------------------------------
 

@@ -295,7 +295,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
     @rule()
     def let_idle_streams_leave_memory(self) -> None:
         for _ in range(3):
-            self.loop.run_until_complete(self.partition.evict_idle())
+            self.loop.run_until_complete(self.partition.rest())
 
     def agrees(self, model: Model) -> bool:
         return all(self.loop.run_until_complete(self.read(path)) == model.read(path) for path in PATHS)

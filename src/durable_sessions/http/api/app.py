@@ -24,7 +24,7 @@ from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
-from durable_sessions.http.carrier.message import Admission, Answer, Request, StreamingResponse
+from durable_sessions.http.carrier.message import Admission, Answer, Request, Response, StreamingResponse
 from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, is_of_control
 
 _DATA_ROOT = b"/v1/"
@@ -68,13 +68,17 @@ class Application:
         return self.admission.admit(request).body_bytes_max
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request, synchronously where possible; while ``closed``, only health requests."""
-        try:
-            preflight = self._rules.admit(request, keyed=self._auth.keys_required)
-        except DurableSessionsError as error:
-            return refusal_at(request.path, error, request.id)
-        if preflight is not None:
-            return preflight
+        """Answer a request, synchronously where possible; while ``closed``, only health requests.
+
+        One that already has a caller came in through :meth:`enter`, here or in another process.
+        """
+        if request.caller is None:
+            try:
+                preflight = self._rules.admit(request, keyed=self._auth.keys_required)
+            except DurableSessionsError as error:
+                return refusal_at(request.path, error, request.id)
+            if preflight is not None:
+                return preflight
         try:
             if request.path.startswith(_DATA_ROOT):
                 if self.closed is not None:
@@ -92,6 +96,44 @@ class Application:
             return (
                 refusal(error, request) if is_strict(request) else refusal_at(request.path, error, request.id)
             )
+
+    # Before a request is routed ---------------------------------------------------------
+
+    def enter(self, request: Request) -> Response | None:
+        """Check the origin of a request and authenticate it; return the answer if it goes no further.
+
+        A request whose operation needs no key, or another proof, goes on without a caller.
+        """
+        try:
+            preflight = self._rules.admit(request, keyed=self._auth.keys_required)
+            if preflight is None and self._is_keyed(request):
+                self._auth.caller(request)
+        except DurableSessionsError as error:
+            return self.refuse(request, error)
+        return preflight
+
+    def workspace_of(self, request: Request) -> str | None:
+        """Return whose data an admitted request is about, None if nobody's."""
+        if request.caller is not None:
+            return self._auth.caller(request).workspace
+        try:
+            return self._subscriptions.token_workspace(request) if is_of_control(request.path) else None
+        except DurableSessionsError:
+            return None  # whoever is asked refuses the token
+
+    def refuse(self, request: Request, error: DurableSessionsError) -> Response:
+        """Return the answer for an error that has nothing to do with any stored data."""
+        if is_of_control(request.path):
+            return error_response(error, control=True)
+        if is_strict(request) or self._sessions.serves(request.path):
+            return refusal(error, request)
+        return refusal_at(request.path, error, request.id)
+
+    def _is_keyed(self, request: Request) -> bool:
+        path = request.path
+        if request.method == b"OPTIONS" or not path.startswith(_DATA_ROOT):
+            return False
+        return not is_of_control(path) or self._subscriptions.is_keyed(request)
 
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
         if request.query and request.path.startswith(API_ROOT) and not is_strict(request):

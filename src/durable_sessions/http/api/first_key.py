@@ -41,6 +41,7 @@ class FirstKey:
     def offer(self, port: int | None = None) -> None:
         """Write the token to a file that only the server's user can read; a failure stops nothing."""
         self.withdraw()
+        self._taken = False
         content = msgspec.json.encode(Ticket(self._token, port))
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

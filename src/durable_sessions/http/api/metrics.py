@@ -19,6 +19,20 @@ from durable_sessions.tasks import TaskSupervisor
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
+_PREFIX = "durable_sessions_"
+OF_PROCESS = frozenset(
+    f"{_PREFIX}{name}"
+    for name in (
+        "disk_free_bytes",
+        "disk_low",
+        "disk_low_bytes",
+        "http_connections",
+        "http_requests",
+        "task_restarts",
+    )
+)
+"""Metrics of the whole process; of several engines in it, each tells the same."""
+
 
 class Metrics(Collector):
     """Reads the counters of the parts it is given."""
@@ -185,18 +199,18 @@ def _http(server: HttpServer) -> Iterable[Metric]:
 
 
 def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(f"durable_sessions_{name}", text, labels=[label])
+    family = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=[label])
     for value, count in counts.items():
         family.add_metric([value], count)
     return family
 
 
 def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
-    return CounterMetricFamily(f"durable_sessions_{name}", text, value)
+    return CounterMetricFamily(f"{_PREFIX}{name}", text, value)
 
 
 def _gauge(name: str, text: str, value: float | None) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"durable_sessions_{name}", text, value)
+    return GaugeMetricFamily(f"{_PREFIX}{name}", text, value)
 
 
 def _histogram(name: str, text: str, durations: SyncSeconds) -> HistogramMetricFamily:
@@ -205,4 +219,4 @@ def _histogram(name: str, text: str, durations: SyncSeconds) -> HistogramMetricF
     for bound, count in zip((*durations.bounds, float("inf")), durations.counts, strict=True):
         total += count
         buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
-    return HistogramMetricFamily(f"durable_sessions_{name}", text, buckets, durations.sum_seconds)
+    return HistogramMetricFamily(f"{_PREFIX}{name}", text, buckets, durations.sum_seconds)

@@ -99,6 +99,13 @@ class SubscriptionRoutes:
         caller.require(Role.READER if request.method in (b"GET", b"HEAD") else Role.WRITER)
         return caller, caller.workspace
 
+    def is_keyed(self, request: Request) -> bool:
+        """Say whether a request needs a key: not for the public signing keys, nor with a wake's token."""
+        found = _found(request)
+        if found is None or not found.values:
+            return found is None
+        return not self._auth.keys_required or not _is_held(found) or b"x-api-key" in request.headers
+
     def token_workspace(self, request: Request) -> str | None:
         """Return the workspace of a wake's token, or refuse an invalid one; None where a key is required."""
         found = _found(request)

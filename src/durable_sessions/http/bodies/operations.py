@@ -81,13 +81,25 @@ class Readiness(msgspec.Struct):
         str | msgspec.UnsetType, about("Why it is not ready; for callers of the home workspace.")
     ] = msgspec.UNSET
     reopening: Reopening | msgspec.UnsetType = msgspec.UNSET
+    partitions: Annotated[
+        dict[str, "Readiness"] | msgspec.UnsetType,
+        about("Where there are several: each of them. The members beside are those of the worst one."),
+    ] = msgspec.UNSET
 
 
-class FlushResult(msgspec.Struct):
-    """How far the bucket reaches."""
+class PartitionFlush(msgspec.Struct):
+    """How far the bucket reaches for one partition."""
 
     manifest: Annotated[Whole, about("The number of the newest manifest.")]
     flushed_through: Whole
+
+
+class FlushResult(PartitionFlush):
+    """How far the bucket reaches; where there are several partitions, for the first and for each."""
+
+    partitions: Annotated[
+        dict[str, PartitionFlush] | msgspec.UnsetType, about("Where there are several: each of them.")
+    ] = msgspec.UNSET
 
 
 class Reindexing(msgspec.Struct):

@@ -156,7 +156,7 @@ class SessionsFace:
         body = await self._decoded(request, SessionBody, NativeSessionBody)
         if is_strict(request) and (body.agent == record.NULL or body.environment_id is None):
             raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
-        key = session_key(caller.workspace, body.id or self._sessions.new_id())
+        key = session_key(caller.workspace, body.id or self._sessions.new_id(caller.workspace))
         wanted = await self._wanted(request, caller, body)
         made = await self._sessions.create(key, wanted, len(request.body))
         return self._made(key, made, 200 if is_strict(request) else 201)

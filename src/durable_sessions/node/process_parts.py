@@ -1,0 +1,35 @@
+"""What all engines of one process share."""
+
+from dataclasses import dataclass
+
+from durable_sessions.access.key_table import KeyTable
+from durable_sessions.clock import Clock
+from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.http.api.health import Health
+from durable_sessions.ids import Ids
+from durable_sessions.limits import Limits
+from durable_sessions.log.disk import Disk
+from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessParts:
+    """The parts of a process that outlive its engines."""
+
+    settings: Settings
+    limits: Limits
+    clock: Clock
+    ids: Ids
+    disk: Disk
+    supervisor: Supervisor
+    health: Health
+    keys: KeyTable
+    first_key: FirstKey
+
+    def offer_first_key(self) -> None:
+        """Write the token for the first key to the data directory, if there is no key yet."""
+        if self.keys.required:
+            self.first_key.withdraw()
+        else:
+            self.first_key.offer(None if self.health.server is None else self.health.server.port)

@@ -1,0 +1,86 @@
+"""Which partition a request is for, as far as its head says."""
+
+from enum import IntEnum
+from functools import lru_cache
+from urllib.parse import unquote
+
+from durable_sessions.errors import InvalidPathError
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, stream_path
+from durable_sessions.partition_id import SYSTEM
+from durable_sessions.partition_map import home_partition
+from durable_sessions.sessions.record import path_of
+
+_CACHED = 16_384
+
+
+class RequestTarget(IntEnum):
+    """What else a request may be for than one partition, whose number is 0 or more."""
+
+    ANY = -1
+    """No partition's data: pages, preflights, and what is refused whoever is asked."""
+    EVERY = -2
+    """The data of all partitions: lists, searches, operations."""
+    BODY = -3
+    """A partition that follows from the body."""
+
+
+_SESSIONS = b"sessions"
+_OF_FOLDER = {
+    b"agents": "__agents",
+    b"environments": "__environments",
+    b"artifacts": "__artifacts",
+}
+"""Nouns whose objects are all in the partition of one folder of the workspace."""
+_OF_THE_SERVER = frozenset((b"keys", b"audit"))
+_OF_EVERY = frozenset((b"search", b"admin"))
+_IN_BODY = frozenset((b"ingest",))
+_OPERATIONS = frozenset((b"/readyz", b"/metrics"))
+
+
+def target_of(workspace: str, request: Request, of: int) -> int:
+    """Return the partition, of so many, that a request is for, or what else it is for."""
+    path = request.path
+    if request.method == b"OPTIONS":
+        return RequestTarget.ANY
+    if path.startswith(STREAM_ROOT):
+        return _stream_partition(workspace, path[len(STREAM_ROOT) :], of)
+    if not path.startswith(API_ROOT):
+        return RequestTarget.EVERY if path in _OPERATIONS else RequestTarget.ANY
+    noun, _, rest = path[len(API_ROOT) :].partition(b"/")
+    if noun == _SESSIONS:
+        if rest:
+            return session_partition(workspace, rest.partition(b"/")[0], of)
+        return _of_list(request)
+    if noun in _OF_FOLDER:
+        return home_partition(workspace, _OF_FOLDER[noun], of)
+    if noun in _OF_THE_SERVER:
+        return SYSTEM
+    if noun in _IN_BODY:
+        return RequestTarget.BODY
+    return RequestTarget.EVERY if noun in _OF_EVERY else RequestTarget.ANY
+
+
+def subscriptions_partition(workspace: str, of: int) -> int:
+    """Return the partition that has the subscriptions of a workspace."""
+    return home_partition(workspace, "__subscriptions", of)
+
+
+@lru_cache(_CACHED)
+def session_partition(workspace: str, encoded: bytes, of: int) -> int:
+    """Return the home of a session, given its id as it is in a URL."""
+    return home_partition(workspace, path_of(unquote(encoded.decode("latin-1"))), of)
+
+
+def _of_list(request: Request) -> int:
+    if request.method == b"POST":
+        return RequestTarget.BODY
+    return RequestTarget.EVERY if request.method == b"GET" else RequestTarget.ANY
+
+
+@lru_cache(_CACHED)
+def _stream_partition(workspace: str, encoded: bytes, of: int) -> int:
+    try:
+        return home_partition(workspace, stream_path(encoded), of)
+    except InvalidPathError:
+        return RequestTarget.ANY  # whoever is asked refuses it

@@ -1,0 +1,84 @@
+"""Which partition a request is for."""
+
+import pytest
+
+from durable_sessions.http.api.route_table import ROUTES
+from durable_sessions.http.carrier.message import Request
+from durable_sessions.node.targets import RequestTarget, target_of
+from durable_sessions.partition_id import SYSTEM
+from durable_sessions.partition_map import home_partition
+
+OF = 8
+SESSION = home_partition("default", "sessions/x", OF)
+EXPECTED = {
+    "Sessions": SESSION,
+    "Events": SESSION,
+    "Threads": SESSION,
+    "Resources": SESSION,
+    "Streams": home_partition("default", "x/y", OF),
+    "Agents": home_partition("default", "__agents", OF),
+    "Environments": home_partition("default", "__environments", OF),
+    "Artifacts": home_partition("default", "__artifacts", OF),
+    "Search": RequestTarget.EVERY,
+    "Ingest": RequestTarget.BODY,
+    "Keys and audit": SYSTEM,
+    "Operations": RequestTarget.ANY,
+}
+"""The target of the operations of each noun; subscriptions are routed by their workspace alone."""
+OTHERS = {
+    "createSession": RequestTarget.BODY,
+    "listSessions": RequestTarget.EVERY,
+    "ready": RequestTarget.EVERY,
+    "metrics": RequestTarget.EVERY,
+    "flush": RequestTarget.EVERY,
+    "reindex": RequestTarget.EVERY,
+}
+
+
+def target(method: str, path: str, workspace: str = "default") -> int:
+    return target_of(workspace, Request(method.encode(), path.encode(), b"", {}, b""), OF)
+
+
+def operations() -> list[tuple[str, str, str, str]]:
+    return [
+        (route.id, resource.noun, method.decode(), path)
+        for path, resource in ROUTES._resources.items()
+        for method, route in resource.methods.items()
+        if resource.noun != "Subscriptions"
+    ]
+
+
+@pytest.mark.parametrize(("operation", "noun", "method", "path"), operations())
+def test_every_operation_has_a_target(operation: str, noun: str, method: str, path: str) -> None:
+    named = path.replace("{session_id}", "x").replace("{path}", "x/y")
+    if operation == "search" and method == "HEAD":
+        assert target(method, named) == RequestTarget.EVERY
+    else:
+        assert target(method, named) == OTHERS.get(operation, EXPECTED[noun])
+
+
+def test_one_session_has_one_target_however_it_is_written() -> None:
+    assert target("GET", "/v1/sessions/a%3Ab/events") == target("GET", "/v1/sessions/a:b")
+    assert target("GET", "/v1/sessions/a:b") == target("GET", "/v1/stream/sessions/a%3ab")
+    assert target("PUT", "/v1/stream/sessions/x") == SESSION
+
+
+def test_workspaces_are_apart() -> None:
+    found = {target("GET", "/v1/sessions/x", f"team-{number}") for number in range(50)}
+    assert found == set(range(OF))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("OPTIONS", "/v1/sessions/x"),
+        ("GET", "/v1/stream/"),
+        ("GET", "/v1/stream/a//b"),
+        ("GET", "/v1/stream/__agents/x"),
+        ("GET", "/v1/nothing"),
+        ("DELETE", "/v1/sessions"),
+        ("GET", "/"),
+    ],
+)
+def test_what_is_refused_whoever_is_asked_goes_nowhere_else(method: str, path: str) -> None:
+    assert target(method, path) == RequestTarget.ANY
