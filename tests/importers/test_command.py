@@ -1,6 +1,7 @@
 """``ds import`` against a real server, and our own export there and back."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,9 @@ def test_what_is_told(ds: Any, tmp_path: Path) -> None:
     path = tmp_path / f"{NAME}.jsonl"
     path.write_bytes(lines(claude_code_talk(1)) + b"damaged\n" + b'{"half')
     dry = ds("claude-code", path, "--dry-run").output
-    assert "sessions: 1 would be imported; new events: " in dry
-    assert "1 kept as import.record; --verbose tells all of it" in dry
+    assert "1 session would be imported: 11 events from 7 records" in dry
+    assert "1 prompt, 2 answers, 1 thought, 1 tool call, 1 tool result" in dry
+    assert "1 kept whole as import.record; --verbose tells all of it" in dry
     assert len(dry.splitlines()) <= 5
     everything = ds("claude-code", path, "--dry-run", "--verbose").output
     assert "not JSON" in everything
@@ -157,10 +159,10 @@ def test_events_with_the_ids_of_others_are_told(ds: Any, client: Client, tmp_pat
     path.write_text('{"id":"a","type":"note","n":1}\n{"id":"b","type":"note","n":1}\n')
     assert "not imported" not in ds("jsonl", path).output
     path.write_text('{"id":"a","type":"note","n":1}\n{"id":"b","type":"note","n":2}\n')
-    told = "not imported: 1 event with the id of another event that is there already and stays"
+    told = "not imported: 1 event (the id is that of another stored event)"
     assert told in ds("jsonl", path, "--again").output
     assert json.loads(ds("jsonl", path, "--again", "--json").output)["differ"] == 1
-    assert "another event that is there already" in ds("jsonl", path, "--again", "--verbose").output
+    assert "the id is that of another stored event" in ds("jsonl", path, "--again", "--verbose").output
     assert [event["n"] for event in client.session("differing").events()] == [1, 1]
 
 
@@ -212,7 +214,7 @@ def test_our_own_export_is_not_taken_for_another_tools(
     before = {info.id for info in client.sessions.list()}
     refused = ds(tool, path, ok=False)
     assert refused.exit_code == 1
-    assert "looks like an export of Durable Sessions; use ds import jsonl" in refused.output
+    assert f"looks like an export of Durable Sessions; use: ds import jsonl {path}" in refused.output
     assert {info.id for info in client.sessions.list()} == before
 
 
@@ -220,7 +222,7 @@ def test_one_record_in_ten_is_enough(ds: Any, client: Client, tmp_path: Path) ->
     event, other = b'{"type":"note"}\n', b'{"a":1}\n'
     (tmp_path / "one-in-ten.jsonl").write_bytes(event + 9 * other)
     (tmp_path / "one-in-eleven.jsonl").write_bytes(event + 10 * other)
-    assert "1 imported" in ds("jsonl", tmp_path / "one-in-ten.jsonl").output
+    assert "1 session imported" in ds("jsonl", tmp_path / "one-in-ten.jsonl").output
     refused = ds("jsonl", tmp_path / "one-in-eleven.jsonl", ok=False).output
     assert "holds no events: each line is an object with a type" in refused
 
@@ -259,9 +261,8 @@ def test_two_files_never_become_one_session_unnoticed(
     assert session not in {info.id for info in client.sessions.list()}
     paths[2].write_text(record % "a" + "\n" + record % "d" + "\n")
     told = ds(tool, paths[2], paths[0]).output
-    assert "sessions: 1 imported" in told
-    assert "records read: 2" in told
-    assert "1 a copy of a file that is imported" in told
+    assert re.search("1 session imported: [0-9]+ new events from 2 records", told)
+    assert "not imported: 1 session (a copy of a file that is imported)" in told
 
 
 def test_two_files_of_a_session_in_a_folder(ds: Any, client: Client, tmp_path: Path) -> None:
@@ -272,7 +273,8 @@ def test_two_files_of_a_session_in_a_folder(ds: Any, client: Client, tmp_path: P
             path.parent.mkdir(parents=True)
             path.write_text(json.dumps(record) + "\n")
     assert ds("jsonl", tmp_path / "jsonl", ok=False).exit_code == 2
-    assert "1 another file of the same session" in ds("openai-chat", tmp_path / "chat").output
+    told = ds("openai-chat", tmp_path / "chat").output
+    assert "not imported: 1 session (another file of the same session)" in told
 
 
 def test_a_session_that_was_deleted_comes_back(ds: Any, client: Client, tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_a_session_that_takes_nothing_more_stops_no_other(ds: Any, client: Clien
     client.session("openai-chat:archived").archive()
     with (tmp_path / "archived.jsonl").open("a") as file:
         file.write(json.dumps({"role": "user", "content": "More"}) + "\n")
-    told = json.loads(ds("openai-chat", tmp_path, "--json", ok=False).output)
+    told = json.loads(ds("openai-chat", tmp_path, "--json", ok=False).stdout)
     statuses = {one["session"]: one["status"] for one in told["sessions"]}
     assert statuses["openai-chat:archived"] == "refused"
     assert statuses["openai-chat:open"] == "imported"

@@ -107,7 +107,9 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
 
 
 def test_a_source_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
-    (tmp_path / "good.traj").write_text(json.dumps({"trajectory": [], "history": [], "info": {}}))
+    (tmp_path / "good.traj").write_text(
+        json.dumps({"trajectory": [{"thought": "Hm."}], "history": [], "info": {}})
+    )
     (tmp_path / "half.traj").write_text('{"trajectory": [')
     report = ImportEngine(MemoryDestination(), ImportState(None, "")).run(
         TOOLS["swe-agent"].discover([tmp_path])

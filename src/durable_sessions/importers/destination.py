@@ -1,6 +1,6 @@
 """Where imported events go: a server, or memory for tests and dry runs."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
@@ -32,12 +32,12 @@ class BatchCounts(NamedTuple):
 class Destination(Protocol):
     """Stores events; an event whose id exists already is not stored again."""
 
-    def sessions_of(self, tool: str) -> Collection[str]:
-        """Return the existing sessions of a tool."""
+    def sessions_of(self, tool: str) -> Mapping[str, bool]:
+        """Return the existing sessions of a tool, and whether each was imported without its secrets."""
         ...
 
-    def is_redacted(self, session: str) -> bool:
-        """Say whether the session was imported without its secrets."""
+    def is_redacted(self, session: str) -> bool | None:
+        """Say whether the session was imported without its secrets; None if it does not exist."""
         ...
 
     def describe(
@@ -72,18 +72,18 @@ class ServerDestination:
         self._ends: dict[str, int] = {}
         self._said: dict[str, tuple[str | None, dict[str, Any]]] = {}
 
-    def sessions_of(self, tool: str) -> Collection[str]:
-        """Return the existing sessions of a tool."""
+    def sessions_of(self, tool: str) -> Mapping[str, bool]:
+        """Return the existing sessions of a tool, and whether each was imported without its secrets."""
         metadata = None if tool == jsonl.TOOL else {"tool": tool}
         listed = self._client.sessions.list(metadata=metadata, include_archived=True)
-        return {info.id for info in listed}
+        return {info.id: is_redacted(info.title, info.metadata) for info in listed}
 
-    def is_redacted(self, session: str) -> bool:
-        """Say whether the session was imported without its secrets."""
+    def is_redacted(self, session: str) -> bool | None:
+        """Say whether the session was imported without its secrets; None if it does not exist."""
         try:
             info = self._client.sessions.get(session)
         except NotFoundError:
-            return False
+            return None
         return is_redacted(info.title, info.metadata)
 
     def describe(
@@ -167,14 +167,18 @@ class MemoryDestination:
     sessions: dict[str, MemorySession] = field(default_factory=dict)
     artifacts: dict[str, tuple[bytes, str]] = field(default_factory=dict)
 
-    def sessions_of(self, tool: str) -> Collection[str]:
-        """Return the existing sessions of a tool."""
-        return {name for name, one in self.sessions.items() if one.metadata.get("tool", jsonl.TOOL) == tool}
+    def sessions_of(self, tool: str) -> Mapping[str, bool]:
+        """Return the existing sessions of a tool, and whether each was imported without its secrets."""
+        return {
+            name: is_redacted(one.title, one.metadata)
+            for name, one in self.sessions.items()
+            if one.metadata.get("tool", jsonl.TOOL) == tool
+        }
 
-    def is_redacted(self, session: str) -> bool:
-        """Say whether the session was imported without its secrets."""
+    def is_redacted(self, session: str) -> bool | None:
+        """Say whether the session was imported without its secrets; None if it does not exist."""
         found = self.sessions.get(session)
-        return found is not None and is_redacted(found.title, found.metadata)
+        return None if found is None else is_redacted(found.title, found.metadata)
 
     def describe(
         self,
@@ -225,13 +229,13 @@ def _before(source: MemorySession | None, behind: str | None) -> dict[str, Event
 class DryRun:
     """Counts events and stores nothing."""
 
-    def sessions_of(self, tool: str) -> Collection[str]:
+    def sessions_of(self, tool: str) -> Mapping[str, bool]:
         """Return none."""
-        return ()
+        return {}
 
-    def is_redacted(self, session: str) -> bool:
-        """Return False: nothing is known of what is there."""
-        return False
+    def is_redacted(self, session: str) -> bool | None:
+        """Return None: nothing is known of what is there."""
+        return None
 
     def describe(
         self,

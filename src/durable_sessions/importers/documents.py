@@ -11,7 +11,7 @@ from durable_sessions.importers import directory_walk
 from durable_sessions.importers.conversation import Talk
 from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id
 from durable_sessions.importers.lines import LineReader, SourceRecord, parse_document
-from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
+from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript, empty_file
 from durable_sessions.importers.tally import Tally
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
@@ -54,7 +54,10 @@ def load(path: Path) -> Any:
     """Return the JSON document in a file; SourceError if it is too large or invalid."""
     if path.stat().st_size > DOCUMENT_BYTES_MAX:
         raise SourceError(f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes.")
-    return decode(path.read_bytes(), str(path))
+    data = path.read_bytes()
+    if not data.strip():
+        raise SourceError(empty_file(path))
+    return decode(data, str(path))
 
 
 def decode(data: bytes, name: str) -> Any:

@@ -1,10 +1,13 @@
 """The import engine: reads new records, makes events fit, and appends them exactly once."""
 
 import heapq
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from durable_sessions.client.errors import ApiError
+from durable_sessions.importers import format_detection
 from durable_sessions.importers.artifact_extraction import Lifter
 from durable_sessions.importers.destination import Destination
 from durable_sessions.importers.events import Event, SessionMetadata, text
@@ -22,13 +25,15 @@ _REFUSED_FOR_GOOD = (400, 404, 409, 413)
 
 @dataclass(slots=True)
 class ImportOutcome:
-    """The outcome of one source session."""
+    """The outcome of one source session: imported, unchanged, empty, refused or failed."""
 
     session: str
     tool: str
     status: str
     new_events: int = 0
     problem: str | None = None
+    path: Path | None = None
+    """Its main file."""
 
     def plain(self) -> dict[str, object]:
         """Return it for JSON."""
@@ -95,11 +100,14 @@ class ImportEngine:
         *,
         redactor: Redactor | None = None,
         on_outcome: Callable[[ImportOutcome], None] = lambda outcome: None,
+        redacted: Iterable[str] = (),
     ) -> None:
+        """Make an engine; ``redacted`` are sessions that are known to be stored without their secrets."""
         self._destination = destination
         self._state = state
         self._redactor = redactor
         self._on_outcome = on_outcome
+        self._redacted = set(redacted)
         self._lifter = Lifter(destination.put_artifact)
         self._readings: dict[str, _Reading] = {}
 
@@ -122,19 +130,27 @@ class ImportEngine:
                 part.restart()
 
     def _transcript(self, transcript: Transcript, tally: Tally, *, ending: bool) -> ImportOutcome:
-        outcome = ImportOutcome(transcript.session, transcript.tool, "unchanged")
+        outcome = ImportOutcome(
+            transcript.session, transcript.tool, "unchanged", path=transcript.parts[0].path
+        )
+        if self._is_stored_with_secrets(transcript.session):
+            outcome.status, outcome.problem = "refused", _how_to_redact(transcript)
+            return outcome
         prints = {_source(part): part.fingerprint() for part in transcript.parts}
         changed = [part for part in transcript.parts if self._has_changed(transcript.tool, part, prints)]
         if not changed:
             return outcome
         outcome.status = "imported"
         try:
+            self._refuse_another_tools(transcript)
             redactor = self._redactor_of(transcript)
             for first in range(0, len(changed), PARTS_AT_ONCE_MAX):
                 parts = changed[first : first + PARTS_AT_ONCE_MAX]
                 self._carry(transcript, parts, redactor, outcome, tally, ending=ending)
-                if ending:
+                if ending and not self._is_empty(transcript):
                     self._settle(transcript, parts, prints)
+            if self._is_empty(transcript):
+                outcome.status = "empty"
         except (SourceError, OSError) as error:
             outcome.status, outcome.problem = "failed", str(error)
             self.forget(transcript)
@@ -147,6 +163,34 @@ class ImportEngine:
         for part in changed:
             tally.add(part.take_tally())
         return outcome
+
+    def _refuse_another_tools(self, transcript: Transcript) -> None:
+        """Raise SourceError before the first event of a file is sent that looks like another tool's."""
+        main = transcript.parts[0]
+        source = _source(main)
+        if source not in self._readings and not self._state.get(transcript.tool, source).sent:
+            format_detection.refuse_others(main.path, transcript.tool)
+
+    def _is_empty(self, transcript: Transcript) -> bool:
+        """Say whether nothing of a transcript is known: no event, now or before, and no title."""
+        main = transcript.parts[0]
+        if main.about.title is not None or main.about.metadata.keys() - {"tool"}:
+            return False
+        sources = [_source(part) for part in transcript.parts]
+        read = (self._readings[source].seen for source in sources if source in self._readings)
+        return not any(read) and not any(self._state.get(transcript.tool, one).sent for one in sources)
+
+    def _is_stored_with_secrets(self, session: str) -> bool:
+        """Say whether redaction was asked for, and the session is there from an import without it.
+
+        Events that are there are never replaced, so importing it again would only seem to redact them.
+        """
+        if self._redactor is None or session in self._redacted:
+            return False
+        if self._destination.is_redacted(session) is False:
+            return True
+        self._redacted.add(session)  # it is redacted, or will be: it is not there yet
+        return False
 
     def _redactor_of(self, transcript: Transcript) -> Redactor | None:
         """Return the redactor: if it was asked for, and always for a session that was redacted before.
@@ -239,6 +283,8 @@ class ImportEngine:
 
     def _send(self, transcript: Transcript, batch: _Batch, outcome: ImportOutcome, tally: Tally) -> None:
         """Append a batch; progress is saved only after it was acknowledged."""
+        if not batch.events and self._is_empty(transcript):
+            return
         about = self._about(transcript, batch.redactor)
         title, metadata, origin = about.title, about.metadata, transcript.origin
         renames = transcript.renames
@@ -268,6 +314,16 @@ class ImportEngine:
         if directory := text(about.metadata.get("cwd")):
             about.note(project=directory.replace("\\", "/").rstrip("/").rpartition("/")[2])
         return about
+
+
+def _how_to_redact(transcript: Transcript) -> str:
+    path = shlex.quote(str(transcript.parts[0].path))
+    return (
+        f"{transcript.session} was imported without --redact: what is stored still has its secrets, and "
+        "importing it again does not change that. "
+        f"Replace it with: ds delete {transcript.session} --yes && "
+        f"ds import {transcript.tool} {path} --redact"
+    )
 
 
 def _source(part: Part) -> str:

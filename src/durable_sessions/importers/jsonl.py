@@ -44,9 +44,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 
 
 def _check(path: Path) -> None:
-    line_format.check(
-        path, "events: each line is an object with a type", line_format.is_typed, takes_exports=True
-    )
+    line_format.check(path, "events: each line is an object with a type", line_format.is_typed)
 
 
 def _parser(session: str, name: str, path: Path) -> Callable[[], Parser]:

@@ -1,11 +1,9 @@
 """Checks that a file of lines has the expected format, before anything is sent."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from durable_sessions import export_header
 from durable_sessions.importers.lines import LineReader
 from durable_sessions.importers.sources import SourceError, open_maybe_compressed
 
@@ -14,7 +12,6 @@ EXPECTED_RECORDS_IN_TEN_MIN = 1
 """Formats evolve and lines get damaged: a file is refused only if almost no line is as expected."""
 
 _HEAD_BYTES = 4096
-_OFFSET = re.compile(r"\d{16}_\d{16}")
 
 IsExpected = Callable[[dict[str, Any]], bool]
 
@@ -24,15 +21,7 @@ def is_typed(record: dict[str, Any]) -> bool:
     return isinstance(record.get("type"), str)
 
 
-def is_exported(record: dict[str, Any]) -> bool:
-    """Say whether a record is an event as this product exports it, or what it says of the session."""
-    if record.get("type") == export_header.TYPE:
-        return True
-    offset = record.get("offset")
-    return is_typed(record) and isinstance(offset, str) and _OFFSET.fullmatch(offset) is not None
-
-
-def check(path: Path, what: str, is_expected: IsExpected, *, takes_exports: bool = False) -> None:
+def check(path: Path, what: str, is_expected: IsExpected) -> None:
     """Raise SourceError if almost no record at the beginning of a file is as expected.
 
     A file without a complete line is accepted if its first line may become an object.
@@ -50,8 +39,6 @@ def check(path: Path, what: str, is_expected: IsExpected, *, takes_exports: bool
     objects = [one for one in examined if isinstance(one, dict)]
     if _are_few(len(objects), len(examined)):
         raise SourceError(f"{path} is not JSON lines.")
-    if not takes_exports and not _are_few(sum(map(is_exported, objects)), len(examined)):
-        raise SourceError(f"{path} looks like an export of Durable Sessions; use ds import jsonl.")
     if _are_few(sum(map(is_expected, objects)), len(examined)):
         raise SourceError(f"{path} holds no {what}.")
 

@@ -22,6 +22,11 @@ class SourceError(Exception):
     """A source that cannot be read; the message says which and why."""
 
 
+def empty_file(path: Path) -> str:
+    """Return what is said of an empty file that was named."""
+    return f"{path} is empty: there is nothing to import."
+
+
 class Parser(Protocol):
     """Maps records to events, one after another; the result depends only on the records so far."""
 
