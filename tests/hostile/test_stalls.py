@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from durable_sessions.http.openapi.document import nouns
-from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.http.openapi.document import NOUNS
 from durable_sessions.node.garbage_collector import COLLECTOR
 from durable_sessions.node.node import Node
 from durable_sessions.settings import Settings
@@ -27,7 +26,7 @@ SUBSCRIPTIONS = 4
 
 # What still takes longer. This list only ever gets shorter.
 UNMENDED: frozenset[str] = frozenset()
-ROUTES = [operation.id for noun in nouns(DEFAULT_LIMITS) for operation in noun.operations]
+ROUTES = [operation.id for noun in NOUNS for operation in noun.operations]
 
 
 class Stage:

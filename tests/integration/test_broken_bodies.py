@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from durable_sessions.http.error_codes import STATUS_BY_CODE
-from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.openapi.document import NOUNS
 from durable_sessions.http.openapi.parts import JSON, Operation
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing import server
@@ -19,7 +19,7 @@ BY_TOKEN = ("ackWake", "releaseWake", "callbackWake")
 """Operations of the holder of a wake, whose token is checked before the body."""
 OPERATIONS = [
     (noun.name, operation)
-    for noun in nouns(DEFAULT_LIMITS)
+    for noun in NOUNS
     for operation in noun.operations
     if operation.body is not None and JSON in operation.body.content and operation.id not in BY_TOKEN
 ]

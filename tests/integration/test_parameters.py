@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.openapi.document import NOUNS
 from durable_sessions.http.openapi.parts import Operation
-from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing import server
 from tests.support.refusals import error_code
 from tests.support.waiting import PATIENCE_SECONDS
@@ -88,7 +87,7 @@ def test_the_other_dialects_stay_tolerant(api: httpx2.Client) -> None:
 
 
 def _described() -> Iterator[Operation]:
-    for noun in nouns(DEFAULT_LIMITS):
+    for noun in NOUNS:
         for operation in noun.operations:
             is_strict = operation.path.startswith("/v1/stream")
             if operation.path.startswith("/v1/") and not is_strict and operation.method != "head":

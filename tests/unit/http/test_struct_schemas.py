@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from durable_sessions.http.openapi.struct_schemas import StructSchemas
+from durable_sessions.http.openapi.limit_names import filled
+from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.schema_notes import Time, about, ref
-
-SCHEMAS = StructSchemas(DEFAULT_LIMITS)
 
 
 class Part(msgspec.Struct):
@@ -51,7 +50,7 @@ class Shown(msgspec.Struct, omit_defaults=True):
 
 def test_members_have_the_type_the_bounds_and_the_description_of_their_fields() -> None:
     part = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    assert SCHEMAS.of(Body) == {
+    assert schema_of(Body) == {
         "type": "object",
         "description": "What clients are told of it, over two lines.",
         "required": ["kind", "always", "count"],
@@ -79,7 +78,7 @@ def test_members_have_the_type_the_bounds_and_the_description_of_their_fields() 
 
 
 def test_what_is_left_out_where_it_is_null_is_not_described_as_null() -> None:
-    properties = SCHEMAS.of(Shown)["properties"]
+    properties = schema_of(Shown)["properties"]
     assert properties["part"]["type"] == "object"
     assert properties["note"] == {"type": "string"}
     assert properties["choice"] == {"type": "string", "enum": ["a", "b"]}
@@ -87,17 +86,17 @@ def test_what_is_left_out_where_it_is_null_is_not_described_as_null() -> None:
 
 def test_a_body_that_refuses_unknown_members_says_so() -> None:
     strict = msgspec.defstruct("Strict", [("name", str)], forbid_unknown_fields=True)
-    assert SCHEMAS.of(strict)["additionalProperties"] is False
-    assert "additionalProperties" not in SCHEMAS.of(Part)
+    assert schema_of(strict)["additionalProperties"] is False
+    assert "additionalProperties" not in schema_of(Part)
 
 
 def test_a_body_with_members_of_its_own_says_so() -> None:
-    schema = SCHEMAS.of(Part, open_ended=True)
-    assert schema == {**SCHEMAS.of(Part), "additionalProperties": True}
+    schema = schema_of(Part, open_ended=True)
+    assert schema == {**schema_of(Part), "additionalProperties": True}
 
 
 def test_members_can_be_asked_for_later_or_kept_back() -> None:
-    schema = SCHEMAS.of(Body, required={"title": {"minLength": 1}}, without=["raw", "kind"])
+    schema = schema_of(Body, required={"title": {"minLength": 1}}, without=["raw", "kind"])
     assert schema["required"] == ["always", "count", "title"]
     assert schema["properties"]["title"]["minLength"] == 1
     assert not {"raw", "kind"} & schema["properties"].keys()
@@ -106,8 +105,8 @@ def test_members_can_be_asked_for_later_or_kept_back() -> None:
 def test_limits_are_those_of_the_server() -> None:
     text = Annotated[str, about("Up to {event_id_max:,} of {those}.", maxLength="{event_id_max}")]
     noted = msgspec.defstruct("Noted", [("text", text)])
-    schemas = StructSchemas(replace(DEFAULT_LIMITS, event_id_max=12_345))
-    assert schemas.of(noted)["properties"]["text"] == {
+    limits = replace(DEFAULT_LIMITS, event_id_max=12_345)
+    assert filled(schema_of(noted), limits)["properties"]["text"] == {
         "type": "string",
         "maxLength": 12_345,
         "description": "Up to 12,345 of {those}.",
@@ -117,4 +116,6 @@ def test_limits_are_those_of_the_server() -> None:
 def test_a_bound_that_is_no_limit_is_a_fault() -> None:
     noted = msgspec.defstruct("Noted", [("text", Annotated[str, about(maxLength="{event_id_mox}")])])
     with pytest.raises(KeyError, match="event_id_mox"):
-        SCHEMAS.of(noted)
+        filled(schema_of(noted), DEFAULT_LIMITS)
+    with pytest.raises(KeyError, match="event_id_mox"):
+        filled({"description": "Up to {event_id_mox:,} bytes."}, DEFAULT_LIMITS)

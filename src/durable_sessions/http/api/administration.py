@@ -27,8 +27,7 @@ from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
-from durable_sessions.http.openapi.keys import ORDER
-from durable_sessions.http.openapi.keys import limit as page_limit
+from durable_sessions.http.openapi.keys import LIMIT, ORDER
 from durable_sessions.limits import Limits
 from durable_sessions.settings import WORKSPACE_NAME
 from durable_sessions.times import parse_rfc3339, rfc3339
@@ -60,7 +59,7 @@ class Administration:
         self._clock = clock
         self._audit = audit
         self._limits = limits
-        self._page_limit = page_limit(limits)
+        self._page_limit = LIMIT.within(limits)
 
     @property
     def _store(self) -> KeyStore:

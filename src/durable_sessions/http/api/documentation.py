@@ -8,8 +8,8 @@ import msgspec
 from durable_sessions import __version__
 from durable_sessions.http.api.route_table import Handler, Match
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
-from durable_sessions.http.manual import contents, rendering
-from durable_sessions.http.openapi import document, page
+from durable_sessions.http.manual import contents, page, rendering
+from durable_sessions.http.openapi import document
 from durable_sessions.limits import Limits
 
 _LINKS = (

@@ -14,9 +14,8 @@ from durable_sessions.access.caller import ROLES, Role
 from durable_sessions.errors import MethodNotAllowedError, RouteNotFoundError
 from durable_sessions.http.api.unknown_parameters import QueryParameters
 from durable_sessions.http.carrier.message import Answer, Request
-from durable_sessions.http.openapi.document import nouns
+from durable_sessions.http.openapi.document import NOUNS
 from durable_sessions.http.openapi.parts import Noun, Operation
-from durable_sessions.limits import DEFAULT_LIMITS
 
 Handler = Callable[..., Answer | Awaitable[Answer]]
 """An unbound method: it is given its object, the request, and the values of the path."""
@@ -225,5 +224,5 @@ def _add(resource: Resource, operation: Operation) -> None:
         resource.methods[b"HEAD"] = route
 
 
-ROUTES = RouteTable(nouns(DEFAULT_LIMITS))
-"""All routes; no limit changes any of them."""
+ROUTES = RouteTable(NOUNS)
+"""All routes."""

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from durable_sessions.http.manual.contents import GROUPS, ManualPage
-from durable_sessions.http.openapi.page import frame
+from durable_sessions.http.manual.page import frame
 
 ROOT = "/docs"
 API = "/docs/api"

@@ -1,125 +1,70 @@
-"""Agents in the description."""
+"""Agents: their operations and schemas."""
 
 from durable_sessions.http.bodies.agents import RegisteredAgent
-from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, REGISTRY_PAGE
-from durable_sessions.http.openapi.errors import READING, WRITING
-from durable_sessions.http.openapi.parts import (
-    Call,
-    Noun,
-    Operation,
-    in_path,
-    in_query,
-    json_answer,
-    json_body,
-)
-from durable_sessions.http.openapi.schemas import page, ref, text, whole
-from durable_sessions.http.openapi.struct_schemas import StructSchemas
-from durable_sessions.limits import Limits
+from durable_sessions.http.openapi.common import PAGE, REGISTRY_LIMIT, REGISTRY_PAGE, UPDATE
+from durable_sessions.http.openapi.error_groups import READING
+from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer, json_body
+from durable_sessions.http.openapi.schemas import page, ref, whole
+from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.managed_agents.agents import NativeAgentBody
 
-AGENT_ID = in_path("agent_id", text(), "The agent.", "agent_01")
 VERSION = in_query("version", whole(minimum=1, maximum=2**31), "This version; the newest if absent.", 1)
-_UPDATE = "What is absent stays as it is. Other members are refused; in Anthropic's dialect they are ignored."
-_SHOWN = json_answer("The agent.", ref("Agent"))
-_CREATED = ("invalid_json", "invalid_agent", "document_too_large", *WRITING)
-_CHANGED = (*_CREATED, "registered_object_not_found", "object_archived")
+_SHOWN = {200: json_answer("The agent.", ref("Agent"))}
+_CREATED = ("invalid_agent", "document_too_large")
 
-
-def noun(limits: Limits) -> Noun:
-    """Return the description of agents."""
-    schemas = StructSchemas(limits)
-    return Noun(
-        "Agents",
-        "A registry of agents with versions, so that code written for Managed Agents runs unchanged. Agents "
-        "are plain data: they execute nothing here. A session keeps a snapshot of its agent.",
-        _operations(),
-        {
-            "Agent": {"allOf": [ref("AgentSnapshot"), schemas.of(RegisteredAgent)]},
-            "NewAgent": schemas.of(
-                NativeAgentBody, required={"name": {"minLength": 1}, "model": {}}, without=["version"]
-            ),
-            "AgentUpdate": {**schemas.of(NativeAgentBody), "description": _UPDATE},
-        },
-    )
-
-
-def _operations() -> tuple[Operation, ...]:
-    return (
+NOUN = Noun(
+    "Agents",
+    "A registry of agents with versions, so that code written for Managed Agents runs unchanged. Agents are "
+    "plain data: they execute nothing here. A session keeps a snapshot of its agent.",
+    (
         Operation(
-            "post",
-            "/v1/agents",
-            "createAgent",
-            "Register an agent",
-            {200: _SHOWN},
-            "Short forms come back long: a model's name becomes an object, toolsets get their defaults.",
-            (),
-            json_body(ref("NewAgent")),
-            _CREATED,
-            "writer",
-            (
-                Call(
-                    "A name and a model",
-                    body={"name": "Builder", "model": "claude-sonnet-5", "system": "Be brief."},
-                ),
-            ),
+            "createAgent: POST /v1/agents",
+            "Register an agent. Short forms come back long: a model's name becomes an object, toolsets get "
+            "their defaults.",
+            _SHOWN,
+            body=json_body(ref("NewAgent")),
+            errors=_CREATED,
             gives={"agent_id": "$response.body#/id"},
         ),
         Operation(
-            "get",
-            "/v1/agents",
-            "listAgents",
-            "List agents",
+            "listAgents: GET /v1/agents",
+            "List agents.",
             {200: json_answer("A page of agents, newest first.", page(ref("Agent")))},
-            "",
-            REGISTRY_PAGE,
-            refusals=("invalid_request", "too_many_scans"),
+            parameters=REGISTRY_PAGE,
+            errors=("too_many_scans",),
         ),
         Operation(
-            "get",
-            "/v1/agents/{agent_id}",
-            "getAgent",
-            "Read an agent",
-            {200: _SHOWN},
-            "",
-            (
-                AGENT_ID,
-                VERSION,
-            ),
-            refusals=("invalid_request", "registered_object_not_found", *READING),
-            calls=(Call("The newest version"), Call("An older one", {"version": "1"})),
+            "getAgent: GET /v1/agents/{agent_id}",
+            "Read an agent.",
+            _SHOWN,
+            parameters=(VERSION,),
+            errors=READING,
         ),
         Operation(
-            "post",
-            "/v1/agents/{agent_id}",
-            "updateAgent",
-            "Change an agent: a new version",
-            {200: _SHOWN},
-            "",
-            (AGENT_ID,),
-            json_body(ref("AgentUpdate"), required=False),
-            (*_CHANGED, "version_conflict"),
-            "writer",
-            (Call("If nobody else has changed it", body={"system": "Be brief and kind.", "version": 1}),),
+            "updateAgent: POST /v1/agents/{agent_id}",
+            "Change an agent: a new version.",
+            _SHOWN,
+            body=json_body(ref("AgentUpdate"), required=False),
+            errors=(*_CREATED, "object_archived", "version_conflict"),
         ),
         Operation(
-            "post",
-            "/v1/agents/{agent_id}/archive",
-            "archiveAgent",
-            "Archive an agent",
-            {200: _SHOWN},
-            "It stays readable, and can no longer be changed.",
-            (AGENT_ID,),
-            refusals=("registered_object_not_found", *WRITING),
-            role="writer",
+            "archiveAgent: POST /v1/agents/{agent_id}/archive",
+            "Archive an agent. It stays readable, and can no longer be changed.",
+            _SHOWN,
         ),
         Operation(
-            "get",
-            "/v1/agents/{agent_id}/versions",
-            "listAgentVersions",
-            "List the versions of an agent",
+            "listAgentVersions: GET /v1/agents/{agent_id}/versions",
+            "List the versions of an agent.",
             {200: json_answer("A page of versions, newest first.", page(ref("Agent")))},
-            "",
-            (AGENT_ID, REGISTRY_LIMIT, PAGE),
-            refusals=("invalid_request", "registered_object_not_found", *READING),
+            parameters=(REGISTRY_LIMIT, PAGE),
+            errors=READING,
         ),
-    )
+    ),
+    {
+        "Agent": {"allOf": [ref("AgentSnapshot"), schema_of(RegisteredAgent)]},
+        "NewAgent": schema_of(
+            NativeAgentBody, required={"name": {"minLength": 1}, "model": {}}, without=["version"]
+        ),
+        "AgentUpdate": {**schema_of(NativeAgentBody), "description": UPDATE},
+    },
+)

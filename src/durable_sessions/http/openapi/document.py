@@ -1,9 +1,7 @@
 """The OpenAPI 3.1 document of the whole interface."""
 
-import shlex
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -15,7 +13,6 @@ from durable_sessions.http.openapi import (
     environments,
     errors,
     events,
-    incarnations,
     ingest,
     keys,
     operations,
@@ -26,14 +23,22 @@ from durable_sessions.http.openapi import (
     subscriptions,
     threads,
 )
-from durable_sessions.http.openapi.common import HEADERS
-from durable_sessions.http.openapi.parts import JSON, Answer, Body, Call, Noun, Operation, Parameter
+from durable_sessions.http.openapi.answer_headers import MEANINGS, STREAM_NEXT_OFFSET
+from durable_sessions.http.openapi.completion import complete
+from durable_sessions.http.openapi.error_groups import CARRIER
+from durable_sessions.http.openapi.limit_names import filled
+from durable_sessions.http.openapi.operation_objects import (
+    Document,
+    described,
+    described_head,
+    described_preflight,
+)
+from durable_sessions.http.openapi.parts import Operation
+from durable_sessions.http.openapi.samples import samples
 from durable_sessions.limits import Limits
 from durable_sessions.schema_notes import OFFSET
 
-Document = dict[str, Any]
-
-_NOUNS = (
+_MODULES = (
     sessions,
     events,
     search,
@@ -52,9 +57,8 @@ _ORIGIN = "http://127.0.0.1:4437"
 _SECURED: list[dict[str, list[str]]] = [{"bearer": []}, {"x-api-key": []}]
 
 
-def nouns(limits: Limits) -> list[Noun]:
-    """Return the description of the whole interface, in reading order."""
-    return [incarnations.with_incarnation(module.noun(limits)) for module in _NOUNS]
+NOUNS = tuple(complete(module.NOUN) for module in _MODULES)
+"""The whole interface, in reading order."""
 
 
 @lru_cache(maxsize=4)
@@ -64,34 +68,40 @@ def encoded(limits: Limits, public_url: str) -> bytes:
 
 
 def document(limits: Limits, public_url: str = "") -> Document:
-    """Return the document."""
-    described = nouns(limits)
+    """Return the document of a server with these limits, which is reached under a URL."""
+    return filled(_document(public_url), limits)
+
+
+def _document(public_url: str) -> Document:
+    """Return the document with the names of limits."""
     paths: dict[str, Any] = {}
-    schemas = errors.schemas(limits)
-    for noun in described:
+    schemas = dict(errors.SCHEMAS)
+    for noun in NOUNS:
         schemas |= noun.schemas
         for operation in noun.operations:
             item = paths.setdefault(operation.path, {})
-            item[operation.method] = _operation(noun, operation) | _samples(operation, public_url or _ORIGIN)
+            item[operation.method] = shown = described(noun, operation)
+            if operation.calls:
+                shown["x-codeSamples"] = samples(operation, public_url or _ORIGIN)
             if operation.head:
-                item["head"] = _head(noun, operation)
+                item["head"] = described_head(noun, operation)
             if noun.preflight:
-                item["options"] = _preflight(noun, operation)
-            _link(item[operation.method], operation, described)
-    used = {code for noun in described for one in noun.operations for code in errors.codes(one)}
-    used.update(errors.CARRIER)
+                item["options"] = described_preflight(noun, operation)
+            _link(shown, operation)
+    used = {code for noun in NOUNS for one in noun.operations for code in errors.codes(one)}
+    used.update(CARRIER)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Durable Sessions",
             "version": __version__,
             "summary": "The append-only event log for AI agents.",
-            "description": _introduction(limits),
+            "description": _INTRODUCTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": public_url or "/"}],
         "security": _SECURED,
-        "tags": [{"name": noun.name, "description": noun.text} for noun in described],
+        "tags": [{"name": noun.name, "description": noun.text} for noun in NOUNS],
         "paths": paths,
         "x-errors": errors.explained(code for code in STATUS_BY_CODE if code in used),
         "components": {
@@ -111,22 +121,22 @@ def document(limits: Limits, public_url: str = "") -> Document:
             },
             "schemas": schemas,
             "headers": {
-                name: {
-                    "description": text,
-                    "schema": OFFSET if name == "Stream-Next-Offset" else {"type": "string"},
+                name.decode(): {
+                    "description": meaning,
+                    "schema": OFFSET if name == STREAM_NEXT_OFFSET else {"type": "string"},
                 }
-                for name, text in HEADERS.items()
+                for name, meaning in MEANINGS.items()
             },
         },
     }
 
 
-def _link(shown: Document, operation: Operation, described: list[Noun]) -> None:
+def _link(shown: Document, operation: Operation) -> None:
     """Add links to an operation's answers: the operations that can be called with values from the answer."""
     known = {name: f"$request.path.{name}" for name in _path_names(operation)}
     known.update(operation.gives)
     links: Document = {}
-    for noun in described:
+    for noun in NOUNS:
         for other in noun.operations:
             names = _path_names(other)
             if (
@@ -166,163 +176,8 @@ def _shared(paths: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(named.items()))
 
 
-def _samples(operation: Operation, origin: str) -> Document:
-    samples = [
-        {"lang": "Shell", "label": call.title or operation.summary, "source": curl(operation, call, origin)}
-        for call in operation.calls
-    ]
-    return {"x-codeSamples": samples} if samples else {}
-
-
-def curl(operation: Operation, call: Call, origin: str) -> str:
-    """Return a call as a command line."""
-    path = operation.path
-    for parameter in operation.parameters:
-        if parameter.place == "path":
-            safe = "/" if parameter.name == "path" else ":@"
-            path = path.replace("{" + parameter.name + "}", quote(str(parameter.example), safe=safe))
-    query = "&".join(
-        f"{quote(name, safe='[]')}={quote(value, safe='*')}" for name, value in call.query.items()
-    )
-    url = origin + path + ("?" + query if query else "")
-    words = ["curl"]
-    if call.query.get("live") == "sse" or path.endswith("/stream"):
-        words.append("-N")
-    if operation.method == "head":
-        words.append("-I")
-    elif operation.method != "get" and not (operation.method == "post" and call.body is not None):
-        words += ["-X", operation.method.upper()]
-    lines = [" ".join([*words, shlex.quote(url)])]
-    headers = dict(call.headers)
-    if call.body is not None:
-        headers = {"Content-Type": call.media_type, **headers}
-    lines += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()]
-    if call.body is not None:
-        lines.append(f"--data-raw {shlex.quote(body_text(call))}")
-    return " \\\n  ".join(lines)
-
-
-def body_text(call: Call) -> str:
-    """Return the body of a call as it is sent."""
-    if call.media_type != JSON:
-        return str(call.body)
-    return msgspec.json.encode(call.body).decode()
-
-
-def _operation(noun: Noun, operation: Operation) -> Document:
-    described: Document = {
-        "operationId": operation.id,
-        "tags": [noun.name],
-        "summary": operation.summary,
-        "parameters": [
-            _parameter(parameter) for parameter in operation.parameters if not _is_token(parameter)
-        ],
-        "responses": {
-            **{str(status): _answer(answer) for status, answer in sorted(operation.answers.items())},
-            **{
-                status: found
-                for status, found in errors.responses(operation).items()
-                if int(status) not in operation.answers
-            },
-        },
-    }
-    about = [operation.text]
-    if operation.role not in (None, "reader"):
-        about.append(f"The key needs the role `{operation.role}`.")
-    described["description"] = " ".join(part for part in about if part)
-    if operation.role is None:
-        described["security"] = [{"bearer": []}] if any(map(_is_token, operation.parameters)) else []
-    if operation.body is not None:
-        described["requestBody"] = _body(operation.body, operation.calls)
-    return described
-
-
-def _is_token(parameter: Parameter) -> bool:
-    """Return whether OpenAPI describes this parameter as a security scheme instead."""
-    return parameter.name == "Authorization"
-
-
-def _parameter(parameter: Parameter) -> Document:
-    described: Document = {
-        "name": parameter.name,
-        "in": parameter.place,
-        "description": parameter.text,
-        "schema": parameter.schema,
-    }
-    if parameter.required:
-        described["required"] = True
-    if parameter.style is not None:
-        described |= {"style": parameter.style, "explode": True}
-    if parameter.example is not None:
-        described["example"] = parameter.example
-    return described
-
-
-def _body(body: Body, calls: tuple[Call, ...]) -> Document:
-    content: Document = {}
-    for media_type, schema in body.content.items():
-        content[media_type] = {"schema": schema}
-        examples = {
-            _slug(call.title): {"summary": call.title, "value": call.body}
-            for call in calls
-            if call.media_type == media_type and call.body is not None
-        }
-        if examples:
-            content[media_type]["examples"] = examples
-    described: Document = {"content": content, "required": body.required}
-    return {"description": body.text, **described} if body.text else described
-
-
-def _slug(title: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in title.lower()) or "example"
-
-
-def _answer(answer: Answer) -> Document:
-    return {
-        "description": answer.text,
-        "headers": {
-            name: {"$ref": f"#/components/headers/{name}"} for name in ("request-id", *answer.headers)
-        },
-        "content": {media_type: {"schema": schema} for media_type, schema in answer.content.items()},
-    }
-
-
-def _head(noun: Noun, operation: Operation) -> Document:
-    """Describe HEAD, which is GET without a body."""
-    described = _operation(noun, operation)
-    described["operationId"] += "Head"
-    described["summary"] += ", headers only"
-    for status, answer in described["responses"].items():
-        if int(status) < 300:
-            answer["content"] = {}
-    return described
-
-
-def _preflight(noun: Noun, operation: Operation) -> Document:
-    """Describe OPTIONS, which browsers send before a request from a page of another origin."""
-    path = tuple(parameter for parameter in operation.parameters if parameter.place == "path")
-    allowed = Answer(
-        "What pages of other origins may do.",
-        {},
-        ("Allow", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers"),
-    )
-    refused = ("invalid_request", "route_not_found") if errors.face(operation) == "control" else ()
-    preflight = Operation(
-        "options",
-        operation.path,
-        "preflight" + operation.path.title().translate(str.maketrans("", "", "/{}_.")),
-        "Preflight",
-        {204: allowed},
-        parameters=path,
-        refusals=refused,
-        role=None,
-        calls=(),
-    )
-    return _operation(noun, preflight)
-
-
-def _introduction(limits: Limits) -> str:
-    paragraphs = (
+_INTRODUCTION = "\n\n".join(
+    (
         "Durable Sessions keeps what agents do in append-only logs: durable before it is "
         "acknowledged, readable from any position, followed live. `/v1/sessions` speaks the language "
         "of sessions and events and is a drop-in for Anthropic's Managed Agents; `/v1/stream` is the "
@@ -338,13 +193,13 @@ def _introduction(limits: Limits) -> str:
         "`/v1` they have Anthropic's shape, with the code in `details.error_code`; on `/v1/stream` and "
         'outside of `/v1` they are `{"error":{"code","message"}}`. Bad input is 400. 503 has '
         "`Retry-After`. Every answer has `request-id`.",
-        f"**Limits.** A body has at most {limits.append_body_bytes_max:,} bytes (413), an event "
-        f"{limits.event_bytes_max:,} (413), a request {limits.events_per_request_max:,} events (400), "
-        f"a target {limits.target_bytes_max:,} bytes (414), all headers {limits.header_bytes_max:,} "
-        f"bytes and {limits.header_count_max} lines (431). JSON is UTF-8 and nests at most "
-        f"{limits.json_depth_max} levels. Times are RFC 3339 in UTC with milliseconds.",
+        "**Limits.** A body has at most {append_body_bytes_max:,} bytes (413), an event "
+        "{event_bytes_max:,} (413), a request {events_per_request_max:,} events (400), "
+        "a target {target_bytes_max:,} bytes (414), all headers {header_bytes_max:,} "
+        "bytes and {header_count_max} lines (431). JSON is UTF-8 and nests at most "
+        "{json_depth_max} levels. Times are RFC 3339 in UTC with milliseconds.",
         "**Browsers.** Pages of other origins are served if the origin is in `allowed_origins`, or if they "
         "send a key in a header and the path is not one of keys, audit, metrics or administration. All else "
         "that another site sends is 403 `origin_not_allowed`.",
     )
-    return "\n\n".join(paragraphs)
+)

@@ -8,62 +8,27 @@ from typing import Any
 from durable_sessions import errors
 from durable_sessions.http.bodies.errors import ErrorBody, SessionsErrorBody
 from durable_sessions.http.error_codes import STATUS_BY_CODE, error_code_under_control
+from durable_sessions.http.openapi import error_headers
+from durable_sessions.http.openapi.answer_headers import REQUEST_ID
+from durable_sessions.http.openapi.error_groups import ALWAYS, CARRIER, ENTRANCE
 from durable_sessions.http.openapi.parts import JSON, Operation
 from durable_sessions.http.openapi.schemas import Schema, ref
-from durable_sessions.http.openapi.struct_schemas import StructSchemas
+from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
-from durable_sessions.limits import Limits
-
-READING = ("cold_read_failed", "bucket_failed", "bucket_denied", "object_damaged", "object_not_found")
-"""Errors of a read of old records."""
-WRITING = ("partition_stopped", "outcome_unknown", "quota_exceeded")
-"""Errors of a durable change."""
-WRITING_UNMETERED = tuple(code for code in WRITING if code != "quota_exceeded")
-"""Errors of a durable change that counts for no quota."""
-STORING = ("bucket_failed", "bucket_denied", "object_damaged", "object_exists", "object_not_found")
-"""Errors of an object in the bucket."""
-ONE_SESSION = ("invalid_session", "session_not_found")
-"""Errors of a request for one session."""
-
-_ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")
-_ALWAYS = ("method_not_allowed", "overloaded", "shutting_down", "partition_fenced", "partition_moved")
-CARRIER = (
-    "malformed_request",
-    "request_timeout",
-    "target_too_long",
-    "headers_too_large",
-    "body_too_large",
-    "internal",
-    *_ALWAYS,
-)
-"""Errors of the carrier: a request is malformed or incomplete, causes a fault, or exceeds a limit."""
-
-_HEADERS = {
-    "stream_closed": ("Stream-Closed", "Stream-Next-Offset"),
-    "stale_epoch": ("Producer-Epoch",),
-    "producer_gap": ("Producer-Expected-Seq", "Producer-Received-Seq"),
-    "precondition_failed": ("Stream-Next-Offset",),
-    "method_not_allowed": ("Allow",),
-    "authentication_error": ("WWW-Authenticate",),
-    "rate_limited": ("Retry-After",),
-    "share_exceeded": ("Retry-After",),
-    "keys_too_fast": ("Retry-After",),
-    "quota_exceeded": ("Retry-After",),
-    "too_many_scans": ("Retry-After",),
-    "range_not_satisfiable": ("Content-Range",),
-}
 
 
 def codes(operation: Operation) -> list[str]:
     """Return every code with which the API, and not the carrier, can refuse this operation."""
-    found = [*operation.refusals]
+    found = [*operation.errors]
     if operation.role is not None:
         found += ["authentication_error", "rate_limited", "share_exceeded"]
         if operation.role != "reader":
             found.append("permission_error")
     if face(operation) == "sessions":
         found.append("unknown_parameter")
-    return [*dict.fromkeys([*found, *_ENTRANCE, *_ALWAYS])]
+    if face(operation) == "control":
+        found = [code for code in found if code != "invalid_json"]  # spelled as invalid_request there
+    return [*dict.fromkeys([*found, *ENTRANCE, *ALWAYS])]
 
 
 def face(operation: Operation) -> str:
@@ -86,17 +51,10 @@ def responses(operation: Operation) -> dict[str, Any]:
         if status in carrier and looks != "native":
             # The carrier refuses before it is known which operation is meant, so always in its own shape.
             shapes.append(_shape("native", carrier[status]))
-        headers = [name for code in said for name in _HEADERS.get(code, ())]
-        if status == 503:
-            headers.append("Retry-After")
-        if status in (409, 412) and looks == "sessions":
-            headers.append("x-should-retry")
+        headers = error_headers.described(said, status, sessions=looks == "sessions")
         found[str(status)] = {
             "description": ", ".join(f"`{code}`" for code in said),
-            "headers": {
-                name: {"$ref": f"#/components/headers/{name}"}
-                for name in ["request-id", *dict.fromkeys(headers)]
-            },
+            "headers": header_refs(headers),
             "content": {JSON: {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}},
         }
     return found
@@ -114,6 +72,8 @@ def message(code: str) -> str:
     return _PROBLEMS.get(code, "") if said == "{problem}" else re.sub(r"\{(\w+)(!r)?\}", r"*\1*", said)
 
 
+_PLACES = {code: at for at, code in enumerate(STATUS_BY_CODE)}
+"""Where each code stands in the table; the description lists the codes of a status in this order."""
 _PROBLEMS = {
     "invalid_request": "Something in the request is not usable; the message says what to send instead.",
     "invalid_event": "An event is not usable; `details.index` is its place in the request.",
@@ -127,15 +87,19 @@ _PROBLEMS = {
 }
 
 
-def schemas(limits: Limits) -> dict[str, Schema]:
-    """Return the shapes of refusals."""
-    of = StructSchemas(limits).of
-    return {"SessionsError": of(SessionsErrorBody), "Error": of(ErrorBody)}
+SCHEMAS = {"SessionsError": schema_of(SessionsErrorBody), "Error": schema_of(ErrorBody)}
+"""The shapes of refusals."""
+
+
+def header_refs(headers: Iterable[bytes]) -> dict[str, Schema]:
+    """Return references to the headers that an answer may have."""
+    names = (name.decode() for name in (REQUEST_ID, *headers))
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _by_status(found: Iterable[str]) -> dict[int, list[str]]:
     grouped: dict[int, list[str]] = {}
-    for code in dict.fromkeys(found):
+    for code in sorted(set(found), key=_PLACES.__getitem__):
         grouped.setdefault(STATUS_BY_CODE[code], []).append(code)
     return grouped
 

@@ -1,12 +1,11 @@
-"""Search in the description."""
+"""Search: its operation and schemas."""
 
 from durable_sessions.http.bodies.search import FoundEventsAnswer, FoundSessionsAnswer, HitMember
 from durable_sessions.http.openapi.common import CREATED_AT, HAPPENED, PAGE, TYPE
-from durable_sessions.http.openapi.errors import READING
-from durable_sessions.http.openapi.parts import Call, Noun, Operation, in_query, json_answer
+from durable_sessions.http.openapi.error_groups import READING
+from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer
 from durable_sessions.http.openapi.schemas import choice, free, ref, text, whole
-from durable_sessions.http.openapi.struct_schemas import StructSchemas
-from durable_sessions.limits import Limits
+from durable_sessions.http.openapi.struct_schemas import schema_of
 
 QUERY = in_query(
     "q",
@@ -14,84 +13,61 @@ QUERY = in_query(
     'What to search for: words, `"a phrase"`, `+must`, `-not`, `prefix*`, `type:agent.tool_use`, '
     "`name:bash`, `is:error`. Whatever does not fit is taken as plain words.",
     "green",
+    "search_unavailable",
+    "too_many_scans",
 )
 LIMIT = in_query("limit", whole(minimum=1, maximum=100), "Sessions on a page; 10 if absent.", 10, default=10)
 HITS = in_query("hits", whole(minimum=1, maximum=20), "Hits of each session; 3 if absent.", 3, default=3)
 ROLES = ("user", "agent", "tool", "system", "error")
 SCOPES = (
-    in_query(
-        "role",
-        choice(*ROLES),
-        "With `q`: only what they said. May be repeated.",
-        "agent",
-    ),
+    in_query("role", choice(*ROLES), "With `q`: only what they said. May be repeated.", "agent"),
     *HAPPENED,
 )
 
-
-def noun(limits: Limits) -> Noun:
-    """Return the description of search."""
-    schemas = StructSchemas(limits)
-    return Noun(
-        "Search",
-        "What is acknowledged is found by the next search. Ranking is BM25 over the text of events: "
-        "messages, thinking, tool names, the strings in tool inputs and outputs, errors. Identifiers and "
-        "paths match by their parts: `auth` finds `checkAuthToken`, `check_auth_token` and `auth/token.py`. "
-        "Inherited events of forks count once. A search waits for what is not indexed yet, at most "
-        f"{limits.search_wait_seconds_max:g} seconds; then `up_to_date` is false and `indexed_through` says "
-        "how far it reaches. In one session: `GET /v1/sessions/{session_id}/events?q=…`. Pages of one search "
-        "show one point in time as long as the server remembers it.",
-        (_search(),),
-        {
-            "Hit": {
-                "allOf": [ref("Event"), schemas.of(HitMember, open_ended=True)],
-                "description": "An event as it is stored, and why it was found.",
-            },
-            "FoundEvents": schemas.of(FoundEventsAnswer),
-            "FoundSessions": schemas.of(FoundSessionsAnswer),
-        },
-    )
-
-
-def _search() -> Operation:
-    return Operation(
-        "get",
-        "/v1/search",
-        "search",
-        "Search all sessions",
-        {200: json_answer("Sessions with their best hits, the best first.", ref("FoundSessions"))},
-        "Hits are grouped by session.",
-        (
-            QUERY,
-            LIMIT,
-            HITS,
-            PAGE,
-            in_query("session", text(), "Only in this session, what it inherits included. May be repeated."),
-            in_query("agent", text(), "Only in sessions of the agent with this id."),
-            in_query(
-                "metadata",
-                free(),
-                "Only in sessions with these pairs in their metadata, as `metadata[team]=infra`.",
-                style="deepObject",
+NOUN = Noun(
+    "Search",
+    "What is acknowledged is found by the next search. Ranking is BM25 over the text of events: messages, "
+    "thinking, tool names, the strings in tool inputs and outputs, errors. Identifiers and paths match by "
+    "their parts: `auth` finds `checkAuthToken`, `check_auth_token` and `auth/token.py`. Inherited events "
+    "of forks count once. A search waits for what is not indexed yet, at most {search_wait_seconds_max:g} "
+    "seconds; then `up_to_date` is false and `indexed_through` says how far it reaches. In one session: "
+    "`GET /v1/sessions/{session_id}/events?q=…`. Pages of one search show one point in time as long as the "
+    "server remembers it.",
+    (
+        Operation(
+            "search: GET /v1/search",
+            "Search all sessions. Hits are grouped by session.",
+            {200: json_answer("Sessions with their best hits, the best first.", ref("FoundSessions"))},
+            (
+                QUERY,
+                LIMIT,
+                HITS,
+                PAGE,
+                in_query(
+                    "session", text(), "Only in this session, what it inherits included. May be repeated."
+                ),
+                in_query("agent", text(), "Only in sessions of the agent with this id."),
+                in_query(
+                    "metadata",
+                    free(),
+                    "Only in sessions with these pairs in their metadata, as `metadata[team]=infra`.",
+                    style="deepObject",
+                ),
+                in_query("order", choice("score"), "By score, the only order of hits in several sessions."),
+                TYPE,
+                *SCOPES,
+                *CREATED_AT.values(),
             ),
-            in_query("order", choice("score"), "By score, the only order of hits in several sessions."),
-            TYPE,
-            *SCOPES,
-            *CREATED_AT.values(),
+            errors=("invalid_session", "session_not_found", "session_gone", *READING),
+            head=True,
         ),
-        refusals=(
-            "invalid_request",
-            "invalid_session",
-            "session_not_found",
-            "session_gone",
-            "search_unavailable",
-            "too_many_scans",
-            *READING,
-        ),
-        calls=(
-            Call("Words", {"q": "make green"}),
-            Call("An exact phrase among errors", {"q": '"connection refused" is:error'}),
-            Call("A tool call, by parts of what it was given", {"q": "+test name:bash"}),
-        ),
-        head=True,
-    )
+    ),
+    {
+        "Hit": {
+            "allOf": [ref("Event"), schema_of(HitMember, open_ended=True)],
+            "description": "An event as it is stored, and why it was found.",
+        },
+        "FoundEvents": schema_of(FoundEventsAnswer),
+        "FoundSessions": schema_of(FoundSessionsAnswer),
+    },
+)

@@ -1,41 +1,21 @@
-"""Sessions in the description: create, read, change, list, end."""
+"""Sessions: create, read, change, list, end, and their schemas."""
+
+from dataclasses import replace
 
 from durable_sessions.http.bodies.agents import AgentSnapshot
 from durable_sessions.http.bodies.deletions import SessionDeleted
 from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdateBody
-from durable_sessions.http.openapi.common import (
+from durable_sessions.http.openapi.common import CREATED_AT, HAPPENED, INCLUDE_ARCHIVED, PAGE, page_limit
+from durable_sessions.http.openapi.error_groups import READING
+from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer, json_body
+from durable_sessions.http.openapi.request_headers import (
     ANTHROPIC_VERSION,
-    CREATED_AT,
-    HAPPENED,
-    INCLUDE_ARCHIVED,
-    PAGE,
-    SESSION_ID,
-    lifetime,
-    page_limit,
+    LIFETIME,
+    STREAM_FORK_OFFSET,
+    STREAM_FORKED_FROM,
 )
-from durable_sessions.http.openapi.errors import ONE_SESSION, READING, WRITING
-from durable_sessions.http.openapi.parts import (
-    Call,
-    Noun,
-    Operation,
-    Parameter,
-    in_header,
-    in_query,
-    json_answer,
-    json_body,
-)
-from durable_sessions.http.openapi.schemas import (
-    choice,
-    free,
-    many,
-    nullable,
-    page,
-    ref,
-    text,
-    whole,
-)
-from durable_sessions.http.openapi.struct_schemas import StructSchemas
-from durable_sessions.limits import Limits
+from durable_sessions.http.openapi.schemas import choice, free, many, nullable, page, ref, text, whole
+from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.sessions.session_object import LIFECYCLES, SessionObject
 from durable_sessions.sessions.summary import STATUSES
 
@@ -44,103 +24,59 @@ ORDER = in_query(
     "order", choice("asc", "desc"), "By time of creation; `desc` if absent.", "asc", default="desc"
 )
 SORTS = ("created_at", "started_at", "updated_at", "activity")
+SORT = in_query(
+    "sort",
+    choice(*SORTS),
+    "Which time `order` goes by; `created_at` if absent. Of imported sessions `started_at` and `activity` "
+    "are when they happened. Sorted lists look at all sessions, of which there may be "
+    "{sorted_sessions_max:,}.",
+    "activity",
+    "too_many_to_sort",
+    default=SORTS[0],
+)
 AGENT_VERSION = in_query("agent_version", whole(maximum=2**31), "Only those of this version of an agent.", 1)
 _CREATED = (
-    *("invalid_session", "invalid_event", "invalid_agent", "document_too_large", "invalid_json"),
+    *("invalid_session", "invalid_event", "invalid_agent", "document_too_large"),
     *("session_exists", "session_gone", "session_not_found", "registered_object_not_found"),
-    *("session_too_large", "event_too_large", *READING, *WRITING),
+    *("session_too_large", "event_too_large", *READING),
 )
 """Errors of the creation of a session."""
-_SHOWN = json_answer("The session.", ref("Session"))
+_SHOWN = {200: json_answer("The session.", ref("Session"))}
 
-
-def noun(limits: Limits) -> Noun:
-    """Return the description of sessions."""
-    schemas = StructSchemas(limits)
-    return Noun(
-        "Sessions",
-        "A session is a durable, append-only list of events with a title, metadata and a lifecycle. It comes "
-        "into being with `POST`, with `PUT`, or with its first event. A read never creates one.",
-        (*_whole(limits), *_one(limits, schemas), *_ends()),
-        {
-            "Session": schemas.of(SessionObject),
-            "AgentSnapshot": schemas.of(AgentSnapshot),
-            "NewSession": schemas.of(NativeSessionBody),
-            "SessionUpdate": schemas.of(NativeUpdateBody, without=["vault_ids"]),
-        },
-    )
-
-
-def sort(limits: Limits) -> Parameter:
-    """Return the parameter that sorts a list of sessions by a time."""
-    return in_query(
-        "sort",
-        choice(*SORTS),
-        "Which time `order` goes by; `created_at` if absent. Of imported sessions `started_at` "
-        "and `activity` are when they happened. Sorted lists look at all sessions, of which "
-        f"there may be {limits.sorted_sessions_max:,}.",
-        "activity",
-        default=SORTS[0],
-    )
-
-
-def _whole(limits: Limits) -> tuple[Operation, ...]:
-    return (
+NOUN = Noun(
+    "Sessions",
+    "A session is a durable, append-only list of events with a title, metadata and a lifecycle. It comes "
+    "into being with `POST`, with `PUT`, or with its first event. A read never creates one.",
+    (
         Operation(
-            "post",
-            "/v1/sessions",
-            "createSession",
-            "Create a session",
+            "createSession: POST /v1/sessions",
+            "Create a session. The id is made by the server unless the body has one. In Anthropic's "
+            "dialect `agent` and `environment_id` are required.",
             {
                 201: json_answer("Created.", ref("Session")),
                 200: json_answer("Created, in Anthropic's dialect.", ref("Session")),
             },
-            "The id is made by the server unless the body has one. In Anthropic's dialect `agent` and "
-            "`environment_id` are required.",
             (ANTHROPIC_VERSION,),
             json_body(ref("NewSession"), required=False),
             _CREATED,
-            "writer",
-            (
-                Call(
-                    "With a title, metadata and a first message",
-                    body={
-                        "title": "Fix the build",
-                        "metadata": {"team": "infra"},
-                        "initial_events": [
-                            {"type": "user.message", "content": [{"type": "text", "text": "Make it green."}]}
-                        ],
-                    },
-                    status=201,
-                ),
-                Call("With nothing at all", body={}, status=201),
-                Call(
-                    "As the official SDKs do",
-                    headers={"anthropic-version": "2026-10-21"},
-                    body={"agent": "agent_01", "environment_id": "env_01", "title": "Fix the build"},
-                ),
-            ),
             gives={"session_id": "$response.body#/id"},
         ),
         Operation(
-            "get",
-            "/v1/sessions",
-            "listSessions",
-            "List sessions",
+            "listSessions: GET /v1/sessions",
+            "List sessions. Pages stay right while sessions are added. A page may hold fewer than `limit`, "
+            "even none, and still have a `next_page`: a filtered list looks at {listed_sessions_max:,} "
+            "sessions at a time.",
             {
                 200: json_answer(
                     "A page of sessions, newest first.",
                     page(ref("Session"), prev_page=nullable(text("The page before this one."))),
                 )
             },
-            "Pages stay right while sessions are added. A page may hold fewer than `limit`, even none, and "
-            f"still have a `next_page`: a filtered list looks at {limits.listed_sessions_max:,} sessions at "
-            "a time.",
             (
                 LIMIT,
                 PAGE,
                 ORDER,
-                sort(limits),
+                SORT,
                 in_query("q", text(), "Only those whose id, title or metadata contains this.", "build"),
                 in_query(
                     "metadata",
@@ -166,150 +102,72 @@ def _whole(limits: Limits) -> tuple[Operation, ...]:
                 *CREATED_AT.values(),
                 *HAPPENED,
             ),
-            refusals=("invalid_request", "too_many_to_sort", "too_many_scans"),
-            calls=(
-                Call("The newest"),
-                Call(
-                    "Those of a team that mention a word",
-                    {"metadata[team]": "infra", "q": "build", "limit": "5"},
-                ),
-            ),
+            errors=("too_many_scans",),
         ),
-    )
-
-
-def _one(limits: Limits, schemas: StructSchemas) -> tuple[Operation, ...]:
-    path = "/v1/sessions/{session_id}"
-    return (
         Operation(
-            "put",
-            path,
-            "putSession",
-            "Create a session with this id, or confirm it",
+            "putSession: PUT /v1/sessions/{session_id}",
+            "Create a session with this id, or confirm it. Safe to repeat. 409 if it exists and differs in "
+            "something that was sent, or began with other events. One from before those were kept has "
+            "`initial_events: ignored`. A fork shares the events of its source up to `Stream-Fork-Offset`, "
+            "at no cost, and goes its own way from there.",
             {
                 201: json_answer("Created.", ref("Session")),
                 200: json_answer("It was there already and agrees with what was sent.", ref("Session")),
             },
-            "Safe to repeat. 409 if it exists and differs in something that was sent, or began with other "
-            "events. One from before those were kept has `initial_events: ignored`. A fork shares the "
-            "events of its source up to `Stream-Fork-Offset`, at no cost, and goes its own way from there.",
             (
-                SESSION_ID,
                 ANTHROPIC_VERSION,
-                *lifetime(limits),
-                in_header(
-                    "Stream-Forked-From", text(), "Fork this session: its path, `/v1/sessions/{id}`.", None
-                ),
-                in_header(
-                    "Stream-Fork-Offset",
-                    text(),
-                    "Where the fork begins; the end of the source if absent.",
-                    None,
-                ),
+                *LIFETIME,
+                replace(STREAM_FORKED_FROM, text="Fork this session: its path, `/v1/sessions/{id}`."),
+                STREAM_FORK_OFFSET,
             ),
             json_body(ref("NewSession"), required=False),
-            (
-                *_CREATED,
-                "invalid_header",
-                "invalid_offset",
-                "invalid_fork",
-                "precondition_failed",
-                "content_type_mismatch",
-                "fork_too_deep",
-            ),
-            "writer",
-            (
-                Call("Confirm", body={}, status=200),
-                Call(
-                    "With metadata, for an hour",
-                    {},
-                    {"Stream-TTL": "3600"},
-                    {"metadata": {"team": "infra"}},
-                    status=201,
-                ),
-                Call(
-                    "A fork of another session",
-                    {},
-                    {
-                        "Stream-Forked-From": "/v1/sessions/build-41",
-                        "Stream-Fork-Offset": "0000000000000000_0000000000000001",
-                    },
-                    status=201,
-                ),
-            ),
+            (*_CREATED, "precondition_failed", "content_type_mismatch"),
             gives={"session_id": "$request.path.session_id"},
         ),
         Operation(
-            "get",
-            path,
-            "getSession",
-            "Read a session",
-            {200: _SHOWN},
-            "What was said of it and what follows from its events; not the events themselves.",
-            (SESSION_ID,),
-            refusals=ONE_SESSION,
+            "getSession: GET /v1/sessions/{session_id}",
+            "Read a session. What was said of it and what follows from its events; not the events "
+            "themselves.",
+            _SHOWN,
             head=True,
         ),
         Operation(
-            "post",
-            path,
-            "updateSession",
-            "Change title, metadata, tools or budget",
-            {200: _SHOWN},
-            "Appends a `session.updated` event that says what has changed; nothing if nothing has.",
-            (SESSION_ID, ANTHROPIC_VERSION),
+            "updateSession: POST /v1/sessions/{session_id}",
+            "Change title, metadata, tools or budget. Appends a `session.updated` event that says what has "
+            "changed; nothing if nothing has.",
+            _SHOWN,
+            (ANTHROPIC_VERSION,),
             json_body(ref("SessionUpdate"), required=False),
-            (*ONE_SESSION, "session_archived", "session_too_large", *WRITING),
-            "writer",
-            (
-                Call(
-                    "Change a title, drop a key",
-                    body={"title": "Fix the release", "metadata": {"team": None}},
-                ),
-            ),
+            ("session_archived", "session_too_large"),
         ),
         Operation(
-            "delete",
-            path,
-            "deleteSession",
-            "Delete a session",
-            {
-                200: json_answer(
-                    "Gone; open event streams end with `session.deleted`.",
-                    schemas.of(SessionDeleted),
-                )
-            },
-            "Its forks keep what they share with it. In Anthropic's dialect a running session is refused.",
-            (SESSION_ID, ANTHROPIC_VERSION),
-            refusals=(*ONE_SESSION, "session_running", "legal_hold", *WRITING),
-            role="writer",
-        ),
-    )
-
-
-def _ends() -> tuple[Operation, ...]:
-    return (
-        Operation(
-            "post",
-            "/v1/sessions/{session_id}/close",
-            "closeSession",
-            "Close a session",
-            {200: _SHOWN},
-            "No more events. Reading goes on for ever, and followers are told that this is the end.",
-            (SESSION_ID,),
-            refusals=(*ONE_SESSION, "session_archived", "stream_closed", *WRITING),
-            role="writer",
+            "deleteSession: DELETE /v1/sessions/{session_id}",
+            "Delete a session. Its forks keep what they share with it. In Anthropic's dialect a running "
+            "session is refused.",
+            {200: json_answer("Gone; open event streams end with `session.deleted`.", SessionDeleted)},
+            (ANTHROPIC_VERSION,),
+            errors=("session_running", "legal_hold"),
         ),
         Operation(
-            "post",
-            "/v1/sessions/{session_id}/archive",
-            "archiveSession",
-            "Archive a session",
-            {200: _SHOWN},
-            "Final: it is terminated, read-only, and left out of lists unless asked for. In Anthropic's "
-            "dialect a running session is refused.",
-            (SESSION_ID, ANTHROPIC_VERSION),
-            refusals=(*ONE_SESSION, "session_running", *WRITING),
-            role="writer",
+            "closeSession: POST /v1/sessions/{session_id}/close",
+            "Close a session. No more events. Reading goes on for ever, and followers are told that this "
+            "is the end.",
+            _SHOWN,
+            errors=("session_archived", "stream_closed"),
         ),
-    )
+        Operation(
+            "archiveSession: POST /v1/sessions/{session_id}/archive",
+            "Archive a session. Final: it is terminated, read-only, and left out of lists unless asked "
+            "for. In Anthropic's dialect a running session is refused.",
+            _SHOWN,
+            (ANTHROPIC_VERSION,),
+            errors=("session_running",),
+        ),
+    ),
+    {
+        "Session": schema_of(SessionObject),
+        "AgentSnapshot": schema_of(AgentSnapshot),
+        "NewSession": schema_of(NativeSessionBody),
+        "SessionUpdate": schema_of(NativeUpdateBody, without=["vault_ids"]),
+    },
+)

@@ -18,6 +18,8 @@ from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.bodies.errors import RefusalDetails, SessionsErrorBody, SessionsRefusal
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE
+from durable_sessions.http.openapi.answer_headers import SHOULD_RETRY
+from durable_sessions.http.openapi.error_headers import is_final
 
 _TYPE_BY_STATUS = {
     400: "invalid_request_error",
@@ -35,7 +37,6 @@ _TYPE_BY_STATUS = {
     431: "invalid_request_error",
     503: "overloaded_error",
 }
-_FINAL = {409, 412}
 _ABOUT_A_LIFE = {410, 412}
 _FOLDER = "sessions/"
 _STREAM = re.compile(r"(?<!\{)\bstream(?P<more>s|'s)?\b")
@@ -88,8 +89,8 @@ def refusal_to(
         headers.append(incarnations.header(life))
         if status in _ABOUT_A_LIFE:
             details.incarnation = life
-    if status in _FINAL:
-        headers.append((b"x-should-retry", b"false"))
+    if is_final(status):
+        headers.append((SHOULD_RETRY, b"false"))
     said = SessionsRefusal(_TYPE_BY_STATUS.get(status, "api_error"), _message(error), details)
     body = SessionsErrorBody("error", said, request_id.decode("latin-1"))
     return Response(status, headers, msgspec.json.encode(body))

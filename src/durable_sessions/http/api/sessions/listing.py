@@ -13,7 +13,7 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_page
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.common import AFTER, BEFORE, CREATED_AT, INCLUDE_ARCHIVED
-from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORTS
+from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORT
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.session_object import LIFECYCLES
@@ -48,7 +48,7 @@ async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     parameters = Parameters(request)
     wanted = _wanted(parameters, tolerant=is_strict(request))
     limit = parameters.whole(LIMIT)
-    if (sort := parameters.choice("sort", CREATED, SORTS)) != CREATED:
+    if (sort := parameters.word(SORT)) != CREATED:
         async with sessions.scans.admitted(caller.key_id):
             return await sorted_page(sessions, parameters, caller.workspace, sort, limit, wanted)
     cursor = _cursor(parameters)

@@ -3,7 +3,7 @@
 from html import escape
 from typing import Any
 
-from durable_sessions.http.openapi.prose import inline
+from durable_sessions.http.manual.prose import inline
 
 Schema = dict[str, Any]
 

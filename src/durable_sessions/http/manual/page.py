@@ -8,9 +8,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from durable_sessions.http.manual.prose import inline, prose
+from durable_sessions.http.manual.schema_html import kind, members
 from durable_sessions.http.openapi.document import document
-from durable_sessions.http.openapi.prose import inline, prose
-from durable_sessions.http.openapi.schema_html import kind, members
 from durable_sessions.limits import Limits
 
 _CSS = files(__package__).joinpath("page.css").read_text()
