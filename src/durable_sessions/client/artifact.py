@@ -15,6 +15,7 @@ from durable_sessions.client.resumable import ResumableTransfer
 from durable_sessions.client.retry import Attempts
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_PARTIAL = 206
 PIECE_BYTES = 256 * 1024
 
 
@@ -70,6 +71,7 @@ class Download(ResumableTransfer[bytes]):
         super().__init__(attempts)
         self._sha256 = sha256
         self._received = 0
+        self._repeated = 0
         self._digest = hashlib.sha256()
         self.complete = False
 
@@ -80,8 +82,15 @@ class Download(ResumableTransfer[bytes]):
             headers["Range"] = f"bytes={self._received}-"
         return ApiCall("GET", artifact_path(self._sha256), nothing, headers=headers)
 
+    def connected(self, answer: httpx2.Response) -> None:
+        """Note how much of the body is known already: some proxies ignore ranges and send all of it."""
+        self._repeated = 0 if answer.status_code == _PARTIAL else self._received
+
     def take(self, piece: bytes) -> tuple[bytes]:
-        """Return the piece, and count it as received."""
+        """Return what is new of the piece, and count it as received."""
+        known = min(self._repeated, len(piece))
+        self._repeated -= known
+        piece = piece[known:]
         self._received += len(piece)
         self._digest.update(piece)
         self._attempts.succeeded()

@@ -38,4 +38,4 @@ def _no_number(word: str) -> float:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise NotImplementedError(f"{type(value).__name__} is not JSON; give mappings, lists, texts and numbers.")
+    raise TypeError(f"{type(value).__name__} is not JSON; give mappings, lists, texts and numbers.")

@@ -25,11 +25,13 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     """Return the exception for an error answer, with the server's message."""
     status = answer.status_code
     said = _said(answer)
-    details = dict(said.get("details") or {})
+    listed = said.get("details")
+    details = dict(listed) if isinstance(listed, dict) else {}
     if "code" in said:
         details.setdefault("error_code", said["code"])
-    if "producer-expected-seq" in answer.headers:
-        details["expected_seq"] = int(answer.headers["producer-expected-seq"])
+    expected = answer.headers.get("producer-expected-seq", "")
+    if expected.isdecimal():
+        details["expected_seq"] = int(expected)
     kind = _BY_STATUS.get(status, errors.ServerError if status >= 500 else errors.ApiError)
     if details.get("error_code") == "stale_epoch":
         kind = errors.ProducerFencedError

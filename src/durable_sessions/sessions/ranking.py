@@ -64,13 +64,13 @@ async def ranked(
     kept.sort(key=lambda pair: pair[0], reverse=True)
     found: list[tuple[SortKey, bytes]] = []
     size = 0
-    for (at_ms, number), durable in kept[:limit]:
+    for (at_ms, order), durable in kept[:limit]:
         shown = show(durable)
         size += len(shown) + 1
         if found and size > limits.page_bytes_max:
             return Ranked(found, more=True)
         # Places are negated, because heapq keeps the smallest on top and the last is wanted there.
-        found.append((SortKey(sign * -at_ms, sign * -number), shown))
+        found.append((SortKey(sign * -at_ms, sign * -order), shown))
         if turn.over:
             await turn.rest()
     return Ranked(found, more=len(kept) > limit)

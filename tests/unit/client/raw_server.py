@@ -42,12 +42,14 @@ async def silence(writer: asyncio.StreamWriter) -> None:
     """Never answer."""
 
 
-def answer(body: bytes, *, declared: int | None = None, kind: str = "application/json") -> Script:
-    """Answer 200 with a body; with ``declared`` as if it were longer, and cut the connection behind it."""
+def answer(
+    body: bytes, *, declared: int | None = None, kind: str = "application/json", status: str = "200 OK"
+) -> Script:
+    """Answer with a body; with ``declared`` as if it were longer, and cut the connection behind it."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         length = len(body) if declared is None else declared
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+        head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
         writer.write(head.encode() + body)
         await writer.drain()
         if declared is not None:

@@ -125,12 +125,25 @@ async def test_a_tail_that_is_left_leaves_no_connection(shell: Shell) -> None:
 async def test_an_artifact_that_is_cut_is_fetched_from_where_it_was_cut(shell: Shell) -> None:
     data = bytes(range(256)) * 40
     digest = hashlib.sha256(data).hexdigest()
-    async with RawServer(answer(data[:5_000], declared=len(data)), answer(data[5_000:])) as server:
+    rest = answer(data[5_000:], status="206 Partial Content")
+    async with RawServer(answer(data[:5_000], declared=len(data)), rest) as server:
         client = shell.make(server.url, retries=1)
         assert await shell.run(lambda: client.artifacts.get(digest)) == data
         first, second = server.requests
         assert "Range:" not in first
         assert "Range: bytes=5000-\r\n" in second
+        await shell.run(client.close)
+
+
+async def test_an_artifact_is_whole_though_a_proxy_ignores_ranges(shell: Shell) -> None:
+    data = bytes(range(256)) * 40
+    digest = hashlib.sha256(data).hexdigest()
+    cut = answer(data[:5_000], declared=len(data))
+    cut_earlier = answer(data[:3_000], declared=len(data))
+    async with RawServer(cut, cut_earlier, answer(data)) as server:
+        client = shell.make(server.url, retries=2)
+        assert await shell.run(lambda: client.artifacts.get(digest)) == data
+        assert [request.count("Range: bytes=5000-") for request in server.requests] == [0, 1, 1]
         await shell.run(client.close)
 
 

@@ -110,6 +110,35 @@ def test_a_delete_that_finds_another_one_after_a_lost_answer_was_carried_out() -
         session.delete()
 
 
+def test_a_delete_of_the_old_one_leaves_the_numbers_of_the_new_one() -> None:
+    made = said(201, INFO | {"incarnation": NEW}, session_incarnation=NEW)
+    stub = Stub(stored(), made, stored(NEW), LOST, OTHER, stored(NEW))
+    client = stub.client()
+    old = client.session("s")
+    old.append(A)
+    new = client.sessions.create("s")
+    new.append(A)
+    old.delete()
+    new.append(B)
+    first, second = stub.requests[2], stub.requests[5]
+    assert first.headers["producer-id"] == second.headers["producer-id"]
+    assert [one.headers["producer-seq"] for one in (first, second)] == ["0", "1"]
+
+
+def test_an_append_after_a_delete_is_of_another_producer() -> None:
+    stub = Stub(stored(), said(204), stored(NEW))
+    session = stub.client().session("s")
+    session.append(A)
+    session.delete()
+    unbound = session.incarnation
+    assert unbound is None
+    assert session.append(A).incarnation == session.incarnation == NEW
+    first, last = stub.requests[0], stub.requests[2]
+    assert first.headers["producer-id"] != last.headers["producer-id"]
+    assert last.headers["producer-seq"] == "0"
+    assert "if-match" not in last.headers, "it creates a session"
+
+
 def test_a_read_that_meets_another_life_says_so() -> None:
     replaced = refusal(410, "session_replaced", session_incarnation=NEW)
     for read in (lambda one: list(one.events()), lambda one: one.info(), lambda one: list(one.tail())):

@@ -5,13 +5,12 @@ import json
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
-from durable_sessions.client import async_transport, errors, offsets, transport
+from durable_sessions.client import errors, offsets
 from tests.unit.client.shells import Shell
 from tests.unit.client.stub import LOST, STORED, Stub, refusal, said
 
@@ -77,19 +76,6 @@ async def test_errors_carry_what_a_program_needs_to_go_on(shell: Shell) -> None:
     with pytest.raises(errors.ConflictError) as gap:
         await shell.run(lambda: client.session("s").append({"type": "a"}))
     assert gap.value.details["expected_seq"] == 4
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that a client makes; none of them takes any time."""
-    made: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        made.append(seconds)
-
-    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=made.append))
-    monkeypatch.setattr(async_transport, "asyncio", SimpleNamespace(sleep=pause))
-    return made
 
 
 async def test_a_server_that_asks_for_a_pause_gets_it(shell: Shell, pauses: list[float]) -> None:
