@@ -112,13 +112,13 @@ class BodyTooLargeError(DurableSessionsError):
 
 
 class TargetTooLongError(DurableSessionsError):
-    """The request target is longer than {target_bytes_max} bytes."""
+    """The request target is longer than {target_bytes_max} bytes. Send a shorter query, or ask in several requests."""  # noqa: E501
 
     code = "target_too_long"
 
 
 class HeadersTooLargeError(DurableSessionsError):
-    """The request headers exceed {header_bytes_max} bytes or {header_count_max} lines."""
+    """The request headers exceed {header_bytes_max} bytes or {header_count_max} lines. Send fewer and shorter ones."""  # noqa: E501
 
     code = "headers_too_large"
 
@@ -130,7 +130,7 @@ class MalformedRequestError(DurableSessionsError):
 
 
 class RequestTimeoutError(DurableSessionsError):
-    """The request did not arrive completely within {seconds} seconds."""
+    """The request did not arrive completely within {seconds} seconds. Send it again, a large body in parts."""  # noqa: E501
 
     code = "request_timeout"
 

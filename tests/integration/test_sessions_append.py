@@ -65,11 +65,11 @@ async def test_one_event_is_found_by_its_id(api: httpx2.AsyncClient) -> None:
 
 async def test_the_three_shapes_of_a_body(api: httpx2.AsyncClient) -> None:
     one = {"type": "x", "events": [1]}
-    for body in (one, [one], {"events": [one]}, {"events": [one], "other": 1}):
+    for body in (one, [one], {"events": [one]}):
         answer = await api.post(EVENTS, json=body)
         assert (answer.status_code, answer.content) == (204, b"")
     events = await read(api, "s")
-    assert [(event["type"], event["events"]) for event in events] == [("x", [1])] * 4
+    assert [(event["type"], event["events"]) for event in events] == [("x", [1])] * 3
 
 
 async def test_the_answer_is_204_or_the_events_as_stored(api: httpx2.AsyncClient) -> None:

@@ -215,7 +215,7 @@ async def test_budgets_are_kept(api: httpx2.AsyncClient, budget: Any) -> None:
 async def test_an_archived_agent_or_environment_begins_nothing_in_their_dialect(
     api: httpx2.AsyncClient, kind: str
 ) -> None:
-    made = (await api.post(f"/{kind}", json={"name": "n", "model": "m"})).json()
+    made = (await api.post(f"/{kind}", json={"name": "n", "model": "m"}, headers=THEIRS)).json()
     body = {"agent": "agent_1", "environment_id": "env_1"}
     body |= {"agent": made["id"]} if kind == "agents" else {"environment_id": made["id"]}
     assert (await api.post("/sessions", json=body, headers=THEIRS)).status_code == 200

@@ -55,7 +55,7 @@ def _invalid(problem: str) -> InvalidPathError:
 
 def is_of_protocol(path: bytes) -> bool:
     """Say whether a path belongs to the strict protocol, or to no part of the API at all."""
-    return path.startswith(STREAM_ROOT) or not path.startswith(API_ROOT)
+    return path.startswith(STREAM_ROOT) or not (path.startswith(API_ROOT) or path == API_ROOT[:-1])
 
 
 def is_of_control(path: bytes) -> bool:

@@ -14,6 +14,7 @@ from durable_sessions.errors import (
     ShuttingDownError,
     TargetTooLongError,
 )
+from durable_sessions.http.carrier import malformed
 from durable_sessions.http.carrier.incomplete_body import CHUNKED, IncompleteBody
 from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES, IncompleteHead, headers_too_large
 from durable_sessions.http.carrier.message import OWN, Request
@@ -130,7 +131,7 @@ class RequestParser:
         """Return path, flags and audience of the request that is being read, as far as they are known."""
         is_head = self._url and self._http.get_method() == b"HEAD"
         audience = OWN if self._request is None else self._request.audience
-        return self._url.partition(b"?")[0], HEAD_REQUEST if is_head else 0, audience
+        return origin_form(self._url).partition(b"?")[0], HEAD_REQUEST if is_head else 0, audience
 
     def postpone_deadline(self, now: float) -> None:
         """Restart the deadline of the request being read: reading was paused on our side."""
@@ -334,16 +335,15 @@ class RequestParser:
     def _failed(self, error: httptools.HttpParserError, data: bytes) -> None:
         if self.phase == STOPPED:
             return  # refused by a callback, or input after the last request
-        method_bytes = b"" if self._head is None else self._head.method_bytes
+        begun = (b"" if self._head is None else self._head.method_bytes) + data
+        path = None if self._url else malformed.path_of(begun)
         if isinstance(error, httptools.HttpParserCallbackError):
             _log.error("parser_callback_failed", exc_info=error)
             self._receiver.refuse(InternalError())
-        elif isinstance(error, httptools.HttpParserInvalidMethodError) and has_unknown_method(
-            method_bytes + data
-        ):
-            self._receiver.refuse(MethodNotAllowedError(allow=ALLOWED_METHODS))
+        elif isinstance(error, httptools.HttpParserInvalidMethodError) and has_unknown_method(begun):
+            self._receiver.refuse(MethodNotAllowedError(allow=ALLOWED_METHODS), path)
         else:
-            self._receiver.refuse(MalformedRequestError(problem=str(error)))
+            self._receiver.refuse(MalformedRequestError(problem=malformed.problem(error, begun)), path)
 
     def _reject(self, error: DurableSessionsError) -> NoReturn:
         """Refuse the request from within a callback; raising is the only way to stop httptools there."""

@@ -18,8 +18,11 @@ class RequestReceiver(Protocol):
         """Answer ``request`` after those before it."""
         ...
 
-    def refuse(self, error: DurableSessionsError) -> None:
-        """Answer ``error`` after the requests before it, then close; nothing more is read."""
+    def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
+        """Answer ``error`` after the requests before it, then close; nothing more is read.
+
+        ``path`` is given if it is not that of the request being read.
+        """
         ...
 
     def admit(self, request: Request) -> tuple[Hashable, int]:
