@@ -148,6 +148,13 @@ def test_refusals_have_one_shape(api: httpx2.Client, method: str, path: str, sta
         ("POST", "/v1/keys", b'{"principal":7,"role":"admin"}', "principal is a whole number; send a text."),
         ("POST", "/v1/keys", b'{"role":"admin"}', "principal is missing."),
         ("GET", "/v1/sessions/s/events?offset=0000000000000000_0000000000000099", None, "end of the session"),
+        (
+            "GET",
+            "/v1/sessions/s/events?offset=x",
+            None,
+            "Send -1, now, or a next_offset that this server gave.",
+        ),
+        ("POST", "/v1/sessions/s/events", b"", "There is no event in the request; send {"),
     ],
 )
 def test_what_is_wrong_is_said_in_the_words_of_the_caller(
@@ -157,8 +164,28 @@ def test_what_is_wrong_is_said_in_the_words_of_the_caller(
     message = answer.json()["error"]["message"]
     assert answer.status_code in (400, 404)
     assert said in message
-    for foreign in ("Expected `", "PUT /v1", "stream", "$."):
+    for foreign in ("Expected `", "PUT /v1", "stream", "Stream-", "$."):
         assert foreign not in message
+
+
+def test_who_creates_a_session_that_exists_is_told_how_to_go_on(api: httpx2.Client) -> None:
+    answer = api.post("/v1/sessions", json={"id": "s"})
+    message = answer.json()["error"]["message"]
+    assert (answer.status_code, error_code(answer)) == (409, "session_exists")
+    assert message.startswith("The session s exists already and cannot be created again.")
+    assert "To go on with it, append to /v1/sessions/s/events" in message
+    other = api.put("/v1/sessions/s", json={"title": "another"})
+    assert (other.status_code, error_code(other)) == (409, "session_exists")
+    assert "The session s exists already with another title." in other.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE"])
+def test_who_asks_for_a_stream_is_told_of_a_stream(api: httpx2.Client, method: str) -> None:
+    answer = api.request(method, "/v1/stream/sessions/none", json={"type": "a"} if method == "POST" else None)
+    assert answer.status_code == 404
+    if method != "HEAD":
+        assert answer.json()["error"]["code"] == "stream_not_found"
+        assert answer.json()["error"]["message"] == "The stream sessions/none does not exist."
 
 
 @pytest.mark.parametrize("place", ["from=6", "offset=0000000000000000_0000000000000006"])

@@ -61,6 +61,7 @@ def _message(error: DurableSessionsError) -> str:
 
 
 def _of_sessions(words: str) -> str:
+    words = words.replace("Stream-Next-Offset", "next_offset")
     return _STREAM.sub(lambda word: f"session{word['more'] or ''}", words)
 
 

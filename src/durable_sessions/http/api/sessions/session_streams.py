@@ -1,5 +1,8 @@
 """Sessions under the strict protocol: ``/v1/stream/sessions/{id}`` is the same log, with the same events."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import (
     ContentTypeMismatchError,
@@ -47,12 +50,8 @@ class SessionStreams:
         wanted = incarnations.asked(request)
         if wanted is None:
             return self._sessions.life(key)
-        try:
+        with _told_of_stream(key):
             self._sessions.find(key, wanted)
-        except SessionNotFoundError:
-            raise StreamNotFoundError(path=key.path) from None
-        except SessionGoneError:
-            raise StreamGoneError(path=key.path) from None
         return wanted
 
     async def append(self, request: Request, caller: Caller, key: Key) -> tuple[AppendResult, str]:
@@ -67,10 +66,8 @@ class SessionStreams:
         elif not terms.close:
             raise EmptyBodyError
         batch = append.Batch(events, caller.principal, terms, creates=False, unique=True)
-        try:
+        with _told_of_stream(key):
             stored = await self._sessions.append_named(key, batch, len(request.body))
-        except SessionGoneError:
-            raise StreamGoneError(path=key.path) from None
         result = AppendResult(stored.tail, stored.closed, stored.producer, stored.duplicate)
         return result, stored.life
 
@@ -109,10 +106,19 @@ class SessionStreams:
         """Delete a session."""
         by = incarnations.by(request, caller)
         by.strict = False
-        try:
+        with _told_of_stream(key):
             await self._sessions.delete(key, by, companion)
-        except SessionGoneError:
-            raise StreamGoneError(path=key.path) from None
+
+
+@contextmanager
+def _told_of_stream(key: Key) -> Iterator[None]:
+    """Refuse a session that is missing as the stream that the caller asked for."""
+    try:
+        yield
+    except SessionNotFoundError:
+        raise StreamNotFoundError(path=key.path) from None
+    except SessionGoneError:
+        raise StreamGoneError(path=key.path) from None
 
 
 def _require_json(content_type: str) -> None:
