@@ -380,6 +380,32 @@ def test_tail_outlives_the_server_and_ends_cleanly(tmp_path: Path) -> None:
             assert following.end() == (0, b"")
 
 
+def test_append_waits_for_a_server_that_restarts_and_repeats_nothing(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as one, Client(one.url) as client:
+        with Process(one.url, "append", "s", "--wait", "300", stdin=subprocess.PIPE) as writing:
+            assert writing.popen.stdin is not None
+            writing.popen.stdin.write(b'{"type":"first"}\n')
+            writing.popen.stdin.flush()
+            _until_there(client, "s")
+            one.kill()
+            writing.popen.stdin.write(b'{"type":"second"}\n')
+            writing.popen.stdin.flush()
+            assert writing.popen.stderr is not None
+            said = writing.popen.stderr.readline().decode()
+            assert f"{one.url} does not answer" in said
+            assert "trying again for up to " in said
+            one.start()
+            status, errors = writing.end()
+        assert status == 0
+        assert f"{one.url} answers again." in errors.decode()
+        assert [event.type for event in client.session("s").events()] == ["first", "second"]
+
+
+def test_append_gives_up_in_time_and_says_nothing_else_to_programs() -> None:
+    said = Commands(NOWHERE).run("append", "s", '{"type":"a"}', "--wait", "0.5", "--json", status=4).stderr
+    assert json.loads(said)["error"]["type"] == "unreachable"
+
+
 def test_slow_lines_are_appended_as_they_come(running: BackgroundServer, client: Client) -> None:
     with Process(running.url, "append", "slow", stdin=subprocess.PIPE) as writing:
         assert writing.popen.stdin is not None
@@ -620,7 +646,13 @@ def test_a_missing_session_is_not_found(ds: Commands, arguments: tuple[str, ...]
 
 @pytest.mark.parametrize(
     "arguments",
-    [("sessions",), ("show", "x"), ("append", "x", '{"type":"a"}'), ("search", "x"), ("tail", "x")],
+    [
+        ("sessions",),
+        ("show", "x"),
+        ("append", "x", '{"type":"a"}', "--wait", "0"),
+        ("search", "x"),
+        ("tail", "x"),
+    ],
 )
 def test_a_server_that_is_not_there_is_said_how_to_start(arguments: tuple[str, ...]) -> None:
     done = Commands(NOWHERE).run(*arguments, status=4)

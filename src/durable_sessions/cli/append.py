@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import click
@@ -14,7 +15,8 @@ from durable_sessions import export_header
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.command_errors import CommandError, SessionConflictError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
-from durable_sessions.cli.option_types import Offset, Pair
+from durable_sessions.cli.option_types import Number, Offset, Pair
+from durable_sessions.cli.patience import WAIT_SECONDS, Patience
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session, encoding
 from durable_sessions.client.errors import (
@@ -46,6 +48,14 @@ _EVENT_NUMBER = re.compile(r"^Event [0-9]+: ")
 @click.option("--field", "fields", type=Pair(), multiple=True, help="A member of that event; repeatable.")
 @click.option("--if-match", type=Offset(), help="Only if the session still ends at this offset.")
 @click.option("--close", "closes", is_flag=True, help="Close the session behind it: it takes no more events.")
+@click.option(
+    "--wait",
+    type=Number(min=0),
+    default=WAIT_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to try again while the server does not answer.",
+)
 def append(
     connection: ServerConnection,
     output: Output,
@@ -56,6 +66,7 @@ def append(
     fields: tuple[tuple[str, str], ...],
     if_match: str | None,
     closes: bool,
+    wait: float,
 ) -> None:
     """Append events to SESSION, which is created if it is not there.
 
@@ -66,10 +77,11 @@ def append(
     the JSON of a member        ds append build-42 --type note --field n:=7 --field who=me
 
     When the command ends with 0, all events are durable. Lines are appended as they come, in order and each
-    once, whatever happens to the connection.
+    once, whatever happens to the connection. While the server restarts it waits.
     """
     target = connection.client.session(session)
-    writer = _Writer(connection, target, output, if_match)
+    patience = Patience(connection.url, wait, output)
+    writer = _Writer(connection, target, output, patience, if_match)
     if kind is not None:
         if event:
             raise click.UsageError("Give --type with its parts, or events as JSON, not both.")
@@ -81,7 +93,7 @@ def append(
     else:
         _from_input(writer, output)
     if closes:
-        target.close()
+        patience.until_answered(target.close)
     writer.report(output, is_closed=closes)
 
 
@@ -99,6 +111,7 @@ class _Writer:
     connection: ServerConnection
     session: Session
     output: Output
+    patience: Patience
     if_match: str | None
     is_of_lines: bool = False
     count: int = 0
@@ -123,7 +136,7 @@ class _Writer:
     def _send(self, batch: list[_Given]) -> None:
         body = b"[" + b",".join(given.data for given in batch) + b"]"
         try:
-            appended = self.session.append_body(body, self.if_match)
+            appended = self.patience.until_answered(partial(self.session.append_body, body, self.if_match))
         except ClientError as error:
             if self.count and "index" not in getattr(error, "details", ()):
                 stored = "event is" if self.count == 1 else f"{self.count:,} events are"
