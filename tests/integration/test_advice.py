@@ -35,8 +35,7 @@ def suggested(said: str) -> list[str]:
     """Return the words of the command line at the end of a message."""
     if said.startswith("{"):
         said = json.loads(said)["error"]["message"]
-    _, _, line = said.rstrip().rpartition(": ds ")
-    return shlex.split(line)
+    return shlex.split(said.rpartition(": ds ")[2].splitlines()[0])
 
 
 @pytest.mark.parametrize(
@@ -47,6 +46,10 @@ def suggested(said: str) -> list[str]:
         ("append --type note -- -dash", CONFLICT),
         ("append open-1 --type note --if-match 1", CONFLICT),
         ("append open-1 --type note --if-match 99", CONFLICT),
+        ("events open-1 --from 99", USAGE),
+        ("tail closed-1 --offset 99", USAGE),
+        ("events open-1 --type user.mesage --tail 3", 0),
+        ("tail closed-1 --type=user.mesage", 0),
         ("shwo open-1 --last 1", USAGE),
         ("show open-1 --lats 1", USAGE),
         ("--json show open-1", USAGE),

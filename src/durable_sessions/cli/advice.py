@@ -25,13 +25,19 @@ def command_line(words: Sequence[str]) -> str:
     return " ".join((PROGRAM, *shown))
 
 
+def typed_words(context: click.Context) -> list[str]:
+    """Return the words that were typed behind the name of the program."""
+    words = context.find_root().obj
+    return list(words) if isinstance(words, list) else []
+
+
 def replaced(given: Sequence[str], wrong: str, right: str) -> str:
-    """Return the command line with its first ``wrong`` word corrected, whose value may be behind ``=``."""
+    """Return the command line with its first ``wrong`` word corrected, also on one side of a ``=``."""
     words = list(given)
     for at, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if word == wrong or (equals and name == wrong):
-            words[at] = f"{right}{equals}{value}"
+        parts = [word] if word == wrong else word.split("=", 1)
+        if wrong in parts:
+            words[at] = "=".join(right if part == wrong else part for part in parts)
             break
     return command_line(words)
 

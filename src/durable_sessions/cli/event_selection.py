@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import click
 
+from durable_sessions.cli.empty_result import require_order
 from durable_sessions.cli.option_types import Offset, OneOf, Time, WholeNumber
+from durable_sessions.client import offsets
 from durable_sessions.client.pages import given, time_parameters, type_parameters
 
 Command = Callable[..., None]
@@ -18,6 +20,13 @@ class EventSelection:
 
     parameters: tuple[tuple[str, str], ...]
     limit: int | None
+    types: tuple[str, ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
+    """The options that name a position, each with it."""
+    tail: int | None = None
+    """How many events before the end to begin at."""
+    is_reversed: bool = False
+    """Whether the events come in the other order than they are wanted in."""
 
 
 def with_selection(command: Command) -> Command:
@@ -45,10 +54,15 @@ def with_selection(command: Command) -> Command:
             raise click.UsageError(f"Give one of {' and '.join(given_places)}, not both.")
         if window is not None and around is None:
             raise click.UsageError("--window goes with --around.")
+        require_order(after, before)
+        is_filtered = bool(types) or after is not None or before is not None
+        counts_back = tail is not None and is_filtered and not pairs  # only what matches is counted
+        is_reversed = counts_back and order == "asc"
+        if counts_back:
+            order, limit, tail = "desc", tail if limit is None else min(limit, tail or 0), None
         parameters = given(
             ("from", from_),
             ("offset", offset),
-            ("tail", tail),
             ("around", around),
             ("window", window),
             ("order", None if order == "asc" else order),
@@ -57,7 +71,18 @@ def with_selection(command: Command) -> Command:
         parameters += type_parameters(types) + time_parameters(after, before)
         if tail is not None and not pairs:
             limit = tail if limit is None else min(limit, tail)
-        command(*arguments, selection=EventSelection(tuple(parameters), limit), **options)
+        at = {"--from": from_, "--around": around}
+        if offset is not None:
+            at["--offset"] = offsets.position(offset)
+        selection = EventSelection(
+            tuple(parameters),
+            limit,
+            types,
+            tuple((name, position) for name, position in at.items() if position is not None),
+            tail,
+            is_reversed,
+        )
+        command(*arguments, selection=selection, **options)
 
     answered: Command = wrapped
     for option in reversed(_OPTIONS):
@@ -68,7 +93,7 @@ def with_selection(command: Command) -> Command:
 _OPTIONS = (
     click.option("--from", "from_", type=WholeNumber(min=0), help="Position of the first, counted from 0."),
     click.option("--offset", type=Offset(), help="A saved offset to begin at, instead of a position."),
-    click.option("--tail", type=WholeNumber(min=0), help="Only the last so many."),
+    click.option("--tail", "--last", type=WholeNumber(min=0), help="Only the last so many that match."),
     click.option("--around", type=WholeNumber(min=0), help="Those on both sides of this position."),
     click.option("--window", type=WholeNumber(min=0), help="How many on each side.  [10]"),
     click.option(

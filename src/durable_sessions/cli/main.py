@@ -66,7 +66,7 @@ class Commands(CommandGroup):
     ) -> None:
         """Run a command and exit; with ``--json`` a failure is a line of JSON on standard error."""
         given = list(sys.argv[1:] if args is None else args)
-        options["standalone_mode"] = False
+        options |= {"standalone_mode": False, "obj": given}
         try:
             with reader_may_leave():
                 status = super().main(given, prog_name, **options)

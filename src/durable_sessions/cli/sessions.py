@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.empty_result import require_order
 from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
 from durable_sessions.cli.spelling import nearest
 from durable_sessions.cli.terminal import Output
@@ -87,6 +88,7 @@ def sessions(
     everything: bool,
 ) -> None:
     """List sessions, those where something happened last first."""
+    require_order(after, before)
     listed = partial(
         connection.client.sessions.list,
         limit=None if everything else limit + 1,

@@ -10,6 +10,7 @@ from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.entry_printer import EntryPrinter
 from durable_sessions.cli.option_types import WholeNumber
+from durable_sessions.cli.shown_events import start_of_last
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import SessionInfo
 from durable_sessions.exporters.summary import ExportSummary, facts
@@ -18,7 +19,7 @@ from durable_sessions.exporters.summary import ExportSummary, facts
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
-@click.option("--last", type=WholeNumber(min=1), help="Only the last so many events, with whole tool calls.")
+@click.option("--last", type=WholeNumber(min=1), help="Only the last so many shown events, with whole calls.")
 @click.option("--full", is_flag=True, help="Leave nothing out: whole inputs and outputs, and bookkeeping.")
 @click.option("--pager", is_flag=True, help="Show it in a pager.")
 def show(
@@ -26,7 +27,10 @@ def show(
 ) -> None:
     """Show SESSION as a transcript: who said what, tool calls with their results, errors, and the sums."""
     info = connection.find(session)
-    parameters = (("tail", str(last)), ("pairs", "keep")) if last is not None else ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    if last is not None:
+        start = start_of_last(connection, info, last, everything=full or output.json)
+        parameters = (("from", str(start)), ("pairs", "keep"))
     lines: Iterable[bytes] = connection.lines(info.id, *parameters)
     if output.json:
         for line in lines:

@@ -6,19 +6,25 @@ import click
 
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.empty_result import require_within, unknown_types
 from durable_sessions.cli.entry_printer import EntryPrinter
 from durable_sessions.cli.option_types import Offset, WholeNumber
+from durable_sessions.cli.shown_events import start_of_last
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import offsets
 from durable_sessions.rendering.entries import EntryRole, entry_of
 from durable_sessions.rendering.pairing import OpenCalls
 from durable_sessions.rendering.threads import Threads
 
+LAST_EVENTS = 20
+
 
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
-@click.option("--last", type=WholeNumber(min=0), default=20, show_default=True, help="Events to begin with.")
+@click.option(
+    "--last", type=WholeNumber(min=0), help=f"How many shown events to begin with.  [default: {LAST_EVENTS}]"
+)
 @click.option(
     "--from", "from_", type=WholeNumber(min=0), help="Begin at this position instead; 0 is the first."
 )
@@ -29,7 +35,7 @@ def tail(
     connection: ServerConnection,
     output: Output,
     session: str,
-    last: int,
+    last: int | None,
     from_: int | None,
     offset: str | None,
     types: tuple[str, ...],
@@ -39,12 +45,21 @@ def tail(
 
     It goes on by itself when the connection is lost or the server restarts, without a gap or a repeat.
     """
-    if from_ is not None and offset is not None:
-        raise click.UsageError("Give one of --from and --offset, not both.")
+    places = {"--last": last, "--from": from_, "--offset": offset}
+    given = [name for name, value in places.items() if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"Give one of {' and '.join(given)}, not both: each says where to begin.")
     info = connection.find(session)
     if offset is None:
-        begin = max(0, offsets.position(info.next_offset) - last) if from_ is None else from_
+        begin = from_
+        if begin is None:
+            count = LAST_EVENTS if last is None else last
+            begin = start_of_last(connection, info, count, types=types, everything=full or output.json)
         offset = offsets.of(begin)
+    require_within(connection, info, "--offset" if from_ is None else "--from", offsets.position(offset))
+    unknown = unknown_types(connection, info, types)
+    if unknown:
+        output.note(unknown)
     follower = _Follower(output, full=full)
     try:
         for event in connection.patient.session(info.id).tail(offset=offset, types=types or None):
