@@ -19,7 +19,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids, original_times, record, summary, threads
 from durable_sessions.sessions.drafts import DEFINES, Draft
-from durable_sessions.sessions.session_lookup import absent, require_life, session_of, usable
+from durable_sessions.sessions.session_lookup import absent, require_incarnation, session_of, usable
 from durable_sessions.streams import append, lifetime, offsets
 from durable_sessions.streams.effects import Effect, Name, RecordsAppended, StreamCreated, StreamDescribed
 from durable_sessions.streams.readonly import StreamRecord, as_created
@@ -42,9 +42,9 @@ _OUTCOME = msgspec.json.Decoder(_Outcome)
 class Batch:
     """A request to append events, to close the session, or both; ``terms`` are the stream's own conditions.
 
-    With ``creates`` a missing session is created. With ``unique`` a different event under an id that is taken
-    is refused; otherwise the first one stays, and the answer says so. ``digests`` are those of events that
-    were read for this, by the stream's tag and position.
+    With ``creates`` a missing session is created. With ``unique`` a different event under an existing id is
+    refused; otherwise the stored one stays, and the answer says so. ``digests`` are those of stored events
+    that were read for the comparison, by the stream's tag and position.
     """
 
     drafts: Sequence[Draft]
@@ -59,9 +59,9 @@ class Batch:
 
 @dataclass(slots=True, eq=False)
 class Repeats:
-    """Which events of a request were there before, by index, and which of these have another body.
+    """Which events of a request are stored already, by index, and which of these have another body.
 
-    ``unread`` are the positions of those that must be read before this can be said.
+    ``unread`` are the positions of stored events that must be read before they can be compared.
     """
 
     repeated: list[int] = field(default_factory=list)
@@ -70,15 +70,15 @@ class Repeats:
 
 
 NO_REPEATS = Repeats()
-"""Of most requests; never changed."""
+"""Shared by most requests; never changed."""
 
 
 @dataclass(slots=True)
 class Stored:
     """The answer to an append: for each event its bytes if it is new, else its position.
 
-    ``life`` tells the session from others that had its id. If there are events to read first, nothing was
-    appended.
+    ``life`` is the incarnation of the session. If ``repeats`` has unread events, nothing was appended: read
+    them and decide again.
     """
 
     tail: int
@@ -106,7 +106,9 @@ def decide(
         stream = as_created(created)
     else:
         if batch.terms.incarnation is not None:
-            require_life(stream, batch.terms.incarnation)
+            require_incarnation(stream, batch.terms.incarnation)
+        # Before the conditions of the stream are checked: a retry must get the answer of the first attempt,
+        # also if the session was closed or has grown since.
         found = _found(state, stream, batch, now_ms, limits)
         if found is not None:
             return found
@@ -120,7 +122,7 @@ def decide(
             result.producer,
             result.duplicate,
             event_ids.tag(stream),
-            _told(state, stream, batch),
+            _repeated_events(state, stream, batch),
         )
         # If events must be read first, nothing is changed: the caller reads them and decides again.
         return [] if stored.repeats.unread else [*effects, *touched], stored
@@ -168,8 +170,8 @@ def _is_plain(stream: StreamRecord, draft: Draft) -> bool:
     if draft.id is not None or draft.thread is not None or draft.happened_ms is not None:
         return False
     kind = draft.type
-    is_told = kind in summary.RELEVANT or kind == DEFINES
-    return not is_told and original_times.TIMES not in stream.attributes
+    is_folded = kind in summary.RELEVANT or kind == DEFINES
+    return not is_folded and original_times.TIMES not in stream.attributes
 
 
 def _place_plain(stream: StreamRecord, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
@@ -189,9 +191,9 @@ def _place_plain(stream: StreamRecord, batch: Batch, now_ms: int) -> tuple[list[
 def _found(
     state: State, stream: StreamRecord, batch: Batch, now_ms: int, limits: Limits
 ) -> tuple[list[Effect], Stored] | None:
-    """Return the answer to a request that was carried out before, as its key or all of its ids tell.
+    """Return the answer to a request that was carried out before, recognised by its key or all its ids.
 
-    A repeat is answered even if the session takes nothing more; anything else is then refused.
+    A repeat is answered even if the session takes no more events; an archived one refuses all else.
     """
     if batch.key is not None:
         repeated = _repeated(state, stream, batch.key, batch)
@@ -221,7 +223,7 @@ def _found(
 
 
 class _Known(NamedTuple):
-    """Where an event with an id is, and its digest, 0 if that is not known here."""
+    """The position of an event with an id, and its digest; 0 if the digest is not in memory."""
 
     position: int
     digest: int = 0
@@ -242,7 +244,7 @@ def _repeated(state: State, stream: StreamRecord, key: str, batch: Batch) -> Sto
         if known is not None:
             there.append((index, known))
         events.append(position if known is None else known.position)
-        # An event that was in the session before the first request kept its position, and took none then.
+        # Events that the first request found stored already kept their positions and used no new one.
         position += known is None or known.position == position
     repeats = _compared(stream, batch, there)
     repeats.repeated = list(range(len(events)))
@@ -257,7 +259,7 @@ def _repeated(state: State, stream: StreamRecord, key: str, batch: Batch) -> Sto
 
 
 def _all_known(state: State, stream: StreamRecord, batch: Batch) -> list[_Known]:
-    """Return where the events of a request are if every one of them is there, else nothing."""
+    """Return the positions of the events of a request if all of them are stored, else nothing."""
     found: list[_Known] = []
     for draft in batch.drafts:
         known = None if draft.id is None else _known(state, stream, draft.id)
@@ -267,8 +269,8 @@ def _all_known(state: State, stream: StreamRecord, batch: Batch) -> list[_Known]
     return found
 
 
-def _told(state: State, stream: StreamRecord, batch: Batch) -> Repeats:
-    """Return what is to be told of events that a producer has sent before, as far as they have ids."""
+def _repeated_events(state: State, stream: StreamRecord, batch: Batch) -> Repeats:
+    """Return the repeats of an append that a producer sent before; only events with ids are found."""
     there = []
     for index, draft in enumerate(batch.drafts):
         known = None if draft.id is None else _known(state, stream, draft.id)
@@ -285,7 +287,7 @@ def _compared(stream: StreamRecord, batch: Batch, there: Iterable[tuple[int, _Kn
 
 
 def _compare(stream: StreamRecord, batch: Batch, index: int, known: _Known, repeats: Repeats) -> None:
-    """Note an event that is there already, and whether it is another one."""
+    """Record an event whose id is stored already, and whether the stored one differs."""
     repeats.repeated.append(index)
     digest = known.digest or batch.digests.get((event_ids.tag(stream), known.position))
     if digest is None:
@@ -295,7 +297,7 @@ def _compare(stream: StreamRecord, batch: Batch, index: int, known: _Known, repe
 
 
 class _Added(NamedTuple):
-    """What a batch adds, and where all of its events are then."""
+    """What a batch adds to the stream, and the bytes or positions of all of its events."""
 
     events: list[bytes | int]
     pieces: list[bytes]
@@ -317,6 +319,7 @@ def _place(state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: I
     position = stream.tail
     for index, draft in enumerate(batch.drafts):
         if draft.id is not None:
+            # An id can also occur twice within one request.
             known = given.get(draft.id) or _known(state, stream, draft.id)
             if known is not None:
                 added.events.append(known.position)
@@ -324,7 +327,7 @@ def _place(state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: I
                 if batch.unique and added.repeats.differ:
                     raise EventIdConflictError(event=draft.id, index=index)
                 continue
-            _require_givable(stream, draft.id, index)
+            _require_not_reserved(stream, draft.id, index)
             given[draft.id] = _Known(position, draft.digest)
             added.names.append(Name(event_ids.id_name(draft.id), position, 1, draft.digest))
         event = draft.id or event_ids.event_id(tag, position, suffix)
@@ -347,13 +350,13 @@ def _place(state: State, stream: StreamRecord, batch: Batch, now_ms: int, ids: I
 
 @lru_cache(maxsize=64)
 def _members(now_ms: int, actor: str) -> str:
-    """Return the server's members that the events of a moment have in common."""
+    """Return the server's members that all events of one append share; cached for appends of one moment."""
     at = rfc3339(now_ms)
     return f'"created_at":"{at}","processed_at":"{at}","actor":{msgspec.json.encode(actor).decode()},'
 
 
 def _outcome(draft: Draft, ids: Ids) -> tuple[str, str]:
-    """Return the id of the outcome that an event defines, and the members that the event lacks."""
+    """Return the id of the outcome that an event defines, and the members to add to the event."""
     given = lenient.decode(_OUTCOME, draft.body)
     members = '"max_iterations":null,' if given.max_iterations is msgspec.UNSET else ""
     if named := lenient.text(given.outcome_id):
@@ -362,8 +365,8 @@ def _outcome(draft: Draft, ids: Ids) -> tuple[str, str]:
     return outcome, f'"outcome_id":"{outcome}",{members}'
 
 
-def _require_givable(stream: StreamRecord, event: str, index: int) -> None:
-    """Refuse a new id of the kind that the server gives to the events of this session."""
+def _require_not_reserved(stream: StreamRecord, event: str, index: int) -> None:
+    """Refuse an id that the server could assign to an event of this session later."""
     if event_ids.is_own(event, stream):
         raise InvalidEventError(
             problem=f"Event {index}: only the server gives ids such as {event}; choose another.",
@@ -372,18 +375,19 @@ def _require_givable(stream: StreamRecord, event: str, index: int) -> None:
 
 
 def _known(state: State, stream: StreamRecord, event: str) -> _Known | None:
-    """Return where the event with an id is, None if it is new."""
+    """Return the stored event with an id, None if the id is new."""
     position = event_ids.position_of(event)
-    if position is not None and _gave(state, stream, event, position):
+    if position is not None and _assigned(state, stream, event, position):
         return _Known(position)
+    # Most streams have no named events: for these, no look-up is needed.
     if not stream.named and stream.parent is None:
         return None
     found = state.named(stream, event_ids.id_name(event))
     return None if found is None else _Known(found.first, found.check)
 
 
-def _gave(state: State, stream: StreamRecord, event: str, position: int) -> bool:
-    """Say whether an id is the server's own, of an event of this stream or of one that it inherits."""
+def _assigned(state: State, stream: StreamRecord, event: str, position: int) -> bool:
+    """Say whether the server assigned this id to an event of the stream, or to one that it inherits."""
     holder: StreamRecord | None = stream
     end = stream.tail
     while holder is not None:
@@ -402,7 +406,7 @@ def _follow(
     *,
     close: bool,
 ) -> dict[str, bytes | None]:
-    """Return the attributes that new events and the end of a session change."""
+    """Return the attributes that new events, or the end of the session, change."""
     changed: dict[str, bytes | None] = {}
     relevant = [one for one in new if one[0].type in summary.RELEVANT]
     if relevant or close:

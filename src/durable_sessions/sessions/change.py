@@ -12,7 +12,7 @@ from durable_sessions.sessions import append, event_ids, record, summary, thread
 from durable_sessions.sessions.create import encode
 from durable_sessions.sessions.drafts import UPDATED, Draft
 from durable_sessions.sessions.record import Record
-from durable_sessions.sessions.session_lookup import existing, require_life, require_tail, session_of
+from durable_sessions.sessions.session_lookup import existing, require_incarnation, require_tail, session_of
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamDescribed
@@ -21,14 +21,14 @@ from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
 Revise = Callable[[Record], tuple[Record, dict[str, object]]]
-"""Makes a new record of one, and tells what of it has changed."""
+"""Returns a changed record, and the properties that changed."""
 
 
 @dataclass(slots=True)
 class By:
-    """Who changes a session; ``strict`` refuses what Anthropic's API refuses.
+    """Who changes a session, and on which conditions; ``strict`` refuses what Anthropic's API refuses.
 
-    With ``incarnation`` only that life of it is changed, with ``if_tail`` only if it ends there.
+    ``incarnation`` must be the session's; ``if_tail`` has the tails of which one must be the session's.
     """
 
     actor: str
@@ -40,18 +40,18 @@ class By:
 def update(
     state: State, key: Key, revise: Revise, by: By, now_ms: int, limits: Limits, ids: Ids
 ) -> tuple[list[Effect], str]:
-    """Return the effects of an update: the record, and an event that says what has changed."""
+    """Return the effects of an update: the record, and an event with what has changed."""
     stream = _wanted(state, key, by, now_ms)
     _require_open(stream)
     said, changed = revise(record.of(stream.attributes))
     if not changed:
         return [], event_ids.tag(stream)
     if "agent" in changed:
-        _require_rest(stream, by)
+        _require_not_running(stream, by)
     described = StreamDescribed(stream.id, now_ms, {record.SESSION: encode(said, limits)})
     announced: list[Effect] = []
     if not stream.closed:  # a closed session can be renamed, but takes no event that says so
-        announced = _tell(state, stream, UPDATED, changed, by, now_ms, limits, ids)
+        announced = _server_event(state, stream, UPDATED, changed, by, now_ms, limits, ids)
     return [described, *announced], event_ids.tag(stream)
 
 
@@ -63,12 +63,13 @@ def archive(
     archived = record.ARCHIVED in stream.attributes
     if archived and stream.closed:
         return [], event_ids.tag(stream)
-    _require_rest(stream, by)
+    _require_not_running(stream, by)
     effects: list[Effect] = []
+    # The event that terminates the session also closes the stream, in one effect: followers see both or none.
     ended = stream.closed or summary.of(stream.attributes).status == "terminated"
     if not stream.closed:
         kind = None if ended else "session.status_terminated"
-        effects += _tell(state, stream, kind, {}, by, now_ms, limits, ids, close=True)
+        effects += _server_event(state, stream, kind, {}, by, now_ms, limits, ids, close=True)
     changed: dict[str, bytes | None] = {} if archived else {record.ARCHIVED: b"%d" % now_ms}
     if ended:
         changed[summary.SUMMARY] = summary.end(stream.attributes, now_ms).encode()
@@ -90,15 +91,15 @@ def archive_thread(
 def delete(state: State, key: Key, by: By, now_ms: int) -> tuple[list[Effect], str]:
     """Return the effects of deleting a session."""
     stream = _wanted(state, key, by, now_ms)
-    _require_rest(stream, by)
+    _require_not_running(stream, by)
     return list(lifetime.delete(state, key, now_ms)), event_ids.tag(stream)
 
 
 def _wanted(state: State, key: Key, by: By, now_ms: int) -> StreamRecord:
-    """Return the session that is to be changed, or refuse if it is not the one that is meant."""
+    """Return the session to change, or refuse if it does not meet the conditions."""
     stream = existing(state, key, now_ms)
     if by.incarnation is not None:
-        require_life(stream, by.incarnation)
+        require_incarnation(stream, by.incarnation)
     if by.if_tail is not None:
         require_tail(stream, by.if_tail)
     return stream
@@ -109,12 +110,12 @@ def _require_open(stream: StreamRecord) -> None:
         raise SessionArchivedError(session=session_of(stream.key))
 
 
-def _require_rest(stream: StreamRecord, by: By) -> None:
+def _require_not_running(stream: StreamRecord, by: By) -> None:
     if by.strict and summary.of(stream.attributes).status == "running":
         raise SessionRunningError(session=session_of(stream.key))
 
 
-def _tell(
+def _server_event(
     state: State,
     stream: StreamRecord,
     kind: str | None,

@@ -12,7 +12,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions import append, digests, event_ids, original_times, record, summary
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.record import ForkedFrom, Record
-from durable_sessions.sessions.session_lookup import require_life, session_of, usable
+from durable_sessions.sessions.session_lookup import require_incarnation, session_of, usable
 from durable_sessions.streams import create
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
@@ -26,10 +26,10 @@ _MADE_FOR_RESOURCES = frozenset({"id", "created_at", "updated_at"})
 
 @dataclass(slots=True)
 class NewSession:
-    """A request to create a session; with ``confirms`` an existing one that agrees is accepted.
+    """A request to create a session; with ``confirms`` an existing session that matches is accepted.
 
-    With ``unique`` two events that it begins with may not have one id. With ``source_life`` it is a fork of
-    that life of its source only.
+    With ``unique`` two initial events must not have the same id. ``source_life`` is the incarnation that the
+    source of a fork must have.
     """
 
     record: Record
@@ -45,7 +45,7 @@ class NewSession:
     _digest: str | None = None
 
     def digest(self) -> str:
-        """Return the digest of the events that it begins with; computed once, since large ones take long."""
+        """Return the digest of the initial events; computed once, since large ones take long."""
         if self._digest is None:
             self._digest = digests.of_creation((draft.id, draft.body) for draft in self.drafts)
         return self._digest
@@ -53,10 +53,10 @@ class NewSession:
 
 @dataclass(slots=True)
 class Made:
-    """The answer to a creation: whether the session is new, and which life of it this is.
+    """The answer to a creation: whether the session is new, and its incarnation.
 
-    ``ignored`` says that it is not known whether an old session began with the same events. ``repeats`` are
-    events that a new one was to begin with twice, or that a fork inherits.
+    ``ignored`` says that the initial events could not be compared: the session is older than their digest.
+    ``repeats`` are initial events that occur twice, or that a fork inherits.
     """
 
     new: bool
@@ -117,7 +117,7 @@ def _inherited(state: State, created: StreamCreated, request: NewSession) -> dic
     parent = state.get_id(created.parent)
     assert parent is not None, "a fork has a source"
     if request.source_life is not None:
-        require_life(parent, request.source_life)
+        require_incarnation(parent, request.source_life)
     inherited: dict[str, bytes] = {}
     if (folded := summary.inherited(parent.attributes, created.base)) is not None:
         inherited[summary.SUMMARY] = folded.encode()
@@ -127,7 +127,7 @@ def _inherited(state: State, created: StreamCreated, request: NewSession) -> dic
 
 
 def encode(said: Record, limits: Limits) -> bytes:
-    """Return what is said of a session as it is stored, or refuse it if it is too large."""
+    """Return a record as it is stored, or refuse it if it is too large."""
     document = said.encode()
     if len(document) > limits.session_document_bytes_max:
         raise SessionTooLargeError(
@@ -137,7 +137,7 @@ def encode(said: Record, limits: Limits) -> bytes:
 
 
 def _record(state: State, created: StreamCreated, request: NewSession) -> Record:
-    """Return what is said of a new session; a fork takes over what it does not say itself."""
+    """Return the record of a new session; a fork inherits what the request does not set."""
     said = msgspec.structs.replace(request.record, created_by=request.actor, begins_with=request.digest())
     if request.fork is None:
         return said
@@ -151,12 +151,12 @@ def _record(state: State, created: StreamCreated, request: NewSession) -> Record
 
 
 def _given(said: Record) -> list[str]:
-    """Return the names of the fields that were said."""
+    """Return the names of the fields that were set."""
     return [name for name in said.__struct_fields__ if getattr(said, name) != getattr(record.EMPTY, name)]
 
 
 def _require_same(existing: StreamRecord, request: NewSession) -> bool:
-    """Refuse if a session is not as it is asked for; say whether the events it began with are not known."""
+    """Refuse if a session does not match a request; say whether its initial events are unknown."""
     session = session_of(existing.key)
     if not request.confirms:
         raise SessionExistsError(session=session, difference="and cannot be created again")
@@ -184,7 +184,7 @@ def _require_same(existing: StreamRecord, request: NewSession) -> bool:
 
 
 def _agrees(name: str, request: Record, there: Record) -> bool:
-    """Say whether a session has what a request says of a field; of metadata, the keys that it names."""
+    """Say whether a session has the value that a request sets; of metadata, only the given keys count."""
     wanted, found = _plain(name, request), _plain(name, there)
     if not isinstance(wanted, dict) or name != "metadata" or not isinstance(found, dict):
         return wanted == found
@@ -192,7 +192,7 @@ def _agrees(name: str, request: Record, there: Record) -> bool:
 
 
 def _plain(name: str, said: Record) -> object:
-    """Return a field that can be compared, whatever spelling its JSON has, without what the server adds."""
+    """Return a field for comparison: decoded, since spelling does not count, without additions."""
     value = lenient.loads(msgspec.json.encode(getattr(said, name)))
     if name != "resources":
         return value

@@ -1,6 +1,6 @@
-"""Digests of what clients sent: they tell a repeated event from another one under the same id.
+"""Digests of events: they tell a repeated event from a different one under the same id.
 
-An event's digest is of its members as they were sent, in their order, without white space between them.
+The digest covers the members as they were sent, in their order, without white space between them.
 What the server sets or renames does not count, so the digest of a stored event can be computed as well.
 """
 
@@ -18,7 +18,7 @@ _SET = frozenset({"id", "request_key", *RESERVED, *(f"original_{name}" for name 
 _DEFINES = "user.define_outcome"
 _COMPLETED = frozenset({"outcome_id", "max_iterations"})
 _MARKS = (b'"request_key"', b'"original_', b'"outcome_id"', b'"max_iterations"', b"\\u")
-"""Without these behind it, what the server has put in front of an event is all that does not count."""
+"""If none of these occurs after the server's members, everything after them counts: no parsing needed."""
 _FRONT = re.compile(
     rb'\{"id":"[^"\\]+",(?:"request_key":"[^"]*",)?"offset":"[0-9_]+","created_at":"[^"]+",'
     rb'"processed_at":"[^"]+","actor":"(?:[^"\\]|\\.)*",'
@@ -26,11 +26,11 @@ _FRONT = re.compile(
 
 
 def of_sent(sent: Iterable[Member]) -> int:
-    """Return the digest of an event whose members are given; it is never 0."""
-    said = [one for one in sent if one.key not in _SET]
-    if any(one.key == "type" and _text(one.value) == _DEFINES for one in said):
-        said = [one for one in said if one.key not in _COMPLETED or not _made(one)]
-    return _digest(b",".join([one.raw_key + b":" + one.value for one in said]))
+    """Return the digest of an event from its members; it is never 0."""
+    counted = [one for one in sent if one.key not in _SET]
+    if any(one.key == "type" and _text(one.value) == _DEFINES for one in counted):
+        counted = [one for one in counted if one.key not in _COMPLETED or not _may_be_added(one)]
+    return _digest(b",".join([one.raw_key + b":" + one.value for one in counted]))
 
 
 def of_stored(event: bytes) -> int:
@@ -47,8 +47,8 @@ def of_creation(events: Iterable[tuple[str | None, bytes]]) -> str:
     return blake2b(msgspec.json.encode(said), digest_size=16).hexdigest()
 
 
-def _made(member: Member) -> bool:
-    """Say whether a member of an event that defines an outcome may be the server's."""
+def _may_be_added(member: Member) -> bool:
+    """Say whether a member of an event that defines an outcome may have been added by the server."""
     return member.key == "outcome_id" or member.value == b"null"
 
 

@@ -1,4 +1,4 @@
-"""Events as clients send them: checked, and made ready for the server's fields to be put in front."""
+"""Events as clients send them: validated, and prepared for the server's members to be put in front."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ _TIMES = frozenset({"created_at", "processed_at"})
 
 
 class _Envelope(msgspec.Struct):
-    """The members that the server looks at."""
+    """The members that the server interprets."""
 
     type: str | msgspec.UnsetType = msgspec.UNSET
     id: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -56,15 +56,15 @@ class _Envelope(msgspec.Struct):
 _SPACE = b" \t\n\r"
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 WRAPPING_LEVELS = 2
-"""How deep the events lie in ``{"events":[…]}``."""
+"""The nesting levels that ``{"events":[…]}`` adds to those of the events."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """One event before it has a place.
+    """One event before it has a position.
 
-    ``body`` is the event as it was sent, ``rest`` the members to store with the closing brace. ``digest``
-    tells it from others under the same id.
+    ``body`` is the event as it was sent; ``rest`` are the members to store, with the closing brace.
+    ``digest`` tells it from other events under the same id.
     """
 
     type: str
@@ -73,10 +73,10 @@ class Draft:
     id: str | None = None
     thread: str | None = None
     happened_ms: int | None = None
-    """When it happened, if whoever sent it says so."""
+    """When it happened, if the sender states it."""
     is_live: bool = True
-    """Whether it happens as it is sent, if it does not say when; what names another source does not,
-    nor what a server has said of a change of the session."""
+    """Whether an event without a time happens now: imported events, which name their source, do not, nor do
+    those by which a server recorded a change of the session."""
     digest: int = 0
 
     def stored(self, front: str) -> bytes:
@@ -108,7 +108,8 @@ def parse(body: bytes, limits: Limits, *, wrapped_only: bool = False) -> list[Dr
 
 
 def _plain(body: bytes, limits: Limits) -> Draft | None:
-    """Return the event of a request that is one simple event, as most are; None if it needs a closer look."""
+    """Return the event of a request with one simple event, a fast path for most; None if it needs more."""
+    # The decoder skips over members that it does not need without checking their UTF-8; ASCII needs no check.
     if len(body) > limits.event_bytes_max or not body.isascii():
         return None
     try:
@@ -123,7 +124,7 @@ def _plain(body: bytes, limits: Limits) -> Draft | None:
 def _unwrap(value: bytes, *, tolerant: bool) -> bytes | None:
     """Return the list of events in an object that is not an event itself, None if there is none.
 
-    Other members beside them are refused, unless this is ``tolerant``.
+    Other members of that object are refused, unless this is ``tolerant``.
     """
     sent = list(members(value))
     found = {member.key: member.value for member in sent}
@@ -137,7 +138,7 @@ def _unwrap(value: bytes, *, tolerant: bool) -> bytes | None:
 
 
 def _beside(found: Mapping[str, object]) -> str:
-    """Return what is said of members beside ``events``."""
+    """Return the error message for other members beside ``events``."""
     others = [name for name in found if name != "events"]
     if not others:
         return '"events" is there twice; send one list.'
@@ -218,7 +219,7 @@ def _client_id(
 
 
 def _without_reserved(sent: list[Member], where: str, index: int | None) -> list[Member]:
-    """Return the members to store: what the server sets itself is renamed or left out."""
+    """Return the members to store: those that the server sets itself are renamed or left out."""
     _require_once(sent, where, index)
     _require_times(sent, where, index)
     kept: list[Member] = []
@@ -237,7 +238,7 @@ def _is_request_key(member: Member) -> bool:
 
 
 def _without_unusable_outcome(rest: bytes) -> bytes:
-    """Return the members without an outcome's id that is none: the server puts its own in front."""
+    """Return the members without an unusable outcome id; the server puts its own in front."""
     sent = list(members(b"{" + rest))
     unusable = [
         one for one in sent if one.key == "outcome_id" and (one.value[:1] != b'"' or one.value == b'""')
@@ -248,15 +249,15 @@ def _without_unusable_outcome(rest: bytes) -> bytes:
 
 
 def _joined(kept: Iterable[Member]) -> bytes:
-    """Return members as the rest of an object behind its opening brace."""
+    """Return members as an object without its opening brace."""
     return b",".join([member.raw_key + b":" + member.value for member in kept]) + b"}"
 
 
 def _may_repeat(value: bytes, kind: str) -> bool:
-    """Say whether an event can have two types; quick, because it is asked of every event.
+    """Say whether an event may have two types; cheap, because every event is checked.
 
-    The decoder takes the last one. So there is only one if the first is what was decoded, and is not there
-    again; inner objects have types as well. A name may be written with escapes, too.
+    The decoder returns the last one. So there is only one if the first occurrence has the decoded type, and
+    no other does; inner objects may have types of their own. A key can also be spelled with escapes.
     """
     if value.count(b'"type"') > 1:
         spellings = (b'"type":"%b"' % kind.encode(), b'"type": "%b"' % kind.encode())

@@ -1,4 +1,4 @@
-"""Ids of events: those that the server gives contain the position, those of clients are names of records.
+"""Ids of events: those of the server contain the position, those of clients are looked up as names.
 
 A server's id is ``sevt_`` and 22 hexadecimal digits: 12 identify the stream, 10 are the position. If the
 event was sent with an ``Idempotency-Key``, these are followed by ``_``, 22 characters for the key and 8 for
@@ -23,13 +23,14 @@ _STORED_ID = re.compile(rb'\{"id":"([^"\\]+)",(?:"request_key":"_([\w-]{22})([0-
 
 
 def tag(stream: StreamHeader) -> str:
-    """Return the part of an id that tells a stream apart from all others, also of the same path.
+    """Return the part of an id that identifies a stream, also among those that had the same path.
 
-    It is made of what never changes in a stream's life; sessions show it as their ``incarnation``.
+    It is a hash of what never changes while the stream exists; sessions show it as their ``incarnation``.
     """
     return _tag(stream.id, stream.created_at_ms)
 
 
+# Cached, because every append and every read of a session needs it.
 @lru_cache(maxsize=16_384)
 def _tag(number: int, created_at_ms: int) -> str:
     return blake2b(f"{number}:{created_at_ms}".encode(), digest_size=6).hexdigest()
@@ -47,7 +48,7 @@ def position_of(event: str) -> int | None:
 
 
 def is_own(event: str, stream: StreamHeader) -> bool:
-    """Say whether an id can only be one that the server gives to this very stream's events."""
+    """Say whether an id has the form of those that the server assigns in this stream."""
     match = _SERVER_ID.fullmatch(event)
     return match is not None and match[1] == tag(stream)
 
@@ -58,12 +59,12 @@ def key_name(key: str) -> str:
 
 
 def id_name(event: str) -> str:
-    """Return the name of the record with an id that a client has given; its check is the event's digest."""
+    """Return the name for an id that a client assigned; the check of that name is the event's digest."""
     return "id:" + event
 
 
 def body_check(body: bytes) -> int:
-    """Return a number that tells the bodies of two requests with the same key apart."""
+    """Return the checksum by which a key that is reused with another body is noticed."""
     return zlib.crc32(body)
 
 
@@ -73,7 +74,10 @@ def key_suffix(key: str, check: int) -> str:
 
 
 def names_of(stream: StreamHeader, run: AppendRun) -> Iterable[Name]:
-    """Tell from the stored events of an append which names they were given."""
+    """Return the names that an append registered, recovered from its stored events.
+
+    Names are not stored by themselves: when the catalog is rebuilt, this is where they come from.
+    """
     own = tag(stream)
     names: list[Name] = []
     key: Name | None = None

@@ -1,7 +1,7 @@
-"""The members of a JSON object, cut byte for byte.
+"""The members of a JSON object as slices of its bytes.
 
-For events that carry members which the server sets itself: those are taken out or renamed, and
-all else stays as it came, duplicate keys and the spelling of numbers included.
+For events that carry members which the server sets itself: those are removed or renamed, and all else stays
+byte for byte, including duplicate keys and the spelling of numbers.
 """
 
 import json
@@ -18,7 +18,7 @@ _STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class Member(NamedTuple):
-    """One member: its key as text, and the bytes of key and value as they stand in the object."""
+    """One member: its key as text, and the bytes of its key and value in the object."""
 
     key: str
     raw_key: bytes
@@ -35,10 +35,10 @@ def members(body: bytes) -> Iterable[Member]:
 
 
 def _found(body: bytes) -> list[Member] | None:
-    """Return the members as a decoder finds them, which is far quicker; None if it may not have seen it all.
+    """Return the members with the help of the decoder, which is far quicker; None if it may hide something.
 
-    It hides how a key was written, and what came under the same key before. So each member must be where
-    the one before it ends.
+    The decoder drops earlier members with the same key, and does not show how a key was escaped. So it is
+    checked that every member begins where the one before it ends.
     """
     try:
         decoded = _OBJECT.decode(body)

@@ -1,6 +1,6 @@
-"""When the events of a session happened, where they bring times of their own: the attribute ``times``.
+"""When the events of an imported session happened: the attribute ``times``.
 
-A session whose events were made here has none: they happened when they were appended.
+A session that was not imported has none: its events happened when they were appended.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ TIMES = "times"
 
 
 class Times(msgspec.Struct, omit_defaults=True, frozen=True):
-    """The first and the last time, in milliseconds; without a last one it is the stream's own.
+    """The first and the last time, in milliseconds; without a last one, the stream's last change counts.
 
-    Empty times say that all events were looked at, and none had a time of its own.
+    Empty times mean that no event has brought a time of its own.
     """
 
     first_ms: int | None = None
@@ -37,10 +37,10 @@ def of(attributes: Mapping[str, bytes]) -> Times:
 
 
 def fold(attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int) -> bytes | None:
-    """Return the attribute after these events, None if it stays.
+    """Return the attribute after these events, None if it does not change.
 
-    What is appended to an imported session without a time of its own happens now, unless it is imported, too,
-    or only says what the server has done.
+    An event without an original time, appended to an imported session, counts as happening now. Imported
+    events and those by which the server records a change do not.
     """
     before = of(attributes)
     first, last = before.first_ms, before.last_ms
@@ -56,6 +56,6 @@ def fold(attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int) 
 
 
 def inherited(attributes: Mapping[str, bytes]) -> bytes | None:
-    """Return the attribute of a fork: it began when its source did; None if that was not imported."""
+    """Return the attribute of a fork, which begins when its source began; None if that was not imported."""
     first = of(attributes).first_ms
     return None if first is None else Times(first).encode()

@@ -1,7 +1,7 @@
-"""What an event was before it came here: members that the server sets, kept as ``original_<name>``.
+"""Members that the server sets, if an imported event brings its own: kept as ``original_<name>``.
 
-An event that was copied once brings both, ``created_at`` and ``original_created_at``. Then the original
-stays, and what the last server said of its copy is dropped, so no member stands twice.
+An event that is copied a second time has both ``created_at`` and ``original_created_at``. The original is
+kept, and the value that the last server set on its copy is dropped, so that no member occurs twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,10 @@ _TIMES = ("original_created_at", "original_processed_at")
 
 
 def once(sent: Sequence[Member]) -> list[Member]:
-    """Return an event's members without those of which it brings the original, each original once.
+    """Return an event's members without those whose original it brings, and each original once.
 
-    Servers before this rule wrote an original twice, the copy in front. Of times the earliest is the
-    original, of all else the one that stands last.
+    Older servers could write an original twice, the copy first. Of several times the earliest is the
+    original, of all other members the last.
     """
     found: dict[str, list[Member]] = {}
     for member in sent:
@@ -56,9 +56,9 @@ def instant_ms(raw: bytes | msgspec.Raw) -> int | None:
 
 
 def happened_ms(stored: Iterable[Member]) -> int | None:
-    """Return when an event happened as its originals tell, None if they do not.
+    """Return when an event happened according to its original members, None if they do not say.
 
-    Managed Agents' events have no ``created_at``, only a ``processed_at``.
+    Events of Managed Agents have no ``created_at``, only a ``processed_at``.
     """
     found: dict[str, int] = {}
     for member in stored:

@@ -1,4 +1,4 @@
-"""Tool calls and their results, which a slice of a session must not part."""
+"""Keeps tool calls together with their results when part of a session is read."""
 
 from collections.abc import Iterable
 
@@ -11,12 +11,12 @@ from durable_sessions.storage.door import StreamView
 from durable_sessions.storage.turns import Turn
 
 MARK = b'{"added_for_pair":true,'
-"""What an event begins with that was not asked for."""
+"""The beginning of an event that was added although the read did not select it."""
 _CALLS = frozenset({"agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"})
 
 
 class _Event(msgspec.Struct):
-    """The members that tie a result to its call; results name the id of the call's event."""
+    """The members that link a result to its call: results name the id of the call's event."""
 
     id: str = ""
     type: str = ""
@@ -41,7 +41,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 async def complete(
     reader: EventReader, durable: StreamView, events: Iterable[tuple[int, bytes]]
 ) -> list[tuple[int, bytes]]:
-    """Return events in order of position, with what belongs to a pair and was missing, marked."""
+    """Return events in order of position, with the missing halves of pairs added and marked."""
     found = dict(events)
     turn = reader.turns.begin()
     calls, results = await _ends(found, turn)
@@ -65,7 +65,7 @@ async def complete(
 async def _results(
     reader: EventReader, durable: StreamView, calls: dict[str, int], found: dict[int, bytes]
 ) -> dict[int, bytes]:
-    """Return the results of calls by position; those that are very far from their call are not looked for."""
+    """Return the results of calls by position; the search ends where a filtered read would."""
     wanted = set(calls)
     results: dict[int, bytes] = {}
     async for position, event in reader.walk(durable, min(calls.values()) + 1):

@@ -1,4 +1,4 @@
-"""Sessions in the order of a time: all of a workspace are looked at, in short turns; the first are kept."""
+"""Sorts the sessions of a workspace by a time: scans all of them in short turns and keeps the first."""
 
 import heapq
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _STEP_SESSIONS = 100
 
 
 class SortKey(NamedTuple):
-    """Where a session stands: its time, and its number among those of the same time."""
+    """The place of a session in the order: its time, then its number."""
 
     at_ms: int
     number: int
@@ -22,7 +22,7 @@ class SortKey(NamedTuple):
 
 @dataclass(slots=True)
 class Ranked:
-    """Sessions in order, each as it is shown with its place; ``more`` says whether others follow them."""
+    """Sessions in order, each encoded and with its place; ``more`` says whether others follow."""
 
     sessions: list[tuple[SortKey, bytes]]
     more: bool
@@ -39,13 +39,15 @@ async def ranked(
     *,
     newest_first: bool,
 ) -> Ranked:
-    """Return the sessions behind a place; a page ends at the limit or before what would make it too large.
+    """Return the sessions after a place; a page ends at the limit, or before it would become too large.
 
-    A session whose time changes between two pages moves: it may be on both, or on none.
+    A session whose time changes between two pages moves, so it may be on both or on neither.
     """
     sign, limits = -1 if newest_first else 1, sessions.limits
     start = None if after is None else (sign * after.at_ms, sign * after.number)
-    kept: list[tuple[tuple[int, int], StreamView]] = []  # a heap of those kept, the last of them on top
+    # Only one page is kept, whatever the number of sessions: a heap whose top is the last of the page. One
+    # more than the limit shows whether there is a next page.
+    kept: list[tuple[tuple[int, int], StreamView]] = []
     turn, now_ms = sessions.scans.turns.begin(), sessions.now_ms()
     number, looked, is_more = None, 0, True
     while is_more:

@@ -12,20 +12,20 @@ from durable_sessions.storage.turns import Turns
 from durable_sessions.streams import messages
 
 _STEP_EVENTS = 32
-"""How many events are looked at together at first when they are read backwards; then as many as suit."""
+"""How many events a backward read fetches first; later steps depend on how large the events are."""
 _STEP_EVENTS_MAX = 4_096
 _STEP_BYTES = 512 * 1024
-"""What is read and taken apart at a time when events are looked at one by one."""
+"""How much is read and split at a time when events are filtered one by one."""
 
 
 @dataclass(slots=True)
 class EventPage:
-    """Events of a page as stored, joined by commas, in pieces, and where the next one begins.
+    """The stored events of a page, joined by commas, in pieces, and where the next page begins.
 
-    Pieces may be views of the memory tier: release them before anything else runs. ``next`` is the
-    position to go on from in the order that was asked for; ``more`` says whether there is anything.
-    ``positions`` are those of the events, None when they follow each other; ``apart`` are the events one
-    by one where they were taken apart already.
+    Pieces may be views of the memory tier: release them before any other task runs. ``next`` is the position
+    to continue from, in the order of the read; ``more`` says whether there is anything left to read.
+    ``positions`` are those of the events, None if they are consecutive. ``apart`` are the single events, if
+    the read has split them already.
     """
 
     pieces: Sequence[bytes | memoryview]
@@ -56,7 +56,7 @@ class _Found:
 
 
 class EventReader:
-    """Reads events of sessions; what it does for one page is bounded, whatever the filters are."""
+    """Reads events of sessions; the work for one page is bounded, whatever the filter."""
 
     def __init__(self, streams: Streams, limits: Limits, turns: Turns) -> None:
         self._streams = streams
@@ -83,9 +83,9 @@ class EventReader:
         backwards: bool = False,
         apart: bool = False,
     ) -> EventPage:
-        """Return the next events between two positions, from ``start`` on, or from ``stop`` on backwards.
+        """Return the next events between two positions, forwards from ``start`` or backwards from ``stop``.
 
-        With ``apart`` they are wanted one by one.
+        With ``apart`` the page has them one by one.
         """
         if backwards:
             return await self._backwards(durable, start, stop, limit, selection)
@@ -121,11 +121,11 @@ class EventReader:
         raise EventNotFoundError(event=event)
 
     async def stored(self, durable: StreamView, events: list[bytes | int]) -> list[bytes]:
-        """Return events as stored, of which some are known by their position only."""
+        """Return stored events, reading those that are given by their position only."""
         return [event if isinstance(event, bytes) else await self.one(durable, event) for event in events]
 
     async def walk(self, durable: StreamView, start: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield events from ``start`` on with their positions, as many as a filtered read looks at."""
+        """Yield events from ``start`` on with their positions, as many as a filtered read may scan."""
         stop = min(durable.tail, start + self._limits.scanned_events_max)
         async for position, event in self._walk(durable, start, stop):
             yield position, event
@@ -148,12 +148,12 @@ class EventReader:
         return _page(found, start, following, more=following < stop)
 
     async def _walk(self, durable: StreamView, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield events with their positions, and let other tasks run in between."""
+        """Yield events with their positions, and let other tasks run now and then."""
         position = start
         turn = self.turns.begin()
         while position < stop:
             chunk = await self._streams.read(durable, position, _STEP_BYTES, stop)
-            if chunk.next == position:
+            if chunk.next == position:  # ``stop`` may lie behind the durable tail
                 return
             for event in messages.cut(chunk.data):
                 yield position, event
@@ -189,7 +189,7 @@ class EventReader:
         return _page(found, start, position, more=position > start)
 
     def _next_step(self, events: list[bytes]) -> int:
-        """Return how many events like these make up a chunk, so that few large ones are held at a time."""
+        """Return how many events of this size make up a chunk: of large ones, few are in memory at a time."""
         average = max(1, sum(map(len, events)) // max(1, len(events)))
         return min(max(1, _STEP_BYTES // average), _STEP_EVENTS_MAX)
 

@@ -1,4 +1,4 @@
-"""What clients say of a session, and how that is kept: the attributes ``session`` and ``archived``."""
+"""What clients set on a session, and how it is stored: the attributes ``session`` and ``archived``."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -22,9 +22,9 @@ class ForkedFrom(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What was said of a session; JSON values are kept as they came.
+    """The properties that clients set on a session; JSON values are kept byte for byte.
 
-    ``begins_with`` is the digest of the events that it was created with.
+    ``begins_with`` is the digest of the events that the session was created with.
     """
 
     agent: msgspec.Raw = NULL
@@ -48,7 +48,7 @@ _decode = msgspec.json.Decoder(Record).decode
 
 
 def of(attributes: Mapping[str, bytes]) -> Record:
-    """Return what was said of a session; nothing, if it came into being with its first event."""
+    """Return the record of a session; an empty one if the session was created by its first append."""
     value = attributes.get(SESSION)
     return EMPTY if value is None else _decode(value)
 

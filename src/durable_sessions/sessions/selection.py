@@ -1,4 +1,4 @@
-"""Which events a read wants: by type, by time, by thread."""
+"""The filter of a read: which events, by type, time and thread."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from durable_sessions.times import parse_rfc3339
 
 
 class _Event(msgspec.Struct):
-    """The members that a selection looks at; the server has set the time at which it was appended."""
+    """The members that a selection tests; ``created_at`` is set by the server."""
 
     type: str = ""
     created_at: str = ""
@@ -27,10 +27,10 @@ _EVENT = msgspec.json.Decoder(_Event)
 class Selection:
     """Conditions that all must hold; an empty one selects everything.
 
-    ``types`` are exact, or end in ``.*`` and mean all that begin so. Times are in milliseconds: the first
-    four are of when events were stored, the ``happened`` ones of when they happened, which is their
-    original time if they bring one.
-    With ``thread`` only its events are wanted; ``primary`` says that events without a thread are its.
+    ``types`` are exact, or end in ``.*`` to match a prefix. Times are in milliseconds: the first four refer
+    to when events were stored, the ``happened`` ones to when they happened, which is the original time of
+    imported events. ``thread`` selects the events of one thread; with ``primary`` it is the one that events
+    without a thread belong to.
     """
 
     types: tuple[str, ...] = ()
@@ -45,11 +45,11 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Whether no event is left out."""
+        """Whether every event is selected."""
         return self == EVERYTHING
 
     def matcher(self) -> Callable[[bytes], bool]:
-        """Return a function that says of a stored event whether it is wanted."""
+        """Return a function that says whether a stored event is selected."""
         exact = frozenset(kind for kind in self.types if not kind.endswith(".*"))
         prefixes = tuple(kind[:-1] for kind in self.types if kind.endswith(".*"))
 

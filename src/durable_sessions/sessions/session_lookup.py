@@ -1,4 +1,4 @@
-"""Finding the stream of a session at the tip."""
+"""Finds the stream of a session in the state at the tip, and checks the conditions of a request."""
 
 from durable_sessions.errors import PreconditionNotMetError, SessionGoneError, SessionNotFoundError
 from durable_sessions.sessions import event_ids
@@ -15,11 +15,12 @@ def session_of(key: Key) -> str:
 
 
 def usable(state: State, key: Key, now_ms: int, effects: list[Effect]) -> StreamRecord | None:
-    """Return the stream of a session, None if there is none; refuse if only its forks need it.
+    """Return the stream of a session, None if there is none; refuse if it is kept only for its forks.
 
-    An expired one makes room for a new one: the effects of its expiry are added to ``effects``.
+    An expired session makes room for a new one: the effects of its expiry are added to ``effects``.
     """
     stream = state.get(key)
+    # Most sessions can neither expire nor are deleted: no more is computed for these.
     if stream is None or not (stream.soft_deleted or stream.mortal):
         return stream
     expired = lifetime.expire(state, key, now_ms)
@@ -37,8 +38,8 @@ def existing(state: State, key: Key, now_ms: int) -> StreamRecord:
     return stream
 
 
-def require_life(stream: StreamRecord, incarnation: str) -> None:
-    """Refuse a change that is meant for an earlier life of a session."""
+def require_incarnation(stream: StreamRecord, incarnation: str) -> None:
+    """Refuse a change that is meant for another incarnation of the session."""
     life = event_ids.tag(stream)
     if life != incarnation:
         raise PreconditionNotMetError(
@@ -51,7 +52,7 @@ def require_life(stream: StreamRecord, incarnation: str) -> None:
 
 
 def require_tail(stream: StreamRecord, tails: frozenset[int]) -> None:
-    """Refuse a change of a session that does not end where it is expected to."""
+    """Refuse a change unless the session ends at one of these tails."""
     if stream.tail not in tails:
         tail = offsets.encode(stream.tail)
         raise PreconditionNotMetError(
@@ -60,7 +61,7 @@ def require_tail(stream: StreamRecord, tails: frozenset[int]) -> None:
 
 
 def absent() -> PreconditionNotMetError:
-    """Return the refusal of a change that is meant for a session which is not there."""
+    """Return the refusal of a change that requires a session to exist."""
     return PreconditionNotMetError(
         problem="If-Match wants a session that exists, and there is none.",
         exists=False,

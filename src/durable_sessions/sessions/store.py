@@ -1,4 +1,4 @@
-"""Sessions as the faces use them: every change is durable when its awaitable ends."""
+"""The operations on sessions that the HTTP API uses: a change is durable when its awaitable returns."""
 
 import asyncio
 import re
@@ -34,20 +34,20 @@ Wanted = Callable[[StreamView], bool]
 """Says whether a session passes a filter."""
 
 _STEP_SESSIONS = 100
-"""How many sessions are taken together from memory and catalog."""
+"""How many sessions one step of a scan takes from memory and catalog."""
 _ID = re.compile(r"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}", re.ASCII)
 
 
 @dataclass(slots=True)
 class Listed:
-    """A page of sessions as they are shown; ``next`` is where the next page begins, None at the end."""
+    """A page of encoded sessions; ``next`` is where the next page begins, None at the end."""
 
     sessions: list[bytes]
     next: int | None
 
 
 def session_key(workspace: str, session: str) -> Key:
-    """Return what names the stream of a session, or refuse an id that cannot be one."""
+    """Return the key of a session's stream, or refuse an invalid id."""
     if not _ID.fullmatch(session):
         raise InvalidSessionError(
             problem="A session's id is 1 to 200 of A-Z a-z 0-9 . _ : @ - and does not begin with a dot."
@@ -86,9 +86,9 @@ class Sessions:
                 return name
 
     def find(self, key: Key, incarnation: str | None = None) -> StreamView:
-        """Return a session that is durable, or refuse; wait for ``settled`` before answering a refusal.
+        """Return a durable session, or refuse; wait for ``settled`` before answering a refusal.
 
-        With an ``incarnation`` only that life of it.
+        ``incarnation`` must be the session's.
         """
         try:
             durable = self.streams.find(key)
@@ -105,14 +105,14 @@ class Sessions:
         return durable
 
     def life(self, key: Key) -> str | None:
-        """Return which life of a session there is now, None if there is none."""
+        """Return the incarnation of a session that exists now, None if there is none."""
         durable = self.streams.peek(key)
         return None if durable is None or durable.removed else event_ids.tag(durable.stream)
 
     async def append_named(self, key: Key, batch: append.Batch, body_bytes: int) -> append.Stored:
-        """Append events of which some have ids, durably, all or nothing; others under their ids are found.
+        """Append events of which some have ids, durably, all or nothing; ids that exist are not stored again.
 
-        Most of these are compared without reading them; those under ids that the server gave are read.
+        Stored events are compared by the digest in memory; those with ids of the server must be read first.
         """
         while True:
             stored = await self.append(key, batch, body_bytes)
@@ -124,13 +124,13 @@ class Sessions:
         try:
             durable = self.find(key, stored.life)
         except (SessionNotFoundError, SessionGoneError, IncarnationMismatchError):
-            return  # what was found there is gone: decide again
+            return  # deleted meanwhile, so decide again
         for position in stored.repeats.unread:
             known[stored.life, position] = digests.of_stored(await self.events.one(durable, position))
             await asyncio.sleep(0)  # reading from memory never waits, so yield to other tasks here
 
     def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
-        """Append events durably, all or nothing; those with ids by :meth:`append_named`."""
+        """Append events durably, all or nothing; for events with ids use :meth:`append_named`."""
         self.streams.admit(body_bytes)
         return self.streams.commit(
             lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids), (key,)
@@ -146,7 +146,7 @@ class Sessions:
         )
 
     def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[str]":
-        """Change durably what is said of a session; all changes return the incarnation that was changed."""
+        """Change the properties of a session durably; like all changes, returns its incarnation."""
         self.streams.admit_document(self._limits.session_document_bytes_max)
         return self.streams.commit(
             lambda state, now: change.update(state, key, revise, by, now, self._limits, self._ids), (key,)
@@ -183,7 +183,7 @@ class Sessions:
         *,
         newest_first: bool,
     ) -> Listed:
-        """Return the next sessions that are wanted, by creation; looks at a bounded number of them.
+        """Return the next sessions that pass the filter, by creation; scans a bounded number of them.
 
         A page ends at the limit, or before the session that would make it too large.
         """
@@ -213,7 +213,7 @@ class Sessions:
         return Listed(found, after)
 
     async def numbers(self, workspace: str, wanted: Wanted, most: int) -> Sequence[int]:
-        """Return the numbers of all sessions that are wanted, at most one more than ``most``."""
+        """Return the numbers of all sessions that pass the filter; stops at one more than ``most``."""
         found = array("q")
         after: int | None = None
         turn = self.scans.turns.begin()

@@ -1,4 +1,4 @@
-"""What follows from a session's events without reading them all: status, usage, times, outcomes."""
+"""What is derived from a session's events as they are appended: status, usage, times, outcomes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -48,10 +48,10 @@ class Usage(msgspec.Struct, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, omit_defaults=True):
-    """One outcome that was asked for, and how its evaluation stands.
+    """One outcome that was requested, and the state of its evaluation.
 
-    ``defined`` and ``evaluated`` are the positions behind the event that asked for it and behind the last
-    one that told of its evaluation.
+    ``defined`` and ``evaluated`` are the positions after the event that requested it and after the last
+    event about its evaluation.
     """
 
     id: str
@@ -84,7 +84,7 @@ _decode = msgspec.json.Decoder(Summary).decode
 
 
 class _Event(msgspec.Struct):
-    """The members of relevant events, not looked into yet: clients may send anything."""
+    """The members of relevant events, not decoded yet: clients may send anything."""
 
     stop_reason: msgspec.Raw = lenient.NULL
     model_usage: msgspec.Raw = lenient.NULL
@@ -130,7 +130,7 @@ def fold(
     now_ms: int,
     limits: Limits,
 ) -> Summary:
-    """Return the summary after relevant events: each with its position, and the outcome that it defines."""
+    """Return the summary after relevant events, given with the outcome each defines and its position."""
     summary = of(attributes)
     for draft, outcome, position in events:
         try:
@@ -152,9 +152,9 @@ def fold(
 
 
 def inherited(attributes: Mapping[str, bytes], base: int) -> Summary | None:
-    """Return the summary that a fork begins with: the outcomes asked for before ``base``, None if none were.
+    """Return the summary that a fork begins with: the outcomes requested before ``base``, None without any.
 
-    One whose evaluation went on behind that is pending in the fork.
+    An outcome that was evaluated only after ``base`` is pending in the fork.
     """
     outcomes = [
         one if one.evaluated <= base else Outcome(one.id, one.description, defined=one.defined)
@@ -165,7 +165,7 @@ def inherited(attributes: Mapping[str, bytes], base: int) -> Summary | None:
 
 
 def closed(summary: Summary, now_ms: int) -> bool:
-    """Note that a session takes no more events, so it no longer runs; say whether it was running."""
+    """Terminate a running session that takes no more events; say whether it was running."""
     if summary.status not in _UNDER_WAY:
         return False
     _status(summary, "terminated", _Event(), now_ms)
@@ -173,7 +173,7 @@ def closed(summary: Summary, now_ms: int) -> bool:
 
 
 def end(attributes: Mapping[str, bytes], now_ms: int) -> Summary:
-    """Return the summary of a session that takes nothing more."""
+    """Return the summary of a session that was archived."""
     summary = of(attributes)
     _status(summary, "terminated", _Event(), now_ms)
     return summary
@@ -181,7 +181,7 @@ def end(attributes: Mapping[str, bytes], now_ms: int) -> Summary:
 
 def _status(summary: Summary, status: str, event: _Event, at_ms: int) -> None:
     if status == "running":
-        if summary.running_since_ms is None:
+        if summary.running_since_ms is None:  # a second "running" in a row does not restart the clock
             summary.running_since_ms = at_ms
     elif summary.running_since_ms is not None:
         summary.active_ms = _sum(summary.active_ms, max(0, at_ms - summary.running_since_ms))
@@ -201,7 +201,7 @@ def _add_usage(usage: Usage, raw: msgspec.Raw) -> None:
     read = _sum(usage.cache_read_input_tokens, count(used.cache_read_input_tokens))
     usage.cache_read_input_tokens = read
     created = _object(_CREATED, used.cache_creation)
-    if created is None:
+    if created is None:  # without a breakdown, all of it counts for the default, 5 minutes
         usage.cache_5m_tokens = _sum(usage.cache_5m_tokens, count(used.cache_creation_input_tokens))
     else:
         usage.cache_5m_tokens = _sum(usage.cache_5m_tokens, count(created.ephemeral_5m_input_tokens))

@@ -1,4 +1,4 @@
-"""The threads of a session: known from the events that name them, each kept in an attribute of its own."""
+"""The threads of a session, derived from the events that name them; each is stored in its own attribute."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -46,12 +46,12 @@ _EVENT = msgspec.json.Decoder(_Event)
 
 
 def primary(session: str) -> str:
-    """Return the id of the thread that every session has, and that events without a thread belong to."""
+    """Return the id of the primary thread, which every session has; events without a thread belong to it."""
     return "sthr_" + blake2b(session.encode(), digest_size=12).hexdigest()
 
 
 def of(attributes: Mapping[str, bytes]) -> dict[str, Thread]:
-    """Return the threads that were named, in the order in which they were."""
+    """Return the threads that events have named, oldest first."""
     found = {
         name.removeprefix(PREFIX): _decode(value)
         for name, value in attributes.items()
@@ -74,6 +74,7 @@ def fold(
         if thread is None and name in attributes:
             thread = _decode(attributes[name])
         if thread is None:
+            # Beyond the limit, events are stored as ever; only the thread has no object of its own.
             if known + len(changed) >= limits.session_threads_max:
                 continue
             thread = changed[name] = Thread(now_ms, now_ms)
@@ -84,7 +85,7 @@ def fold(
 
 
 def closed(attributes: dict[str, bytes | None], now_ms: int) -> dict[str, bytes | None]:
-    """Return the attributes of the threads that a session's end finds running: they end with it."""
+    """Return the attributes of the threads that still run when the session ends: they end with it."""
     ended: dict[str, bytes | None] = {}
     for name, value in attributes.items():
         if name.startswith(PREFIX) and value is not None:
@@ -96,7 +97,7 @@ def closed(attributes: dict[str, bytes | None], now_ms: int) -> dict[str, bytes 
 
 
 def archive(thread: Thread, now_ms: int) -> Thread:
-    """Return a thread that takes part no more."""
+    """Return the archived form of a thread."""
     return msgspec.structs.replace(thread, archived_at_ms=now_ms, updated_at_ms=now_ms, status="terminated")
 
 

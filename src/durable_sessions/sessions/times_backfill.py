@@ -1,4 +1,4 @@
-"""Original times for sessions that were imported before sessions kept them: read from their events, once."""
+"""Sets the original times of sessions that were imported before servers stored them, once, from events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,10 +43,10 @@ _EVENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class TimesBackfill:
-    """Looks once at every session that was there before; ``mark`` is a file that says that it has.
+    """Reads every older session once; the file ``mark`` records that this is done.
 
-    Only sessions whose clients gave ids are looked at, as every import does, and of these no further than
-    their first events unless these have times of their own.
+    Only sessions with ids from clients are read, which every import sets, and only their first events unless
+    these have original times.
     """
 
     def __init__(self, sessions: Sessions, mark: Path) -> None:
@@ -55,14 +55,15 @@ class TimesBackfill:
         self._mark = mark
 
     async def run(self) -> None:
-        """Look at all sessions, unless that was done; what is appended meanwhile tells its own times."""
+        """Read all sessions, unless that was done; appends made meanwhile set their times themselves."""
         if await asyncio.to_thread(self._mark.exists):
             return
         async for key in self._named():
             try:
-                await self._look(key)
+                await self._backfill(key)
             except _GONE:
                 continue  # deleted or expired meanwhile
+        # Last: if the process ends before this, all of it is done again, which changes nothing twice.
         await asyncio.to_thread(self._mark.touch, 0o600)
 
     async def _named(self) -> AsyncIterator[Key]:
@@ -73,7 +74,7 @@ class TimesBackfill:
                     yield stream.key
             await turn.rest()
 
-    async def _look(self, key: Key) -> None:
+    async def _backfill(self, key: Key) -> None:
         durable = self._sessions.find(key)
         found, position = NONE, 0
         while position < durable.tail:
@@ -87,7 +88,7 @@ class TimesBackfill:
 
 
 def _widened(times: Times, events: bytes) -> Times:
-    """Return times with those of some events, joined by commas, taken in."""
+    """Return times that also cover these events, which are joined by commas."""
     first, last = times.first_ms, times.last_ms
     for raw in lenient.decode(_EVENTS, b"[%b]" % events):
         try:
@@ -106,7 +107,7 @@ def _widened(times: Times, events: bytes) -> Times:
 
 
 def _decide(state: State, key: Key, found: Times, now_ms: int) -> tuple[list[Effect], None]:
-    """Return the effect of times that were found; those that are known by now stay within them."""
+    """Return the effect of the times found, widened by those that appends have set meanwhile."""
     stream = existing(state, key, now_ms)
     known = original_times.of(stream.attributes)
     times = Times(

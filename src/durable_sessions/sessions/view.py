@@ -1,4 +1,4 @@
-"""The session object that clients are shown: what was said of a session and what follows from its events."""
+"""Builds the session object for clients from the record, the summary and the stream."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ UNKNOWN_AGENT: dict[str, Any] = {
     "execution_identity": {"type": "service_account"},
     "multiagent": None,
 }
-"""For sessions of which nobody said whose they are."""
+"""Shown for sessions that were created without an agent."""
 _UNKNOWN_AGENT = msgspec.Raw(msgspec.json.encode(UNKNOWN_AGENT))
 _UNKNOWN_ENVIRONMENT = "env_unknown"
 _WAITING = frozenset({"requires_action", "budget_reached"})
@@ -86,13 +86,13 @@ def updated_ms(durable: StreamView) -> int:
 
 
 def last_active_ms(durable: StreamView) -> int:
-    """Return when something happened last in a session; if it was not imported, its last change."""
+    """Return the time of the last event if the session was imported, else of its last change."""
     last = original_times.of(durable.attributes).last_ms
     return updated_ms(durable) if last is None else last
 
 
 def lifecycle(durable: StreamView, folded: Summary) -> str:
-    """Return where in its life a session is: open, active, paused, closed or archived."""
+    """Return the lifecycle of a session: open, active, paused, closed or archived."""
     if record.ARCHIVED in durable.attributes:
         return "archived"
     if durable.closed:
@@ -103,7 +103,7 @@ def lifecycle(durable: StreamView, folded: Summary) -> str:
 
 
 def _stats(folded: Summary, durable: StreamView, now_ms: int) -> SessionStats:
-    """Return how long a session was at work and there; what is known of an imported one ends with it."""
+    """Return how long a session ran and existed; an imported one is measured up to its last event."""
     last_ms = original_times.of(durable.attributes).last_ms
     until_ms = now_ms if last_ms is None else last_ms
     active = folded.active_ms
