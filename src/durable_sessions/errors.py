@@ -711,6 +711,12 @@ class LogVersionError(LogError):
     code = "log_version"
 
 
+class LogEffectUnknownError(LogError):
+    """The log has an effect that this program does not know ({problem}): a newer program wrote it, and only that one, or a newer one, can continue it."""  # noqa: E501
+
+    code = "log_effect_unknown"
+
+
 class ArchiveBehindError(DurableSessionsError):
     """The log begins at {begins}, but the bucket holds only what came before {flushed}: what lies between is missing. Point --bucket to the bucket that this data directory was flushed to."""  # noqa: E501
 

@@ -106,6 +106,14 @@ class Limits:
     pending_bytes_max: int = 64 * MIB
     # Appends durable in the log but not yet in the bucket. Beyond it: 503 (setting: unflushed_bytes).
     unflushed_bytes_max: int = 1024 * MIB
+    # What a partition owes to others, such as audited acts, and they have not acknowledged. Beyond it: 503.
+    outbox_bytes_max: int = 16 * MIB
+    # Streams of other partitions that are delivered to at the same time.
+    outbox_deliveries_max: int = 8
+    # How soon a failed delivery to another partition is repeated; each time after twice as long,
+    outbox_retry_seconds: float = 0.1
+    # up to this.
+    outbox_retry_seconds_max: float = 5.0
     # What is moved to the bucket at a time, and how much may wait before that (setting: flush_bytes).
     flush_bytes_max: int = 32 * MIB
     # Changes that are moved at a time, each of which may be of a stream of its own.

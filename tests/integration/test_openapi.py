@@ -166,6 +166,7 @@ def test_every_code_that_a_client_can_meet_is_described() -> None:
         "log_damaged",
         "log_locked",
         "log_version",
+        "log_effect_unknown",
         "log_misconfigured",
         "log_regressed",
         "log_frame_damaged",

@@ -10,8 +10,8 @@ from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.partition_map import home_partition
 from durable_sessions.testing.server import LocalServer, local_server
 from durable_sessions.tools.verify import verify
-from tests.support.keys import proof
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.keys import BOOTSTRAP, bearer, proof
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +102,30 @@ async def test_keys_count_everywhere(tmp_path: Path) -> None:
         assert revoked.is_success
         for name in SESSIONS:
             assert (await client.get(f"/v1/sessions/{name}")).status_code == 401
+
+
+async def test_acts_in_all_partitions_are_in_one_audit_record_once(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data", partitions=2, api_key=BOOTSTRAP) as server:
+        async with client_of(server) as client:
+            client.headers.update(bearer(BOOTSTRAP))
+            await fill(client, "to be deleted")
+            for name in SESSIONS:
+                assert (await client.delete(f"/v1/sessions/{name}")).is_success
+            acts: list[str] = await until(lambda: audited(client, len(SESSIONS)))
+        assert sorted(acts) == sorted(SESSIONS)
+        outboxes = [keeper.engine.partition.tip.outbox for keeper in server.node.keepers.values()]
+        await until(lambda: not any(map(len, outboxes)))
+        await server.restart()
+        async with client_of(server) as client:
+            client.headers.update(bearer(BOOTSTRAP))
+            assert await audited(client, len(SESSIONS)) == acts, "each in the order of its partition, once"
+
+
+async def audited(client: httpx2.AsyncClient, count: int) -> list[str]:
+    """Return the sessions whose deletion is in the audit record, oldest first; none if there are fewer."""
+    acts = (await client.get("/v1/audit", params={"order": "asc", "limit": 100})).json()["data"]
+    found = [act["session"] for act in acts if act["type"] == "session.deleted"]
+    return found if len(found) >= count else []
 
 
 async def test_health_and_metrics_are_of_all_partitions(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from durable_sessions.search.feed import Feed
 from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.listeners import Listeners
+from durable_sessions.storage.outbox_delivery import OutboxDelivery
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.testing.server import LocalServer, local_server
@@ -66,6 +67,7 @@ TASKS: dict[str, tuple[type, str, Exception]] = {
     "expiry": (Partition, "expire_in_steps", SQLITE),
     "flusher": (Flusher, "_due", OURS),
     "maintenance": (Maintenance, "_recovered", OURS),
+    "outbox": (OutboxDelivery, "deliver_all", OURS),
     "original times": (TimesBackfill, "_named", SQLITE),
     "search feed": (Feed, "_awaited", SQLITE),
     "subscriptions": (Wakeups, "_reconcile", SQLITE),

@@ -15,10 +15,12 @@ from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.key import KeyDocument
 from durable_sessions.access.rate import TokenBucket
 from durable_sessions.clock import Clock
-from durable_sessions.errors import DurableSessionsError, QuotaExceededError
+from durable_sessions.errors import DurableSessionsError, InvalidRequestError, QuotaExceededError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams, StreamView
+from durable_sessions.streams import intake
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
+from durable_sessions.streams.outbox import OwedRecord
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import SYSTEM_WORKSPACE, Key
 from durable_sessions.times import rfc3339
@@ -93,10 +95,15 @@ class Beside:
 
 
 class Audit:
-    """Records acts durably and gives them back, in the order in which they happened."""
+    """Records acts durably and gives them back, in the order in which they happened.
 
-    def __init__(self, streams: Streams, clock: Clock, limits: Limits) -> None:
+    The record is kept in the system partition. Any other one, where ``is_system`` is False, owes its acts
+    to that one: they are in its outbox, in the same batch as what they are about, until they are delivered.
+    """
+
+    def __init__(self, streams: Streams, clock: Clock, limits: Limits, *, is_system: bool = True) -> None:
         self._streams = streams
+        self._is_system = is_system
         self._clock = clock
         self._limits = limits
         self._refusals: dict[tuple[str, ...], TokenBucket] = {}
@@ -116,10 +123,13 @@ class Audit:
 
     def effects(self, state: State, number: int, now_ms: int, act: Act) -> list[Effect]:
         """Return the effects of recording an act; new streams are numbered from ``number`` on."""
-        data = msgspec.json.encode({"at": rfc3339(now_ms)} | act.fields()) + b","
+        message = msgspec.json.encode({"at": rfc3339(now_ms)} | act.fields())
+        keys = [_key(workspace) for workspace in sorted({act.workspace, act.actor.workspace})]
+        if not self._is_system:
+            return [*state.outbox.owe([(key, message) for key in keys], self._limits.outbox_bytes_max)]
+        data = message + b","
         effects: list[Effect] = []
-        for workspace in sorted({act.workspace, act.actor.workspace}):
-            key = _key(workspace)
+        for key in keys:
             stream = state.get(key)
             if stream is None:
                 effects.append(StreamCreated(number, *key, _JSON, now_ms))
@@ -127,6 +137,12 @@ class Audit:
             number += stream is None
             effects.append(RecordsAppended(at, tail, now_ms, (len(data),), None, None, False, data))
         return effects
+
+    async def take(self, record: OwedRecord) -> None:
+        """Record an act that another partition owes; each is recorded once, however often it is delivered."""
+        if record.target.workspace != SYSTEM_WORKSPACE or record.target.folder != FOLDER:
+            raise InvalidRequestError(problem=f"The audit record has no stream {record.target.path}.")
+        await self._streams.commit(lambda state, now_ms: (intake.take(state, record, now_ms), None))
 
     @staticmethod
     def log(act: Act) -> None:

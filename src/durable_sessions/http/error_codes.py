@@ -88,6 +88,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "log_damaged": 500,
     "log_locked": 500,
     "log_version": 500,
+    "log_effect_unknown": 500,
     "log_fenced": 500,
     "log_full": 500,
     "log_misconfigured": 500,

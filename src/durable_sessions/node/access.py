@@ -32,7 +32,7 @@ class Access:
     ) -> "Access":
         """Load all keys into the table, if this is the partition that has them."""
         keys, clock, ids, limits = process.keys, process.clock, process.ids, process.limits
-        audit = Audit(partition, clock, limits)
+        audit = Audit(partition, clock, limits, is_system=is_system)
         key_store = KeyStore(partition, keys, audit, clock, ids, limits) if is_system else None
         if key_store is not None:
             await key_store.load()

@@ -27,6 +27,7 @@ from durable_sessions.sessions.times_backfill import TimesBackfill
 from durable_sessions.storage import file_permissions
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.flush import Flusher
+from durable_sessions.storage.outbox_delivery import Deliver, OutboxDelivery
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.retention import Retention
@@ -45,12 +46,19 @@ class Engine:
 
     ``writers`` are the names under which this process has written to the bucket; a new one is added.
     ``partition`` is the partition of the log. Its files are in a directory of their own, except the first's.
+    ``deliver`` gives the system partition what any other one owes to it.
     """
 
     def __init__(
-        self, process: ProcessParts, health: EngineHealth, writers: set[str], partition: PartitionId
+        self,
+        process: ProcessParts,
+        health: EngineHealth,
+        writers: set[str],
+        partition: PartitionId,
+        deliver: Deliver,
     ) -> None:
         self._process = process
+        self._deliver = deliver
         self._settings = process.settings
         self._limits = process.limits
         self._clock = process.clock
@@ -162,6 +170,8 @@ class Engine:
         self._sweeper = self._supervisor.start("expiry", self._sweep)
         self._backfilling = self._supervisor.start("original times", self._times.run)
         self._telling = self._supervisor.start("listeners", self.partition.reconcile_listeners)
+        outbox = OutboxDelivery(self.partition, self._deliver, self._limits)
+        self._delivering = self._supervisor.start("outbox", outbox.run)
 
     async def _sweep(self) -> None:
         while True:
@@ -221,6 +231,7 @@ class Engine:
         await self._sweeper.stop()
         await self._backfilling.stop()
         await self._telling.stop()
+        await self._delivering.stop()
         await self._subscriptions.close()
         await self._webhooks.close()
         await self.feed.close()

@@ -10,6 +10,7 @@ from durable_sessions.errors import (
     BucketError,
     DurableSessionsError,
     LogDamagedError,
+    LogEffectUnknownError,
     LogError,
     LogFencedError,
     LogLockedError,
@@ -28,6 +29,7 @@ _HEALING = (LogError, BucketError, OSError, sqlite3.Error)
 """Errors of reopening that may go away, so it is retried."""
 _FINAL = (
     LogDamagedError,
+    LogEffectUnknownError,
     LogFencedError,
     LogLockedError,
     LogMisconfiguredError,

@@ -10,7 +10,7 @@ from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.format import read_format
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import KeysRequiredError, SettingsError
+from durable_sessions.errors import KeysRequiredError, PartitionStoppedError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
@@ -33,6 +33,7 @@ from durable_sessions.node.worker_id import ONLY_WORKER, WorkerId
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
+from durable_sessions.streams.outbox import OwedRecord
 
 logger = structlog.get_logger(__name__)
 
@@ -115,9 +116,16 @@ class Node:
         writers: set[str] = set()
 
         def engine(health: EngineHealth) -> Engine:
-            return Engine(self.process, health, writers, partition)
+            return Engine(self.process, health, writers, partition, self._deliver)
 
         return EngineKeeper(engine, self.process.limits, self._settle, self._fail)
+
+    async def _deliver(self, record: OwedRecord) -> None:
+        """Give the system partition a record that another partition owes to it."""
+        for keeper in self.keepers.values():
+            if keeper.engine.partition_id.is_system:
+                return await keeper.engine.access.audit.take(record)
+        raise PartitionStoppedError(reason="the system partition is in another process")
 
     def _router(self, own: PartitionId) -> Handler:
         every = ServerWide(self, self._worker, own)

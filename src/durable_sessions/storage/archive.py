@@ -46,7 +46,7 @@ class Archive(Protocol):
         ...
 
     async def subscriptions(self) -> Sequence[Effect]:
-        """Return effects that give the subscriptions as of the last flush."""
+        """Return effects that give the subscriptions and the outbox as of the last flush."""
         ...
 
     async def govern(self, retention: Retention) -> None:

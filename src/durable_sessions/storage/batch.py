@@ -3,6 +3,9 @@
 import struct
 from collections.abc import Iterator
 
+import msgspec
+
+from durable_sessions.errors import LogEffectUnknownError
 from durable_sessions.streams import effects
 from durable_sessions.streams.effects import Effect
 
@@ -17,8 +20,7 @@ def encode(effect: Effect) -> bytes:
 
 def decode_one(encoded: bytes) -> Effect:
     """Return the effect that :func:`encode` was given."""
-    effect: Effect = effects.decode(memoryview(encoded)[_LENGTH.size :])
-    return effect
+    return _decoded(memoryview(encoded)[_LENGTH.size :])
 
 
 def effects_of(batch: bytes) -> Iterator[Effect]:
@@ -28,7 +30,7 @@ def effects_of(batch: bytes) -> Iterator[Effect]:
     while at < len(batch):
         begin = at + _LENGTH.size
         at = begin + _LENGTH.unpack_from(batch, at)[0]
-        yield effects.decode(view[begin:at])
+        yield _decoded(view[begin:at])
 
 
 def decode(batch: bytes) -> Iterator[tuple[Effect, int, bytes]]:
@@ -39,3 +41,12 @@ def decode(batch: bytes) -> Iterator[tuple[Effect, int, bytes]]:
         encoded = batch[at : at + _LENGTH.size + length]
         yield decode_one(encoded), at, encoded
         at += len(encoded)
+
+
+def _decoded(encoded: memoryview) -> Effect:
+    """Return an effect; one of a kind that only newer programs know is refused, never passed over."""
+    try:
+        effect: Effect = effects.decode(encoded)
+    except msgspec.ValidationError as error:
+        raise LogEffectUnknownError(problem=str(error)) from error
+    return effect

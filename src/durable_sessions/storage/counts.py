@@ -37,6 +37,7 @@ class PartitionCounts(NamedTuple):
     waiting_readers: int
     subscriptions: int
     subscription_bytes: int
+    outbox_bytes: int
     document_bytes: int
     stopped: bool
     listener_failures: Mapping[str, int]

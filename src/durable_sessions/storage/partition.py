@@ -114,6 +114,7 @@ class Partition:
         partition = cls(log, clock, limits, archive, retention)
         archive.tell_lost(partition.step_down)
         partition._state.next_stream = archive.next_stream
+        partition._state.outbox.source = log.lineage or ""
         if quotas is not None and quotas.bounded:
             partition._quotas = quotas
             partition._state.usages = Usages(archive.usage())
@@ -126,9 +127,9 @@ class Partition:
         return partition
 
     async def _replay(self) -> None:
-        for effect in await self._archive.subscriptions():
+        for count, effect in enumerate(await self._archive.subscriptions(), 1):
             self._state.apply(effect)
-            if isinstance(effect, Linked):  # it may carry many links
+            if isinstance(effect, Linked) or count % (10 * _STEP_STREAMS) == 0:  # one may carry many links
                 await asyncio.sleep(0)
         async for position, payload in self._log.replay(self._archive.flushed_through):
             effects = 0
@@ -139,6 +140,9 @@ class Partition:
                 if effects % _STEP_STREAMS == 0 or isinstance(effect, Linked):
                     await asyncio.sleep(0)
             self._backlog.add(position, len(payload), effects)
+        # An entry of the outbox takes more than a byte of the log. So numbers that begin with a position are
+        # new ones, even if a repair has lost the newest entries.
+        self._state.outbox.number_from(self.last_position)
         for count, stream in enumerate(list(self._state.by_id.values()), 1):
             if count % (10 * _STEP_STREAMS) == 0:
                 await asyncio.sleep(0)
@@ -564,6 +568,7 @@ class Partition:
             waiting_readers=published.waiting,
             subscriptions=len(state.subscriptions),
             subscription_bytes=state.subscriptions.bytes_held,
+            outbox_bytes=state.outbox.bytes_held,
             document_bytes=state.attribute_bytes,
             stopped=committer.failure is not None,
             listener_failures=dict(published.listeners.failures),

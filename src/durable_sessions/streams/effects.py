@@ -164,6 +164,27 @@ class DeliveryFailed(msgspec.Struct, frozen=True, array_like=True, tag=25):
     next_attempt_at_ms: int
 
 
+class OutboxAdded(msgspec.Struct, frozen=True, array_like=True, tag=32):
+    """The partition owes a record, one JSON message, to a stream of another partition.
+
+    ``source`` is the lineage of the log; with it ``number``, which grows, names the record for ever.
+    """
+
+    number: int
+    source: str
+    workspace: str
+    path: str
+    data: bytes
+
+
+class OutboxDelivered(msgspec.Struct, frozen=True, array_like=True, tag=33):
+    """The owner of a target has acknowledged all entries for it up to this number."""
+
+    workspace: str
+    path: str
+    through: int
+
+
 StreamEffect = StreamCreated | RecordsAppended | StreamRemoved | StreamTouched | StreamDescribed
 SubscriptionEffect = (
     SubscriptionCreated
@@ -177,7 +198,8 @@ SubscriptionEffect = (
     | Delivered
     | DeliveryFailed
 )
-Effect = StreamEffect | SubscriptionEffect
+OutboxEffect = OutboxAdded | OutboxDelivered
+Effect = StreamEffect | SubscriptionEffect | OutboxEffect
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Effect).decode

@@ -1,4 +1,4 @@
-"""All streams and subscriptions of one partition, changed by effects and by nothing else."""
+"""All streams, subscriptions and the outbox of one partition, changed by effects and by nothing else."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -8,12 +8,14 @@ from durable_sessions.partition_id import ONLY_PARTITION, STREAMS_MAX, same_part
 from durable_sessions.streams.effects import (
     Effect,
     Name,
+    OutboxEffect,
     RecordsAppended,
     StreamCreated,
     StreamDescribed,
     StreamRemoved,
     StreamTouched,
 )
+from durable_sessions.streams.outbox import PartitionOutbox
 from durable_sessions.streams.readonly import StreamHeader, StreamRecord
 from durable_sessions.streams.stream import NO_PRODUCERS, Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
@@ -77,6 +79,7 @@ class State:
         self.next_stream = ONLY_PARTITION.streams.start
         self.era = 0
         self.subscriptions = Subscriptions()
+        self.outbox = PartitionOutbox()
         self.usages: Usages | None = None
         self.attribute_bytes = 0  # of the streams in memory
 
@@ -149,6 +152,8 @@ class State:
             self._remove(effect)
         elif isinstance(effect, StreamDescribed):
             self._describe(effect)
+        elif isinstance(effect, OutboxEffect):
+            self.outbox.apply(effect)
         else:
             self.subscriptions.apply(effect)
 

@@ -144,7 +144,7 @@ class BucketArchive:
         return self.manifest.next_stream
 
     async def subscriptions(self) -> Sequence[Effect]:
-        """Return effects that rebuild the subscriptions as of the last flush; they are not cached."""
+        """Return effects that rebuild subscriptions and outbox as of the last flush; they are not cached."""
         return await subscription_objects.load(self.bucket, self.manifest)
 
     async def govern(self, retention: Retention) -> None:

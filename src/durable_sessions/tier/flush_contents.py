@@ -18,8 +18,8 @@ from durable_sessions.tier.fold import fold
 class FlushContents(NamedTuple):
     """Segments by day and a checkpoint, as bytes, and the streams, removals and names behind them.
 
-    ``subscriptions`` are the effects on subscriptions, in order. ``next_stream`` is a number that no stream
-    has ever had.
+    ``subscriptions`` are the effects on subscriptions and on the outbox, in order. ``next_stream`` is a
+    number that no stream has ever had.
     """
 
     segments: dict[date, EncodedSegment]

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 
 from durable_sessions.bucket.records import AppendRun, StreamRecords
 from durable_sessions.storage import batch
-from durable_sessions.streams.effects import Effect, Name, RecordsAppended, SubscriptionEffect
+from durable_sessions.streams.effects import (
+    Effect,
+    Name,
+    OutboxEffect,
+    RecordsAppended,
+    SubscriptionEffect,
+)
+from durable_sessions.streams.outbox import without_delivered
 from durable_sessions.streams.state import ColdStreams, State
 
 
@@ -13,7 +20,7 @@ from durable_sessions.streams.state import ColdStreams, State
 class Folded:
     """The streams that the batches changed, and the records and names that they added.
 
-    ``subscriptions`` are the effects on subscriptions, in order.
+    ``subscriptions`` are the effects on subscriptions and on the outbox, in order.
     """
 
     state: State
@@ -38,7 +45,8 @@ class Folded:
 def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folded:
     """Apply batches to the state as of the previous flush; slow, so not for the event loop.
 
-    Effects on subscriptions are collected and not applied: a flush writes them unchanged.
+    Effects on subscriptions and on the outbox are collected and not applied: a flush writes them unchanged,
+    but for entries of the outbox that have been delivered meanwhile.
     """
     state = State(cold)
     state.next_stream = next_stream
@@ -46,7 +54,7 @@ def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folde
     runs = folded.runs
     for payload in batches:
         for effect in batch.effects_of(payload):
-            if isinstance(effect, SubscriptionEffect):
+            if isinstance(effect, SubscriptionEffect | OutboxEffect):
                 folded.subscriptions.append(effect)
                 continue
             state.apply(effect)
@@ -58,4 +66,5 @@ def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folde
                     runs[effect.stream] = [run]
                 if effect.names:
                     folded.named += [(effect.stream, name) for name in effect.names]
+    folded.subscriptions = without_delivered(folded.subscriptions)
     return folded

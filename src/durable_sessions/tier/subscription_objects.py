@@ -1,4 +1,4 @@
-"""Subscriptions in the bucket: all of them as of one flush, and the changes of later flushes.
+"""Subscriptions and outbox in the bucket: all of them as of one flush, and the changes of later flushes.
 
 Both are batches of effects; read one after the other they form a single batch. A flush usually writes only
 its changes. When the changes have become many or large, they are merged into a new complete object.
@@ -18,7 +18,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Effect
-from durable_sessions.streams.subscriptions import Subscriptions
+from durable_sessions.streams.state import State
 from durable_sessions.threads import CPU
 
 SUBSCRIPTIONS = "subscriptions"
@@ -42,7 +42,7 @@ def objects(manifest: Manifest) -> list[CheckpointInfo]:
 
 
 async def load(bucket: ObjectStore, manifest: Manifest) -> list[Effect]:
-    """Return effects that rebuild the subscriptions as of a manifest."""
+    """Return effects that rebuild the subscriptions and the outbox as of a manifest."""
     found: list[Effect] = []
     for info in objects(manifest):
         data = await fetch_object(bucket, info.path, info.bytes, info.sha256)
@@ -106,10 +106,10 @@ async def create(
 
 
 def _merged(effects: Sequence[Effect]) -> Sequence[Effect]:
-    subscriptions = Subscriptions()
+    state = State()
     for effect in effects:
-        subscriptions.apply(effect)
-    return subscriptions.snapshot()
+        state.apply(effect)
+    return [*state.subscriptions.snapshot(), *state.outbox.snapshot()]
 
 
 def _decoded(data: bytes) -> list[Effect]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from durable_sessions.bucket.records import AppendRun
+from durable_sessions.errors import LogEffectUnknownError
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.storage import batch
 from durable_sessions.streams import content
@@ -19,6 +20,9 @@ from durable_sessions.streams.effects import (
     Acked,
     Effect,
     Linked,
+    OutboxAdded,
+    OutboxDelivered,
+    OutboxEffect,
     RecordsAppended,
     StreamCreated,
     StreamDescribed,
@@ -72,8 +76,9 @@ def decode_leniently(payload: bytes) -> Iterator[tuple[int, Effect | Undecodable
             return
         try:
             yield at, batch.decode_one(encoded)
-        except (msgspec.MsgspecError, ValueError) as error:
-            problem = f"an effect cannot be decoded ({error}); a newer program may have written it"
+        except (msgspec.MsgspecError, ValueError, LogEffectUnknownError) as error:
+            reason = error.fields["problem"] if isinstance(error, LogEffectUnknownError) else error
+            problem = f"an effect cannot be decoded ({reason}); a newer program may have written it"
             yield at, Undecodable(problem)
         at += len(encoded)
 
@@ -114,6 +119,8 @@ def mend(state: State, effect: Effect, home: str = LOST_AND_FOUND) -> Mended:
     elif isinstance(effect, StreamTouched | StreamDescribed):
         known = state.get_id(effect.stream) is not None
         mended = Mended([effect]) if known else _dropped(f"stream {effect.stream} does not exist")
+    elif isinstance(effect, OutboxEffect):
+        mended = _outbox(state, effect)
     else:
         mended = _subscription(state, effect)
     for one in mended.effects:
@@ -255,6 +262,17 @@ def _remove(state: State, effect: StreamRemoved) -> Mended:
         return Mended(soft, "the removal of its forks is lost, and they still need its records")
     if effect.soft and not stream.forks:
         return Mended([StreamRemoved(stream.id)], "it has no forks that would need its records")
+    return Mended([effect])
+
+
+# The outbox -----------------------------------------------------------------------------
+
+
+def _outbox(state: State, effect: OutboxEffect) -> Mended:
+    if isinstance(effect, OutboxAdded) and effect.number < state.outbox.next_number:
+        return Mended((), f"entry {effect.number} of the outbox was added before", repeated=True)
+    if isinstance(effect, OutboxDelivered) and effect.through >= state.outbox.next_number:
+        return Mended([effect], "entries of the outbox that were delivered are not in the log")
     return Mended([effect])
 
 

@@ -11,6 +11,8 @@ from durable_sessions.streams.effects import (
     Acked,
     Effect,
     Linked,
+    OutboxAdded,
+    OutboxDelivered,
     RecordsAppended,
     StreamCreated,
     StreamRemoved,
@@ -235,6 +237,23 @@ def test_acknowledged_records_are_not_given_out_again() -> None:
     assert filled.marked == [(1, 1, 4)]
     assert state.by_id[1].tail == 4
     assert fill_acknowledged(state).effects == []
+
+
+# The outbox -----------------------------------------------------------------------------
+
+
+def test_an_outbox_whose_entries_are_lost_or_repeated() -> None:
+    first, third = OutboxAdded(1, "log_1", "", "audit/a", b"1"), OutboxAdded(3, "log_1", "", "audit/a", b"3")
+    state = after(first)
+    again = mend(state, first)
+    assert again.effects == ()
+    assert again.repeated
+    assert mend(state, third) == Mended([third]), "numbers need not follow one another"
+    delivered = mend(state, OutboxDelivered("", "audit/a", 5))
+    assert delivered.problem is not None
+    assert not len(state.outbox)
+    assert state.outbox.next_number == 6
+    assert mend(state, OutboxDelivered("", "audit/b", 4)).problem is None
 
 
 # Batches --------------------------------------------------------------------------------

@@ -113,6 +113,6 @@ async def test_subscriptions_without_a_copy_are_said_to_be_lost(sound: Path, tmp
     bucket = FaultyBucket(await Bucket.open(data / "bucket"))
     plan = await repaired(data, tmp_path / "folder", bucket)
     said = [one.what for one in plan.actions if one.where == path]
-    assert "there is no other copy: all subscriptions are lost" in said
+    assert any(one.startswith("there is no other copy: all subscriptions are lost") for one in said)
     assert (await verify(bucket, data)).problems == []
     assert await subscriptions_of(data) == []

@@ -100,6 +100,7 @@ class Metrics(Collector):
         yield _gauge("sse_subscribers", "Connected SSE subscribers.", self._followers.subscribers)
         yield _gauge("subscriptions", "Subscriptions that exist.", counts.subscriptions)
         yield _gauge("subscription_bytes", "Memory taken by subscriptions.", counts.subscription_bytes)
+        yield _gauge("outbox_bytes", "Records that other partitions are owed.", counts.outbox_bytes)
         yield _gauge(
             "document_bytes", "Documents and metadata of the streams in memory.", counts.document_bytes
         )

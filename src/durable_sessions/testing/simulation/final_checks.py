@@ -10,7 +10,7 @@ from durable_sessions.testing import history
 from durable_sessions.testing.checker import check
 from durable_sessions.testing.simulation import clients
 from durable_sessions.testing.simulation.clients import Calls
-from durable_sessions.testing.simulation.process import Process
+from durable_sessions.testing.simulation.process import LOG_DIRECTORY, Process
 from durable_sessions.testing.simulation.world import World
 from durable_sessions.tier.next_manifest import referred
 from durable_sessions.tools.verify import LOG_NAME, verify
@@ -164,4 +164,5 @@ class FinalChecks:
         for file in folder.iterdir():
             file.unlink()
         for path, content in machine.disk.contents().items():
-            (folder / path.name).write_bytes(content)
+            if path.parent == LOG_DIRECTORY:
+                (folder / path.name).write_bytes(content)

@@ -66,7 +66,7 @@ class Process:
     """One run of the server on a machine."""
 
     def __init__(self, machine: Machine, life: Life) -> None:
-        self._machine = machine
+        self.machine = machine
         self.life = life
         self.serving = False
         self.log: FileLog
@@ -77,7 +77,7 @@ class Process:
 
     async def open(self) -> None:
         """Start; raises what a server's start would."""
-        machine = self._machine
+        machine = self.machine
         disk = SimulatedDisk(
             machine.disk, machine.disk_faults, self.life, machine.note, machine.check_removal
         )
@@ -114,7 +114,7 @@ class Process:
     def ailing(self) -> bool:
         """Whether an operator would restart it: it accepts nothing, or flushes have failed for long."""
         failure = self.flusher.failure
-        flushing_fails = failure is not None and self._machine.clock.now_ms() - failure.since_ms > 60_000
+        flushing_fails = failure is not None and self.machine.clock.now_ms() - failure.since_ms > 60_000
         return self.partition.counts().stopped or flushing_fails
 
     async def close(self) -> None:
@@ -125,7 +125,7 @@ class Process:
         await self.maintenance.close()
         await self.flusher.close()
         # The catalog waits for its thread when it is closed; here that thread needs time to pass.
-        await self._machine.loop.finished(self.archive.catalog._worker)
+        await self.machine.loop.finished(self.archive.catalog._worker)
         await self.archive.close()
         self.archive = None
         await self.log.close()
@@ -137,5 +137,5 @@ class Process:
 
     async def _expire(self) -> None:
         while True:
-            await asyncio.sleep(self._machine.limits.expiry_sweep_seconds)
+            await asyncio.sleep(self.machine.limits.expiry_sweep_seconds)
             self.partition.expire()

@@ -13,6 +13,7 @@ from durable_sessions.testing.simulation.clients import Book
 from durable_sessions.testing.simulation.competing_servers import CompetingServers
 from durable_sessions.testing.simulation.final_checks import FinalChecks
 from durable_sessions.testing.simulation.loop import StuckError
+from durable_sessions.testing.simulation.outbox_scenario import OutboxStory, outbox_scenario
 from durable_sessions.testing.simulation.plan import End, RunPlan, plan, rival_plan
 from durable_sessions.testing.simulation.scenario import Story, scenario
 from durable_sessions.testing.simulation.trace import Trace
@@ -49,6 +50,11 @@ def run_scenario(point: int | None, end: End = "power", *, trace: bool = False) 
     Return also the names of the points that the first process has passed.
     """
     return _run(point or 0, scenario(point, end), Trace(keep=trace), Story)
+
+
+def run_outbox_scenario(point: int | None, end: End = "power") -> tuple[Run, list[str]]:
+    """Do the same with the scenario in which a partition owes records to another one."""
+    return _run(point or 0, outbox_scenario(point, end), Trace(keep=False), OutboxStory)
 
 
 def _run(

@@ -219,7 +219,10 @@ class BucketRepair:
             plan.act(one.path, f"the subscriptions are those of flush {number}")
             return
         if examined.subscriptions_damaged is not None:
-            plan.act(examined.subscriptions_damaged, "there is no other copy: all subscriptions are lost")
+            plan.act(
+                examined.subscriptions_damaged,
+                "there is no other copy: all subscriptions are lost, and what other partitions are owed",
+            )
 
     async def _add_changes(self, data: bytes, later: Sequence[Numbered]) -> int | None:
         """Add the readable changes of later flushes; return the last of these flushes."""
