@@ -14,6 +14,7 @@ from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.frame_budget import FrameBudget
 from durable_sessions.http.api.health import EngineHealth
 from durable_sessions.http.api.ingest import IngestFace
+from durable_sessions.http.api.internal import InternalFace
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.metrics import Metrics
 from durable_sessions.http.api.operations import Operations
@@ -92,6 +93,7 @@ class Api:
             self._process.settings.long_poll_seconds,
         )
         self._search = Search(base.partition, base.feed, self._process.clock, limits)
+        self._searches = Searches(base.sessions, self._search, limits)
         self.metrics = Metrics(
             base.partition,
             base.log,
@@ -140,6 +142,7 @@ class Api:
             KeyAdmission(access.authenticator, rules, subscriptions, self._process.limits),
             rules,
             self._process.settings.public_url,
+            InternalFace(base.sessions, self._searches, access.authenticator),
         )
 
     def _operations(self) -> Operations:
@@ -185,10 +188,9 @@ class Api:
 
     def _sessions_face(self) -> SessionsFace:
         base, auth = self._base, self._base.access.authenticator
-        searches = Searches(base.sessions, self._search, self._process.limits)
         events = Events(
             base.sessions,
-            searches,
+            self._searches,
             self._reads,
             self._session_followers,
             self._process.clock,
@@ -200,7 +202,7 @@ class Api:
         return SessionsFace(
             base.sessions,
             events,
-            searches,
+            self._searches,
             self._registries(),
             auth,
             self._process.ids,

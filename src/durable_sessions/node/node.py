@@ -128,7 +128,7 @@ class Node:
         raise PartitionStoppedError(reason="the system partition is in another process")
 
     def _router(self, own: PartitionId) -> Handler:
-        every = ServerWide(self, self._worker, own)
+        every = ServerWide(self, self._worker, own, self.process.limits)
         return Router(own, self, every.handlers, self.process.limits)
 
     @property
@@ -148,7 +148,7 @@ class Node:
 
     def ask(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the application of a partition."""
-        return self.keepers[partition].engine.app(request)
+        return self.keepers[partition].engine.app.answer_router(request)
 
     def _handle_with_only(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the only engine: there is nothing to route."""

@@ -19,6 +19,8 @@ from durable_sessions.partition_id import PartitionId
 
 Every = Callable[[Request], Awaitable[Answer]]
 """Answers a request from the data of all partitions."""
+Operation = tuple[bytes, bytes]
+"""A method and a path."""
 
 
 class Partitions(Protocol):
@@ -52,11 +54,11 @@ _CREATED, _HOOK = msgspec.json.Decoder(_Created), msgspec.json.Decoder(_Hook)
 class Router:
     """A ``Handler`` in front of several partitions; ``own`` is the one that new sessions go to.
 
-    ``every`` answers, by path, what concerns all partitions.
+    ``every`` answers, by method and path, what concerns all partitions.
     """
 
     def __init__(
-        self, own: PartitionId, partitions: Partitions, every: Mapping[bytes, Every], limits: Limits
+        self, own: PartitionId, partitions: Partitions, every: Mapping[Operation, Every], limits: Limits
     ) -> None:
         self._own = own.number
         self._of = own.of
@@ -85,9 +87,11 @@ class Router:
         return front(request)
 
     def _ask_every(self, request: Request) -> Answer | Awaitable[Answer]:
-        answer = self._every.get(request.path)
-        # A path or a method that nothing serves is refused alike by every application.
-        return self._partitions.app(request) if answer is None else answer(request)
+        method = b"GET" if request.method == b"HEAD" else request.method
+        answer = self._every.get((method, request.path))
+        if answer is None:  # nothing serves it, which every application refuses alike
+            return self._partitions.app(request)
+        return self._partitions.app.refuse_parameters(request) or answer(request)
 
     async def _by_body(self, request: Request, workspace: str) -> Answer:
         """Answer a request whose body names the session; a new one without an id is created here."""

@@ -1,4 +1,4 @@
-"""Operations that concern all partitions of a server: health, metrics, flush, reindex."""
+"""Requests that concern all partitions: lists, searches, health, metrics, flush, reindex."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,9 +10,12 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from durable_sessions.http.api.metrics import OF_PROCESS
+from durable_sessions.http.api.sessions.merged_listing import MergedListing
+from durable_sessions.http.api.sessions.merged_search import MergedSearch
 from durable_sessions.http.bodies.operations import FlushResult, PartitionFlush, Readiness
 from durable_sessions.http.carrier.message import Answer, Request, Response
-from durable_sessions.node.router import Every, Partitions, gathered
+from durable_sessions.limits import Limits
+from durable_sessions.node.router import Every, Operation, Partitions, answered, gathered
 from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.partition_id import PartitionId
 
@@ -22,16 +25,21 @@ _STATUSES = ("ready", "degraded", "not ready")
 class ServerWide:
     """Asks every partition and answers for all of them; a refusal of one is the answer."""
 
-    def __init__(self, partitions: Partitions, worker: WorkerId, own: PartitionId) -> None:
+    def __init__(self, partitions: Partitions, worker: WorkerId, own: PartitionId, limits: Limits) -> None:
         self._partitions = partitions
         self._worker = worker
         self._all = own.all()
-        self.handlers: Mapping[bytes, Every] = {
-            b"/readyz": self._ready,
-            b"/metrics": self._metrics,
-            b"/v1/admin/flush": self._flush,
-            b"/v1/admin/reindex": self._reindex,
+        self.handlers: Mapping[Operation, Every] = {
+            (b"GET", b"/v1/sessions"): MergedListing(self._ask_one, range(own.of), limits),
+            (b"GET", b"/v1/search"): MergedSearch(self._ask_one, range(own.of), limits),
+            (b"GET", b"/readyz"): self._ready,
+            (b"GET", b"/metrics"): self._metrics,
+            (b"POST", b"/v1/admin/flush"): self._flush,
+            (b"POST", b"/v1/admin/reindex"): self._reindex,
         }
+
+    async def _ask_one(self, partition: int, request: Request) -> Answer:
+        return await answered(self._partitions.ask(partition, request))
 
     async def _ask(self, request: Request) -> dict[PartitionId, Response]:
         answers = await gathered(self._partitions, [one.number for one in self._all], request)

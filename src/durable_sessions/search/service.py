@@ -43,10 +43,12 @@ class SessionMatches(NamedTuple):
 class FoundSessions(NamedTuple):
     """What a search found in all sessions.
 
+    ``ranks`` says how many of the index's sessions precede each: several can belong to one, or be gone.
     ``through_ms`` is a time before which all events were searched, None if the index is still being built.
     """
 
     sessions: list[tuple[StreamView, list[IndexHit]]]
+    ranks: list[int]
     total_hits: int
     total_sessions: int
     more: bool
@@ -98,10 +100,11 @@ class Search:
             view=wish.view,
         )
         answer, reach = await self._answer(workspace, None, ask)
-        sessions = self._readable(answer.sessions, hits_per_session, named)
+        sessions, ranks = self._readable(answer.sessions, hits_per_session, named)
         merged = len(answer.sessions) - len(sessions)
         return FoundSessions(
             sessions,
+            ranks,
             answer.total_hits,
             answer.total_sessions - merged,
             wish.offset + wish.limit < min(answer.total_sessions, DEPTH_MAX),
@@ -138,20 +141,22 @@ class Search:
 
     def _readable(
         self, found: Iterable[SessionHits], hits_per_session: int, named: Sequence[StreamView]
-    ) -> list[tuple[StreamView, list[IndexHit]]]:
-        """Return hits by the session through which they can be read now, the best first."""
+    ) -> tuple[list[tuple[StreamView, list[IndexHit]]], list[int]]:
+        """Return hits by the session through which they can be read now, the best first, and their ranks."""
         now_ms = self._clock.now_ms()
         sessions: dict[int, tuple[StreamView, list[IndexHit]]] = {}
-        for _, hits in found:
+        ranks: dict[int, int] = {}
+        for rank, (_, hits) in enumerate(found):
             for hit in hits:
                 durable = self._named(hit, named) if named else self._heir(hit)
                 if durable is None or durable.removed or durable.stream.expired(now_ms):
                     continue  # it was removed during the search
                 sessions.setdefault(durable.stream.id, (durable, []))[1].append(hit)
+                ranks.setdefault(durable.stream.id, rank)
         for _, hits in sessions.values():
             hits.sort(key=lambda hit: -hit.score)
             del hits[hits_per_session:]
-        return list(sessions.values())
+        return list(sessions.values()), list(ranks.values())
 
     def _heir(self, hit: IndexHit) -> StreamView | None:
         number = self.feed.forks.heir(hit.stream, hit.position)

@@ -3,21 +3,14 @@
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from durable_sessions.errors import TooManyToSortError
 from durable_sessions.sessions import record
+from durable_sessions.sessions.sort_key import SortKey
 from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.door import StreamView
 
 _STEP_SESSIONS = 100
-
-
-class SortKey(NamedTuple):
-    """The place of a session in the order: its time, then its number."""
-
-    at_ms: int
-    number: int
 
 
 @dataclass(slots=True)

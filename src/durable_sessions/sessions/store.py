@@ -23,6 +23,7 @@ from durable_sessions.sessions import append, change, create, digests, event_ids
 from durable_sessions.sessions.change import By, Revise
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.sort_key import SortKey
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.scans import Scans
@@ -40,9 +41,12 @@ _ID = re.compile(r"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}", re.ASCII)
 
 @dataclass(slots=True)
 class Listed:
-    """A page of encoded sessions; ``next`` is where the next page begins, None at the end."""
+    """A page of encoded sessions, each with its place.
 
-    sessions: list[bytes]
+    ``next`` is where the next page begins, None at the end.
+    """
+
+    sessions: list[tuple[SortKey, bytes]]
     next: int | None
 
 
@@ -187,7 +191,7 @@ class Sessions:
 
         A page ends at the limit, or before the session that would make it too large.
         """
-        found: list[bytes] = []
+        found: list[tuple[SortKey, bytes]] = []
         size = looked = 0
         turn = self.scans.turns.begin()
         now_ms = self._clock.now_ms()
@@ -203,7 +207,8 @@ class Sessions:
                     size += len(shown) + 1
                     if found and size > self._limits.page_bytes_max:
                         return Listed(found, after)
-                    found.append(shown)
+                    place = SortKey(durable.stream.created_at_ms, durable.stream.id)
+                    found.append((place, shown))
                 after = durable.stream.id
                 if turn.over:
                     await turn.rest()

@@ -318,7 +318,7 @@ class SessionsBesideModel(RuleBasedStateMachine):
             found = self.loop.run_until_complete(
                 self.sessions.list("default", None, 10, lambda one: True, path_of, newest_first=True)
             )
-            listed = [path.decode().removeprefix("sessions/") for path in found.sessions]
+            listed = [path.decode().removeprefix("sessions/") for _, path in found.sessions]
             assert listed == self.model.listed()
 
     async def read(self, name: str) -> Answer:

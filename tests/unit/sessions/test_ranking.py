@@ -8,8 +8,9 @@ import pytest
 
 from durable_sessions.errors import TooManyToSortError
 from durable_sessions.sessions import view
-from durable_sessions.sessions.ranking import SortKey, ranked
+from durable_sessions.sessions.ranking import ranked
 from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.sort_key import SortKey
 from tests.unit.sessions.world import SessionWorld
 from tests.unit.storage.world import LIMITS
 

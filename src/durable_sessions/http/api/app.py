@@ -15,6 +15,8 @@ from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.headers import base_url
 from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
 from durable_sessions.http.api.ingest import IngestFace
+from durable_sessions.http.api.internal import ROOT as INTERNAL_ROOT
+from durable_sessions.http.api.internal import InternalFace
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.route_table import ROUTES, Match
@@ -48,7 +50,9 @@ class Application:
         admission: Admission,
         rules: OriginRules,
         public_url: str,
+        internal: InternalFace,
     ) -> None:
+        self._internal = internal
         self._rules = rules
         self._auth = auth
         self._administration = administration
@@ -128,6 +132,23 @@ class Application:
         if is_strict(request) or self._sessions.serves(request.path):
             return refusal(error, request)
         return refusal_at(request.path, error, request.id)
+
+    def refuse_parameters(self, request: Request) -> Response | None:
+        """Return the refusal of a request with a parameter that its operation does not have."""
+        try:
+            if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
+                ROUTES.check_parameters(request)
+        except DurableSessionsError as error:
+            return self.refuse(request, error)
+        return None
+
+    def answer_router(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request that a router passes on or makes; only routers may call this."""
+        if not request.path.startswith(INTERNAL_ROOT):
+            return self(request)
+        if self.closed is not None:
+            return refusal(self.closed, request)
+        return self._internal.handle(request)
 
     def _is_keyed(self, request: Request) -> bool:
         path = request.path

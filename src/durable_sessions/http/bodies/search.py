@@ -60,3 +60,9 @@ class FoundSessionsAnswer(msgspec.Struct):
         about("All that was acknowledged before it was searched; null while an index is built."),
     ]
     up_to_date: _UpToDate
+    complete: Annotated[
+        bool | msgspec.UnsetType, about("False if a partition of the server could not be asked.")
+    ] = msgspec.UNSET
+    missing: Annotated[list[Whole] | msgspec.UnsetType, about("The partitions that were not asked.")] = (
+        msgspec.UNSET
+    )

@@ -10,18 +10,19 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
-from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_page
+from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor, sorted_sessions
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.common import AFTER, BEFORE, CREATED_AT, INCLUDE_ARCHIVED
 from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORT
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.session_object import LIFECYCLES
-from durable_sessions.sessions.store import Sessions, Wanted
+from durable_sessions.sessions.sort_key import SortKey
+from durable_sessions.sessions.store import Listed, Sessions, Wanted
 from durable_sessions.storage.door import StreamView
 
 
-class _Cursor(NamedTuple):
+class ListCursor(NamedTuple):
     """Where a page begins: after a session, in an order, forwards or backwards."""
 
     newest_first: bool
@@ -31,11 +32,16 @@ class _Cursor(NamedTuple):
     def __str__(self) -> str:
         return f"{'desc' if self.newest_first else 'asc'}-{'prev' if self.back else 'next'}-{self.after}"
 
-    def onward(self, after: int | None) -> "_Cursor | None":
+    @property
+    def descends(self) -> bool:
+        """Whether later sessions come first, in the direction of reading."""
+        return self.newest_first != self.back
+
+    def onward(self, after: int | None) -> "ListCursor | None":
         """Return where the page after this one begins, None at the end."""
         return None if after is None else self._replace(after=after)
 
-    def turned(self) -> "_Cursor | None":
+    def turned(self) -> "ListCursor | None":
         """Return where the page in the other direction begins."""
         if self.after is None:
             return None
@@ -43,26 +49,31 @@ class _Cursor(NamedTuple):
         return self._replace(back=not self.back, after=self.after + step)
 
 
+class PartitionRows(msgspec.Struct, array_like=True):
+    """Sessions of one partition, each with its place.
+
+    ``more`` says whether others follow; in a list by creation, they follow the position ``next``.
+    """
+
+    sessions: list[tuple[SortKey, bytes]]
+    next: int | None
+    more: bool
+
+
 async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     """Return a page of sessions as JSON, with the tokens of the next and the previous page."""
     parameters = Parameters(request)
     wanted = _wanted(parameters, tolerant=is_strict(request))
     limit = parameters.whole(LIMIT)
-    if (sort := parameters.word(SORT)) != CREATED:
+    if (sort := sort_of(parameters)) != CREATED:
+        sorting = sorted_cursor(parameters, sort)
         async with sessions.scans.admitted(caller.key_id):
-            return await sorted_page(sessions, parameters, caller.workspace, sort, limit, wanted)
-    cursor = _cursor(parameters)
-    now_ms = sessions.now_ms()
+            return sorting.page(await sorted_sessions(sessions, sorting, caller.workspace, limit, wanted))
+    cursor = list_cursor(parameters)
     async with sessions.scans.admitted(caller.key_id):
-        found = await sessions.list(
-            caller.workspace,
-            cursor.after,
-            limit,
-            wanted,
-            lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
-            newest_first=cursor.newest_first != cursor.back,
-        )
-    shown, following, previous = found.sessions, cursor.onward(found.next), cursor.turned()
+        found = await _created(sessions, cursor, caller.workspace, limit, wanted)
+    shown = [one for _, one in found.sessions]
+    following, previous = cursor.onward(found.next), cursor.turned()
     if cursor.back:
         shown, following, previous = shown[::-1], previous, following
     return json_page(
@@ -72,11 +83,47 @@ async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     )
 
 
-def _cursor(parameters: Parameters) -> _Cursor:
+async def rows(sessions: Sessions, request: Request, caller: Caller) -> PartitionRows:
+    """Return what one of several partitions has for a page of the whole list."""
+    parameters = Parameters(request)
+    wanted = _wanted(parameters, tolerant=is_strict(request))
+    limit = parameters.whole(LIMIT)
+    sort = sort_of(parameters)
+    async with sessions.scans.admitted(caller.key_id):
+        if sort != CREATED:
+            sorting = sorted_cursor(parameters, sort)
+            ranked = await sorted_sessions(sessions, sorting, caller.workspace, limit, wanted)
+            return PartitionRows(ranked.sessions, None, ranked.more)
+        found = await _created(sessions, list_cursor(parameters), caller.workspace, limit, wanted)
+        return PartitionRows(found.sessions, found.next, found.next is not None)
+
+
+async def _created(
+    sessions: Sessions, cursor: ListCursor, workspace: str, limit: int, wanted: Wanted
+) -> Listed:
+    """Return the sessions of a page, in the order of their creation."""
+    now_ms = sessions.now_ms()
+    return await sessions.list(
+        workspace,
+        cursor.after,
+        limit,
+        wanted,
+        lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
+        newest_first=cursor.descends,
+    )
+
+
+def sort_of(parameters: Parameters) -> str:
+    """Return what a list is sorted by."""
+    return parameters.word(SORT)
+
+
+def list_cursor(parameters: Parameters) -> ListCursor:
+    """Return where a page of a list by creation begins."""
     order = parameters.word(ORDER)
     token = parameters.text("page")
     if token is None:
-        return _Cursor(order == "desc", back=False, after=None)
+        return ListCursor(order == "desc", back=False, after=None)
     made, _, rest = token.partition("-")
     way, _, after = rest.partition("-")
     known = made in ("asc", "desc") and way in ("next", "prev") and after.isascii() and after.isdigit()
@@ -84,7 +131,7 @@ def _cursor(parameters: Parameters) -> _Cursor:
         raise InvalidRequestError(problem="page is not one that this server gave; send next_page as it came.")
     if "order" in parameters and made != order:
         raise InvalidRequestError(problem=f"The page was made with order={made}; send the same order.")
-    return _Cursor(made == "desc", back=way == "prev", after=int(after))
+    return ListCursor(made == "desc", back=way == "prev", after=int(after))
 
 
 def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:

@@ -24,7 +24,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.query import Query, parse
 from durable_sessions.search.scope import POSITION_MAX, Scope
-from durable_sessions.search.service import Search, Wish
+from durable_sessions.search.service import FoundSessions, Search, Wish
 from durable_sessions.search.snippet import snippet
 from durable_sessions.search.text import searchable
 from durable_sessions.sessions import view
@@ -49,6 +49,34 @@ class _Page(NamedTuple):
     offset: int = 0
     start: int = 0
     stop: int | None = None
+
+
+class SearchPart(msgspec.Struct, array_like=True):
+    """What one partition found.
+
+    A group is a session as JSON with its hits; before it are its rank in the partition and its best score.
+    """
+
+    groups: list[tuple[int, float, bytes, list[bytes]]]
+    limit: int
+    total_hits: int
+    total_sessions: int
+    more: bool
+    view: str
+    is_complete: bool
+    through_ms: int | None
+
+
+_Groups = dict[int, tuple[FoundSession, Sequence[IndexHit]]]
+
+
+class _Found(NamedTuple):
+    """What was found, and the part of it that is shown, by rank."""
+
+    whole: FoundSessions
+    groups: _Groups
+    offset: int
+    limit: int
 
 
 class Searches:
@@ -98,7 +126,40 @@ class Searches:
             )
         )
 
+    async def part(self, request: Request, caller: Caller) -> SearchPart:
+        """Return what one of several partitions has for a page of the whole search."""
+        with self._search.admission.enter(caller.key_id):
+            found = await self._found(request, caller)
+        groups = [
+            (rank, hits[0].score, bytes(group.session), [bytes(hit) for hit in group.hits])
+            for rank, (group, hits) in found.groups.items()
+        ]
+        return SearchPart(
+            groups,
+            found.limit,
+            found.whole.total_hits,
+            found.whole.total_sessions,
+            found.whole.more,
+            found.whole.view,
+            found.whole.is_complete,
+            found.whole.through_ms,
+        )
+
     async def _everywhere(self, request: Request, caller: Caller) -> Response:
+        found = await self._found(request, caller)
+        whole, following = found.whole, found.offset + found.limit
+        return _json(
+            FoundSessionsAnswer(
+                data=[group for group, _ in found.groups.values()],
+                next_page=f"{whole.view}-{following}" if whole.more else None,
+                total_hits=whole.total_hits,
+                total_sessions=whole.total_sessions,
+                indexed_through=None if whole.through_ms is None else rfc3339(whole.through_ms),
+                up_to_date=whole.is_complete,
+            )
+        )
+
+    async def _found(self, request: Request, caller: Caller) -> "_Found":
         parameters = Parameters(request)
         query = _query(parameters.text("q"))
         page = _page(parameters)
@@ -117,39 +178,30 @@ class Searches:
         wish = Wish(query, scope, limit, page.offset, view=page.view)
         while True:
             found = await self._search.in_workspace(caller.workspace, wish, hits, named)
-            groups = await self._groups(found.sessions, query)
+            groups = await self._groups(found, query)
             if groups is not None or wish.limit == 1:
                 break
             # Too large for a page. The snapshot is fixed, so search it again with a smaller limit.
             wish = wish._replace(limit=wish.limit // 2, view=found.view)
-        return _json(
-            FoundSessionsAnswer(
-                data=groups or [],
-                next_page=f"{found.view}-{page.offset + wish.limit}" if found.more else None,
-                total_hits=found.total_hits,
-                total_sessions=found.total_sessions,
-                indexed_through=None if found.through_ms is None else rfc3339(found.through_ms),
-                up_to_date=found.is_complete,
-            )
-        )
+        return _Found(found, groups or {}, page.offset, wish.limit)
 
-    async def _groups(
-        self, found: Sequence[tuple[StreamView, Sequence[IndexHit]]], query: Query
-    ) -> list[FoundSession] | None:
-        """Return the sessions that were found, each with its hits; None if they are too large for a page."""
+    async def _groups(self, whole: FoundSessions, query: Query) -> _Groups | None:
+        """Return the sessions that were found by rank, with their hits; None if too large for a page."""
+        found = whole.sessions
         now_ms = self._sessions.now_ms()
         turn = self._sessions.scans.turns.begin()
-        groups: list[FoundSession] = []
+        groups: _Groups = {}
         size = 0
         for at in range(0, len(found), _READ_AT_A_TIME):
             some = found[at : at + _READ_AT_A_TIME]
-            for (durable, _), shown in zip(some, await self._shown(some, query), strict=True):
+            ranks = whole.ranks[at : at + _READ_AT_A_TIME]
+            for rank, (durable, hits), shown in zip(ranks, some, await self._shown(some, query), strict=True):
                 session = msgspec.json.encode(view.session_object(durable, now_ms))
                 size += len(session) + sum(len(bytes(hit)) for hit in shown)
                 if groups and size > self._limits.page_bytes_max:
                     return None
                 if shown:
-                    groups.append(FoundSession(msgspec.Raw(session), shown))
+                    groups[rank] = FoundSession(msgspec.Raw(session), shown), hits
                 if turn.over:
                     await turn.rest()
         return groups

@@ -11,7 +11,8 @@ from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.openapi.sessions import ORDER
 from durable_sessions.sessions import view
-from durable_sessions.sessions.ranking import SortKey, ranked
+from durable_sessions.sessions.ranking import Ranked, ranked
+from durable_sessions.sessions.sort_key import SortKey
 from durable_sessions.sessions.store import Sessions, Wanted
 from durable_sessions.storage.door import StreamView
 
@@ -25,7 +26,7 @@ RANKS: dict[str, Callable[[StreamView], int]] = {
 _PAGE = re.compile(r"([a-z_]{1,20})-(asc|desc)-(next|prev)-([0-9]{1,15})-([0-9]{1,18})", re.ASCII)
 
 
-class _Cursor(NamedTuple):
+class SortedCursor(NamedTuple):
     """Where a page begins: after a place, in an order, forwards or backwards."""
 
     sort: str
@@ -38,38 +39,46 @@ class _Cursor(NamedTuple):
         order, way = "desc" if self.newest_first else "asc", "prev" if back else "next"
         return f"{self.sort}-{order}-{way}-{place.at_ms}-{place.number}"
 
+    @property
+    def descends(self) -> bool:
+        """Whether later sessions come first, in the direction of reading."""
+        return self.newest_first != self.back
 
-async def sorted_page(
-    sessions: Sessions, parameters: Parameters, workspace: str, sort: str, limit: int, wanted: Wanted
-) -> bytes:
-    """Return a page of sessions in the order of one of their times."""
-    cursor = _cursor(parameters, sort)
+    def page(self, found: Ranked) -> bytes:
+        """Return a page as JSON, with the tokens of the next and the previous one."""
+        shown = found.sessions[::-1] if self.back else found.sessions
+        has_next = found.more if not self.back else self.after is not None
+        has_previous = found.more if self.back else self.after is not None
+        return json_page(
+            [one for _, one in shown],
+            next_page=self.token(shown[-1][0], back=False) if shown and has_next else None,
+            prev_page=self.token(shown[0][0], back=True) if shown and has_previous else None,
+        )
+
+
+async def sorted_sessions(
+    sessions: Sessions, cursor: SortedCursor, workspace: str, limit: int, wanted: Wanted
+) -> Ranked:
+    """Return the sessions of a page, in the order of one of their times."""
     now_ms = sessions.now_ms()
-    found = await ranked(
+    return await ranked(
         sessions,
         workspace,
-        RANKS[sort],
+        RANKS[cursor.sort],
         cursor.after,
         limit,
         wanted,
         lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
-        newest_first=cursor.newest_first != cursor.back,
-    )
-    shown = found.sessions[::-1] if cursor.back else found.sessions
-    has_next = found.more if not cursor.back else cursor.after is not None
-    has_previous = found.more if cursor.back else cursor.after is not None
-    return json_page(
-        [one for _, one in shown],
-        next_page=cursor.token(shown[-1][0], back=False) if shown and has_next else None,
-        prev_page=cursor.token(shown[0][0], back=True) if shown and has_previous else None,
+        newest_first=cursor.descends,
     )
 
 
-def _cursor(parameters: Parameters, sort: str) -> _Cursor:
+def sorted_cursor(parameters: Parameters, sort: str) -> SortedCursor:
+    """Return where a page of a sorted list begins."""
     order = parameters.word(ORDER)
     token = parameters.text("page")
     if token is None:
-        return _Cursor(sort, order == "desc", back=False, after=None)
+        return SortedCursor(sort, order == "desc", back=False, after=None)
     match = _PAGE.fullmatch(token)
     if match is None or match[1] != sort:
         raise InvalidRequestError(
@@ -78,4 +87,4 @@ def _cursor(parameters: Parameters, sort: str) -> _Cursor:
     if "order" in parameters and match[2] != order:
         raise InvalidRequestError(problem=f"The page was made with order={match[2]}; send the same order.")
     after = SortKey(int(match[4]), int(match[5]))
-    return _Cursor(sort, match[2] == "desc", back=match[3] == "prev", after=after)
+    return SortedCursor(sort, match[2] == "desc", back=match[3] == "prev", after=after)
