@@ -157,7 +157,7 @@ async def test_one_that_says_too_much_at_a_time_is_ended(
         return start([sys.executable, "-c", program, command[-1], length], **how)  # type: ignore[call-overload]
 
     monkeypatch.setattr(subprocess, "Popen", other)
-    with pytest.raises(SearchUnavailableError, match="nonsense"):
+    with pytest.raises(SearchUnavailableError, match="cannot be decoded"):
         await WorkerLink.open(tmp_path / "search", "lineage", PATIENT)
 
 
@@ -192,9 +192,9 @@ def test_a_search_is_dropped_after_its_deadline_and_when_it_is_cancelled(tmp_pat
             for number, deadline in enumerate(deadlines, 1)
         ]
         for ask in asks:
-            worker._hear(ask)
-        worker._hear(Cancel(4))
-        worker._hear(Cancel(5))
+            worker._dispatch(ask)
+        worker._dispatch(Cancel(4))
+        worker._dispatch(Cancel(5))
         assert [worker._is_wanted(ask) for ask in asks] == [False, True, True, False]
         assert worker._wanted == {2, 3}
 

@@ -1,4 +1,4 @@
-"""How many searches may be under way, all together and of one key."""
+"""Limits how many searches run at a time, in total and for one key."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -71,10 +71,12 @@ class Backlog:
         return min(known, default=None)
 
     def workspace_since_ms(self, workspace: str) -> int | None:
-        """Return the same of a whole workspace."""
+        """Return the same as ``since_ms`` for all streams of a workspace."""
         if workspace in self._older:
             return 0
-        return self.since_ms(islice(self.of(workspace), 1))  # it came first
+        return self.since_ms(
+            islice(self.of(workspace), 1)
+        )  # the oldest: streams are kept in the order in which they came
 
     def _count(self, unsent: Unsent, by: int) -> None:
         if unsent.since_ms:

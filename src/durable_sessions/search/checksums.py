@@ -1,7 +1,7 @@
-"""Whether the files of an index are still what was written.
+"""Checks whether the files of an index are still as they were written.
 
 Tantivy ends every file of a segment with a checksum (``content, {"crc":…}, length of that, 1337``) but does
-not look at it when it opens one. A flipped bit would make it find the wrong events, or none.
+not verify it when it opens one. A flipped bit would make searches return wrong events, or none.
 """
 
 import os
@@ -32,7 +32,7 @@ def files(index: Path) -> list[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Say whether a file is what was written; a file that was removed meanwhile counts as whole."""
+    """Say whether a file matches its checksum; a file that was removed meanwhile counts as whole."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Feeding the search process with what has become durable, without ever making an append wait.
+"""Feeds the search process with what has become durable, without ever delaying an append.
 
 For every session with unsent events the feed knows where these begin, and nothing else: the events themselves
 are read when they are sent, from memory, from the log or from the bucket. So it can fall behind without using
@@ -30,16 +30,16 @@ from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.tasks import Task, TaskSupervisor
 
 CHUNK_BYTES = 512 * 1024
-"""What is read and sent of a stream at a time."""
+"""How much of a stream is read and sent at a time."""
 GATHER_SECONDS = 0.5
 """How long events gather before they are sent, unless a search waits for them."""
 QUIET_SECONDS = 2.0
 """How long after the first event the process is started, unless a search needs it."""
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
-"""How long it waits after a failure, and at most if the process ends again and again."""
+"""The pause after a failure; it doubles up to the maximum while the process keeps failing."""
 GOALS_MAX = 5_000
-"""Streams that one search waits for by name; while more are to be sent it waits for there to be fewer."""
+"""How many streams one search waits for; if more have to be sent, it first waits until fewer are left."""
 _PAGE_STREAMS = 50
 _NO_END = 2**62
 _PREFIX = FOLDER + "/"
@@ -50,7 +50,7 @@ logger = structlog.get_logger(__name__)
 
 
 class WorkerCoverage(NamedTuple):
-    """A worker, and which of the events that a search is about it was not sent.
+    """A worker, and which of the events in the scope of a search were not sent to it.
 
     ``unsent`` has the first missing position of each stream that was named and has missing events.
     """
@@ -63,9 +63,9 @@ class WorkerCoverage(NamedTuple):
 
 
 class _Waiter(NamedTuple):
-    """A search that waits until streams were sent up to these positions, and removals too.
+    """A search that waits until streams were sent up to these positions, and all removals too.
 
-    Goals are dropped once they are reached. Without any, it waits only until it is known what has to be sent.
+    Reached goals are dropped. None means that it waits for the comparison, which finds what must be sent.
     """
 
     goals: deque[tuple[int, int]] | None
@@ -73,7 +73,7 @@ class _Waiter(NamedTuple):
 
 
 class Feed:
-    """Sends what is durable in sessions to a worker, and keeps a worker running."""
+    """Sends the durable events of sessions to a worker, and keeps a worker running."""
 
     def __init__(self, streams: Streams, clock: Clock, directory: Path, lineage: str, limits: Limits) -> None:
         self._limits = limits
@@ -82,14 +82,14 @@ class Feed:
         self._directory = directory
         self._lineage = lineage
         self._unsent = Backlog()
-        self._removals: dict[tuple[str, int], int] = {}
+        self._removals: dict[tuple[str, int], int] = {}  # by workspace and stream: from which position
         self._waiters: list[_Waiter] = []
         self._work = asyncio.Event()
         self._hurry = asyncio.Event()
         self._task: Task | None = None
         self._link: WorkerLink | None = None
         self.forks = Forks()
-        self._is_spoilt = False
+        self._is_discarded = False
         self._failed_starts = 0
         self._unpaused = asyncio.Event()
         self._unpaused.set()
@@ -102,14 +102,14 @@ class Feed:
         self.events_lacking = 0
 
     def start(self, supervisor: TaskSupervisor) -> None:
-        """Begin to follow the partition; what it already holds is compared soon."""
+        """Begin to listen to the partition; its existing streams are compared with the index soon."""
         self._streams.listen(self)
         if self._directory.exists() or self._streams.stream_count:
             self._work.set()
         self._task = supervisor.start("search feed", self._guarded_run)
 
     async def close(self) -> None:
-        """Stop; the worker keeps what it was sent."""
+        """Stop; the worker commits what it was sent."""
         if self._task is not None:
             await self._task.stop()
         link, self._link = self._link, None
@@ -130,7 +130,7 @@ class Feed:
 
     @property
     def failure(self) -> str | None:
-        """Why events cannot be indexed, or searched for, now; None if they can."""
+        """Why events cannot be indexed or searched now, None if they can."""
         if self._failure is None and self._link is not None and not self._link.lost:
             return self._link.silence
         return self._failure
@@ -141,7 +141,7 @@ class Feed:
         return max(0, self.events_lacking - self.events_sent) if self.is_building else 0
 
     def pause(self, reason: str | None) -> None:
-        """Send nothing more for this reason, None to go on; searches find what was sent before."""
+        """Stop sending for this reason, or go on with None; searches find what was sent before."""
         self.paused = reason
         if reason is None:
             self._unpaused.set()
@@ -150,13 +150,13 @@ class Feed:
 
     def rebuild(self) -> None:
         """Rebuild the index in the background; until that is done, searches say how far they reach."""
-        self._is_spoilt = True
+        self._is_discarded = True
         self.compared = False
         if self._link is not None:
             self._link.drop()
         self._work.set()
 
-    # Told by the partition --------------------------------------------------------------
+    # Called by the partition ------------------------------------------------------------
 
     name = "search"
 
@@ -186,14 +186,15 @@ class Feed:
             return
         if not stream.forks:
             self._unsent.drop(stream.id)
+        # Removing a fork can also shorten what is still readable of its deleted ancestors.
         for number in self.forks.remove(stream):
             is_gone = number == stream.id and not stream.forks
             end = 0 if is_gone else self.forks.visible_end(number, _NO_END)
             self._removals[stream.key.workspace, number] = end
         self._work.set()
-        self._tell()
+        self._wake_waiters()
 
-    # Asked by searches ------------------------------------------------------------------
+    # Called by searches -----------------------------------------------------------------
 
     async def caught_up(
         self, workspace: str, streams: Collection[int] | None, seconds_max: float
@@ -262,14 +263,14 @@ class Feed:
                 self._hurry.clear()
 
     def _is_ready(self) -> bool:
-        return self.compared and not self._is_spoilt and self._link is not None and not self._link.lost
+        return self.compared and not self._is_discarded and self._link is not None and not self._link.lost
 
     def _goal(self, stream: int) -> int:
         """Return up to where a stream is durable now; nothing is added to one that is not in memory."""
         durable = self._streams.in_memory(stream)
         return _NO_END if durable is None else self.forks.visible_end(stream, durable.tail)
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake the searches whose goals are reached."""
         for waiter in self._waiters:
             if not waiter.done.done() and self._has_reached(waiter.goals):
@@ -309,12 +310,12 @@ class Feed:
         while True:
             await self._unpaused.wait()
             try:
-                while self._link is None or self._link.lost or self._is_spoilt:
+                while self._link is None or self._link.lost or self._is_discarded:
                     await self._connect()
                 await self._send_all()
                 self._failure, self._failed_starts = None, 0
             except DurableSessionsError as error:
-                if not self._is_spoilt:
+                if not self._is_discarded:
                     if self._failure is None:
                         logger.error("search_failed", reason=str(error))
                     self._failure = str(error.fields.get("reason", error))
@@ -323,7 +324,7 @@ class Feed:
                     doublings = max(self._failed_starts - 1, 0)
                     await asyncio.sleep(min(RETRY_SECONDS * 2.0**doublings, RETRY_SECONDS_MAX))
                 continue
-            self._tell()
+            self._wake_waiters()
             await asyncio.sleep(0)  # so that the searches that were woken can go on
             if not self._unsent and not self._removals and not self._waiters:
                 self._work.clear()
@@ -345,15 +346,15 @@ class Feed:
             if link.ended_for is not None:
                 self.kills += 1
                 self._failure = link.ended_for
-        if self._is_spoilt:
-            self._is_spoilt = False
+        if self._is_discarded:
+            self._is_discarded = False
             await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
         self.starts += 1
         self._failed_starts = min(self._failed_starts + 1, 10)
         self._link = await WorkerLink.open(self._directory, self._lineage, self._limits)
         await self._compare(self._link.tails)
         self._link.tails = IndexedTails()  # freed: there may be an entry for every stream
-        self._tell()
+        self._wake_waiters()
 
     def _connected(self) -> WorkerLink:
         if self._link is None:
@@ -380,7 +381,7 @@ class Feed:
             except DurableSessionsError as error:
                 unreadable[stream] = error  # it must not keep the others out of the index
                 continue
-            self._tell()
+            self._wake_waiters()
             if not is_over:
                 streams.append(stream)
         if unreadable:
@@ -404,7 +405,7 @@ class Feed:
             # While it was sent, more of the same stream may have been removed: then it is sent again.
             if self._removals.get((workspace, stream)) == start:
                 del self._removals[workspace, stream]
-        self._tell()
+        self._wake_waiters()
 
     async def _send_some(self, stream: int) -> bool:
         """Send a chunk of what is to be sent of a stream; say whether that was all."""

@@ -1,4 +1,4 @@
-"""Which parts of deleted sessions live on in their forks."""
+"""Which parts of deleted sessions can still be read through their forks."""
 
 from heapq import heappop, heappush
 
@@ -75,7 +75,7 @@ class Forks:
         return lowered
 
     def _end(self, stream: int, enough: int) -> int:
-        """Return how far forks need a stream; looking stops once that reaches ``enough``."""
+        """Return up to where forks need a stream; the search stops once ``enough`` is reached."""
         end = 0
         for fork, base in self._forks.get(stream, {}).items():
             end = max(end, self._needed(fork, base))

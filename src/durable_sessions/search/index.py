@@ -1,8 +1,8 @@
 """The index of one workspace: every event a document, ranked by BM25 over its text.
 
-It is a Tantivy index in a directory of its own, and can be made again from the log at any time. Documents are
-kept in the order of their streams, so that a search in one session touches little else. A stream and a
-position make one document; adding the same twice is not noticed.
+It is a Tantivy index in a directory of its own, and can be rebuilt from the log at any time. Documents are
+sorted by stream, so that a search in one session touches little else. Stream and position identify a
+document; that one is not added twice is up to the caller.
 """
 
 import contextlib
@@ -21,23 +21,23 @@ from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.text import Searchable
 
 FORMAT = 2
-"""Goes up when schema, times or the analysis of words change; an index of another format is made again."""
+"""Increased when schema, times or tokenizer change; an index of another format is rebuilt."""
 
 HEAP_BYTES_MIN = 15_000_000
-"""The least memory that Tantivy takes for writing."""
+"""The smallest write buffer that Tantivy accepts."""
 DEPTH_MAX = 10_000
-"""How far down the ranking hits can be asked for. What is deeper counts, but is not listed."""
+"""How many hits of a ranking can be listed; those beyond it are only counted."""
 TIES_MAX = 4_096
-"""Hits of the same rank that are put in order; among more of them the order is Tantivy's own."""
+"""How many hits of equal rank are sorted by stream and position; among more, the order is Tantivy's."""
 _STREAMS_PER_PAGE = 50_000
 _SCORE_DIGITS = 4
-"""Scores that differ less are the same: they are added up in an order that depends on how documents lie."""
+"""Smaller differences of scores are ignored: the order of summation depends on the layout of segments."""
 
 Order = Literal["score", "asc", "desc"]
 
 
 class IndexDamagedError(Exception):
-    """The index cannot be used; delete it and make it again from the log."""
+    """The index cannot be used; delete it and rebuild it from the log."""
 
 
 class IndexBusyError(Exception):
@@ -45,17 +45,17 @@ class IndexBusyError(Exception):
 
 
 class Document(NamedTuple):
-    """One event, to be found."""
+    """One event to index."""
 
     stream: int
     position: int
     at_ms: int
-    """When it was appended; what was imported counts as of when it happened."""
+    """When it was appended; an imported event is indexed with its original time instead."""
     searchable: Searchable
 
 
 class IndexHit(NamedTuple):
-    """An event that was found."""
+    """An event that matched."""
 
     score: float
     stream: int
@@ -113,21 +113,21 @@ class Index:
         shutil.rmtree(path, ignore_errors=True)
 
     def add(self, document: Document) -> None:
-        """Add a document. It is found after the next commit."""
+        """Add a document; searches find it after the next commit."""
         made = tantivy.Document()
         made.add_unsigned("stream", document.stream)
         made.add_unsigned("position", document.position)
-        said = document.searchable
-        made.add_unsigned("at_ms", document.at_ms if said.happened_ms is None else said.happened_ms)
-        text = tokenizer.indexed(said.text)
+        event = document.searchable
+        made.add_unsigned("at_ms", document.at_ms if event.happened_ms is None else event.happened_ms)
+        text = tokenizer.indexed(event.text)
         if text:
             made.add_text("text", text)
-        made.add_text("type", said.type)
-        if said.name is not None:
-            made.add_text("name", said.name)
-        if said.role is not None:
-            made.add_text("role", said.role)
-        if said.is_error:
+        made.add_text("type", event.type)
+        if event.name is not None:
+            made.add_text("name", event.name)
+        if event.role is not None:
+            made.add_text("role", event.role)
+        if event.is_error:
             made.add_text("role", "error")
         with _damage():
             self._writer.add_document(made)
@@ -154,7 +154,7 @@ class Index:
             return {stream: int(bucket["last"]["value"]) + 1 for stream, bucket in found.items()}
 
     def view(self) -> "View":
-        """Return the documents as of the last commit; they stay as they are."""
+        """Return a snapshot of the documents as of the last commit."""
         with _damage():
             return View(self._index.searcher(), self._schema)
 
@@ -165,7 +165,7 @@ class Index:
 
 
 class View:
-    """The documents of one workspace at a point in time. Any thread may use it, several at a time."""
+    """A snapshot of the documents of one workspace; threads may use it concurrently."""
 
     def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema) -> None:
         self._searcher = searcher
@@ -175,12 +175,11 @@ class View:
     def search(
         self, query: Query, scope: Scope, limit: int, offset: int = 0, order: Order = "score"
     ) -> HitPage:
-        """Return a page of what matches.
+        """Return a page of the hits.
 
-        In the order of score, or of position in a chain, or of time elsewhere. Equals are in the order of
-        stream and position, and ``desc`` is ``asc`` backwards. Without a word to rank by, the newest come
-        first. Only the order of score has scores. The total is exact; hits end at :data:`DEPTH_MAX`. A
-        query of nothing finds nothing.
+        ``asc`` and ``desc`` sort by position in a chain, elsewhere by time; only the order ``score`` has
+        scores. Equals are sorted by stream and position. Without words to rank by, the newest come first.
+        The total is exact; hits end at :data:`DEPTH_MAX`. An empty query finds nothing.
         """
         if order == "score" and not query.words:
             order = "desc"
@@ -193,14 +192,16 @@ class View:
     def groups(
         self, query: Query, scope: Scope, sessions: int, offset: int = 0, hits_per_session: int = 3
     ) -> Groups:
-        """Return a page of streams with what matches in each, ordered by the best of it.
+        """Return a page of streams with their hits, sorted by the best hit of each.
 
-        Both totals are exact. Streams are listed whose best hit is among the first :data:`DEPTH_MAX`.
+        Both totals are exact. A stream is listed only if its best hit is among the first
+        :data:`DEPTH_MAX`.
         """
         by = None if query.words else "at_ms"
         with _damage():
             sought = self._matching.of(query, scope)
             needed = offset + sessions
+            # How many hits it takes to find so many streams is not known: rank more until there are enough.
             depth = min(4 * needed + 60, DEPTH_MAX)
             ranked, total = self._ranked(sought, depth, by, False)
             while depth < min(total, DEPTH_MAX) and len({hit.stream for hit in ranked}) < needed:
@@ -221,6 +222,8 @@ class View:
     ) -> tuple[list[IndexHit], int]:
         """Return the first hits in their order, and the number of all."""
         order = tantivy.Order.Asc if ascending else tantivy.Order.Desc
+        # One more than needed shows whether a tie crosses the end of the page; if so, all of it is needed to
+        # sort it, or the same hit could be on two pages.
         asked = needed + 1
         while True:
             result = self._searcher.search(sought, max(asked, 1), True, by, 0, order)
@@ -253,7 +256,7 @@ def _schema() -> tantivy.Schema:
 
 
 def _analyzer() -> tantivy.TextAnalyzer:
-    """Split at spaces. What stands apart leaves a gap that no phrase reaches over, and is no word itself."""
+    """Return an analyzer that splits at spaces; the separator is dropped, but no phrase matches across it."""
     between = tantivy.Filter.custom_stopword([tokenizer.APART])
     return tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(between).build()
 
@@ -289,7 +292,7 @@ def _by_stream(
 
 @contextlib.contextmanager
 def _damage() -> Iterator[None]:
-    """Turn errors and panics of Tantivy into damage."""
+    """Turn errors and panics of Tantivy into IndexDamagedError, and a held lock into IndexBusyError."""
     try:
         yield
     except UnicodeEncodeError:

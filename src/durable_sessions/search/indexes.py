@@ -1,4 +1,4 @@
-"""The indexes of one directory, one for each workspace, and the points in time that searches look at."""
+"""The indexes of one directory, one for each workspace, and the snapshots of them that searches use."""
 
 import os
 import re
@@ -19,16 +19,16 @@ from durable_sessions.search.text import Searchable, searchable
 from durable_sessions.times import parse_rfc3339
 
 HEAP_BYTES = 48_000_000
-"""Memory for events that are not written to the index yet, of each workspace that is being written to."""
+"""The write buffer of each open index, for events that are not committed yet."""
 OPEN_INDEXES_MAX = 16
 VIEWS_MAX = 256
-"""Points in time that are kept for the next pages of searches."""
+"""How many snapshots are kept for the next pages of searches."""
 COMMIT_EVENTS = 100_000
-"""When to commit although nobody searches: so many events."""
+"""After how many events to commit, if no search makes it necessary earlier."""
 VERIFY_SECONDS = 2.0
-"""How long files are compared with their checksums before the process serves; the rest is done meanwhile."""
+"""How long to verify checksums before serving; the remaining files are verified in the background."""
 LOCK_SECONDS_MAX = 30.0
-"""How long a predecessor that is ending may keep the index."""
+"""How long to wait for a predecessor that is ending to release the index."""
 LINEAGE = "LINEAGE"
 
 _CREATED = re.compile(
@@ -37,10 +37,10 @@ _CREATED = re.compile(
 
 
 class Indexes:
-    """Opens, fills and commits indexes. One thread at a time, but for :meth:`keep` and :meth:`start_anew`.
+    """Opens, fills and commits indexes; one thread at a time, except :meth:`keep` and :meth:`discard`.
 
-    Tantivy's threads inherit the priority of the thread that opens an index or commits, so only a thread that
-    somebody waits for may do that.
+    Tantivy's threads inherit the priority of the thread that opens an index or commits, so only the
+    foreground thread may do that.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -71,14 +71,14 @@ class Indexes:
 
     def verify_rest(self) -> None:
         """Verify the files that :meth:`verify` had no time for."""
-        priority.stand_back()
+        priority.lower_this_thread()
         for file in self._unverified:
             if not checksums.is_whole(file):
-                self.start_anew(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))
+                self.discard(file.parent.name, IndexDamagedError(f"{file.name} is not as it was written"))
 
     def tails(self, workspace: str) -> dict[int, int]:
         """Return for each stream of a workspace the position after its last event in the index."""
-        with self._anew_if_damaged(workspace):
+        with self._discard_if_damaged(workspace):
             return self._index(workspace).tails()
 
     # Filling ----------------------------------------------------------------------------
@@ -95,19 +95,19 @@ class Indexes:
 
     def add(self, workspace: str, stream: int, position: int, event: bytes) -> None:
         """Add an event, whatever it is."""
-        with self._anew_if_damaged(workspace):
+        with self._discard_if_damaged(workspace):
             document = Document(stream, position, _created_ms(event), _searchable(event))
             self._index(workspace).add(document)
         self._note(workspace)
 
     def remove(self, workspace: str, stream: int, from_position: int) -> None:
         """Remove the events of a stream from a position on."""
-        with self._anew_if_damaged(workspace):
+        with self._discard_if_damaged(workspace):
             self._index(workspace).remove(stream, from_position)
         self._note(workspace)
 
     def seconds_to_commit(self, seconds_max: float) -> float | None:
-        """Return when what was added is to be committed at the latest, None if nothing was."""
+        """Return in how many seconds a commit is due, None if there is nothing to commit."""
         if not self._pending:
             return None
         return max(0.0, self._pending_since + seconds_max - time.monotonic())
@@ -124,10 +124,10 @@ class Indexes:
 
     def _commit(self, workspace: str) -> None:
         if self._pending.pop(workspace, 0):
-            with self._anew_if_damaged(workspace):
+            with self._discard_if_damaged(workspace):
                 index = self._index(workspace)
                 # Before each commit, which may start a merge: threads that are new have no names yet.
-                priority.stand_back_while_merging()
+                priority.lower_merge_threads()
                 index.commit()
             self._newest.pop(workspace, None)
 
@@ -139,15 +139,15 @@ class Indexes:
         while len(self._open) >= OPEN_INDEXES_MAX:
             oldest = next(iter(self._open))
             self._commit(oldest)
-            with self._anew_if_damaged(oldest):
+            with self._discard_if_damaged(oldest):
                 self._open.pop(oldest).close()
         index = self._open[workspace] = _opened(self._directory / workspace)
         return index
 
-    # Points in time ---------------------------------------------------------------------
+    # Snapshots --------------------------------------------------------------------------
 
     def view(self, workspace: str, name: str) -> tuple[str, View]:
-        """Return the point in time to search: an older one that is still known by its name, else now."""
+        """Return the snapshot with this name if it is still kept, else a new one of everything so far."""
         with self._keeping:
             of, view = self._views.get(name, ("", None))
             if view is not None and of == workspace:
@@ -156,13 +156,13 @@ class Indexes:
         self._commit(workspace)
         newest = self._newest.get(workspace)
         if newest is None:
-            with self._anew_if_damaged(workspace):
+            with self._discard_if_damaged(workspace):
                 newest = os.urandom(6).hex(), self._index(workspace).view()
             self._newest[workspace] = newest
         return newest
 
     def keep(self, workspace: str, name: str, view: View) -> None:
-        """Keep a point in time for the next page."""
+        """Keep a snapshot for the next page."""
         with self._keeping:
             self._views[name] = workspace, view
             self._views.move_to_end(name)
@@ -172,13 +172,13 @@ class Indexes:
     # Damage -----------------------------------------------------------------------------
 
     @contextmanager
-    def _anew_if_damaged(self, workspace: str) -> Iterator[None]:
+    def _discard_if_damaged(self, workspace: str) -> Iterator[None]:
         try:
             yield
         except IndexDamagedError as error:
-            self.start_anew(workspace, error)
+            self.discard(workspace, error)
 
-    def start_anew(self, workspace: str, error: IndexDamagedError) -> NoReturn:
+    def discard(self, workspace: str, error: IndexDamagedError) -> NoReturn:
         """Delete an index and end the process: its successor rebuilds it."""
         delete(self._directory / workspace)
         sys.stderr.write(f"The search index of {workspace} is damaged and will be rebuilt: {error}\n")
@@ -187,7 +187,7 @@ class Indexes:
 
 
 def prepare(directory: Path, lineage: str) -> None:
-    """Prepare the directory; indexes that were made from another log are deleted."""
+    """Prepare the directory; indexes that belong to another log are deleted."""
     mark = directory / LINEAGE
     if not mark.exists() or mark.read_bytes() != lineage.encode():
         shutil.rmtree(directory, ignore_errors=True)
@@ -228,7 +228,7 @@ def _searchable(event: bytes) -> Searchable:
 
 
 def _created_ms(event: bytes) -> int:
-    """Return when an event was appended, 0 if it does not say so: then a repair has put it there."""
+    """Return when an event was appended; 0 if it does not say, because a repair wrote it."""
     found = _CREATED.match(event)
     return 0 if found is None else _second_ms(found[1]) + int(found[2])
 

@@ -36,14 +36,14 @@ from durable_sessions.search.messages import (
 from durable_sessions.search.tails import IndexedTails
 
 UNDER_WAY_BYTES_MAX = 4 * 1024 * 1024
-"""Events that were sent and not taken yet; more wait where they are stored."""
+"""Events that were sent and not acknowledged yet; more are not read before there is room."""
 ASKS_BYTES_MAX = 1024 * 1024
-"""Searches that the worker has not begun to read yet; more are refused."""
+"""Searches in the send buffer that the worker has not read yet; beyond it, searches are refused."""
 DEATH_SECONDS_MAX = 5.0
-"""How long a killed process is waited for; one that hangs in the kernel is left to it."""
+"""How long to wait for a killed process; one that hangs in the kernel is abandoned."""
 LINES_MAX = 200
 LINE_BYTES_MAX = 8 * 1024
-"""What a process may say on standard error: lines that are logged, and the longest of them."""
+"""How much of a process's standard error is logged: the number of lines, and the longest line."""
 _SILENT_BEATS = 3
 _ENDED = "the search process has ended"
 
@@ -52,9 +52,9 @@ logger = structlog.get_logger(__name__)
 
 
 class WorkerLink:
-    """A running worker: events go there and are not answered, searches are.
+    """The connection to a running worker: events are sent without an answer, searches get one.
 
-    It is pinged all the time. A worker that does not answer, or that spends too long on one step, is killed:
+    The worker is pinged periodically. One that does not answer, or spends too long on one step, is killed;
     then the link is lost, and ``ended_for`` says why.
     """
 
@@ -113,7 +113,7 @@ class WorkerLink:
         return link
 
     async def send(self, message: Add | Remove) -> None:
-        """Send a message when there is room for it."""
+        """Send a message, waiting until there is room for it."""
         size = message.size
         # With nothing under way a message is always sent, or one that exceeds the limit would wait for ever.
         while self._under_way and self._under_way + size > UNDER_WAY_BYTES_MAX and not self.lost:
@@ -124,12 +124,12 @@ class WorkerLink:
         self._writer.write(frame(message))
 
     async def ask(self, request: Ask, seconds_max: float) -> SearchAnswer:
-        """Return what a search finds; its number is given here.
+        """Return the result of a search; its number is assigned here.
 
-        The worker is told the deadline of the search, and when nobody waits for the answer any more.
+        The worker gets the deadline of the search, and a cancellation if the caller stops waiting earlier.
         """
         self._require()
-        # Events fill the buffer up to a limit of their own; what exceeds it are searches.
+        # Events are limited to UNDER_WAY_BYTES_MAX, so whatever exceeds that in the buffer are searches.
         if self._writer.transport.get_write_buffer_size() > UNDER_WAY_BYTES_MAX + ASKS_BYTES_MAX:
             raise SearchUnavailableError(reason="too many searches wait for the search process")
         number = next(self._numbers)
@@ -194,7 +194,7 @@ class WorkerLink:
         if self.lost:
             raise SearchUnavailableError(reason=_ENDED)
 
-    # Hearing ----------------------------------------------------------------------------
+    # Receiving --------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
@@ -236,7 +236,7 @@ class WorkerLink:
     def _answer(self, reply: SearchAnswer | Failed) -> None:
         asked = self._asked.get(reply.number)
         if asked is None or asked.done():
-            return  # nobody waits for it any more
+            return  # the caller timed out or was cancelled
         if isinstance(reply, SearchAnswer):
             asked.set_result(reply)
         else:
@@ -271,7 +271,7 @@ class WorkerLink:
         self._wake()
         if not self._ready.done():
             self._ready.set_exception(SearchUnavailableError(reason=reason))
-            self._ready.exception()  # it may be that nobody waits
+            self._ready.exception()  # mark it as retrieved: possibly nobody awaits it
         for asked in self._asked.values():
             if not asked.done():
                 asked.set_exception(SearchUnavailableError(reason=reason))
@@ -291,7 +291,7 @@ def _start(directory: Path, lineage: str, descriptor: int) -> subprocess.Popen[b
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a worker that nobody waits for any more."""
+    """Kill a worker whose start was cancelled."""
     process.kill()
     process.wait()
     if process.stderr is not None:
@@ -299,7 +299,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 async def _log_errors(process: subprocess.Popen[bytes]) -> None:
-    """Log what a worker says on standard error, so that all of the server's log is of one kind."""
+    """Copy a worker's standard error to the structured log of the server."""
     assert process.stderr is not None
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)

@@ -13,25 +13,25 @@ from durable_sessions.search.query import Clause, Filter, Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 
 EXPANSIONS_MAX = 128
-"""Words that a prefix stands for, the most frequent ones; of many prefixes each stands for fewer."""
+"""How many words a prefix expands to, the most frequent first; with many prefixes each gets fewer."""
 _ALL_EXPANSIONS_MAX = 1_024
 PAIRS_MAX = 8
-"""Neighbours in a query that are looked for side by side; those after them count as words only."""
+"""How many pairs of neighbouring words in a query are rewarded for being adjacent in the text."""
 BM25_MAX = 2.2
-"""What BM25 makes of a word at most, in units of its rarity: 1 + k1."""
+"""The highest BM25 score of a word, in units of its rarity: 1 + k1."""
 NAMES_MAX = 1_024
-"""Types or tools that a prefix such as ``agent.*`` stands for, the most frequent ones."""
+"""How many types or tools a prefix such as ``agent.*`` expands to, the most frequent first."""
 
 
 class Matching:
-    """Makes queries for the documents that a searcher sees: their words are what prefixes stand for."""
+    """Builds Tantivy queries for one snapshot: prefixes expand to the words that it contains."""
 
     def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema) -> None:
         self._searcher = searcher
         self._schema = schema
 
     def of(self, query: Query, scope: Scope) -> Sought:
-        """Match what was asked for, where it was asked for. Only words and phrases have a score."""
+        """Return the query for a request and its scope; only words and phrases contribute to the score."""
         if not query.clauses and not query.filters:
             return Sought.empty_query()
         prefixes = sum(clause.is_prefix for clause in query.clauses)
@@ -52,7 +52,7 @@ class Matching:
         return Sought.boolean_query([*must, *may, *narrowing, *excluded])
 
     def _clause(self, clause: Clause, expansions: int) -> Sought:
-        """Match the parts in their order, or the same with words left whole; the better of both counts."""
+        """Match the parts in order, or the same with words left whole; the better score counts."""
         sequences = dict.fromkeys(sequence for sequence in (clause.wholes, clause.parts) if sequence)
         matches = [self._sequence(sequence, clause.is_prefix, expansions) for sequence in sequences]
         return matches[0] if len(matches) == 1 else Sought.disjunction_max_query(matches)
@@ -71,10 +71,9 @@ class Matching:
     def _together(self, query: Query) -> Iterator[Sought]:
         """Reward events in which words that stand side by side in the query do so in the text as well.
 
-        BM25 counts words wherever they are, so a short text with one of two words can beat a long one
-        that has both.
-        The reward does not depend on how long the text is: it is the most that a word of their mean rarity
-        can score. So ``permission denied`` finds what was denied before what only mentions permissions.
+        BM25 counts words wherever they are, so a short text with one of two words can beat a long one that
+        has both. The reward does not depend on the length of the text: it is the most that a word of their
+        mean rarity can score. So ``permission denied`` ranks texts with these two words first.
         """
         for one, other in islice(pairwise(query.words), PAIRS_MAX):
             rarity = math.sqrt(self._rarity(one) * self._rarity(other))
@@ -83,10 +82,10 @@ class Matching:
                 yield Sought.const_score_query(self._clause(both, 0), BM25_MAX * rarity)
 
     def _rarity(self, clause: Clause) -> float:
-        """Return how rare a word is, as BM25 has it; of several parts, the rarest.
+        """Return the inverse document frequency of a word as BM25 defines it; of several parts, the rarest.
 
-        Zero for a word that nobody wrote, and for what is no whole word: a prefix, or a character of a
-        text without spaces.
+        Zero for a word that does not occur, and for what is not a whole word: a prefix, or a character of a
+        script without spaces.
         """
         if clause.is_prefix or any(map(tokenizer.is_single, clause.parts)):
             return 0.0
@@ -97,7 +96,7 @@ class Matching:
         return math.log(1 + (documents - min(counts) + 0.5) / (min(counts) + 0.5))
 
     def _filters(self, filters: Iterable[Filter]) -> tuple[list[Sought], list[Sought]]:
-        """Return what must hold, one for each field, and what must not."""
+        """Return the queries that must match, one for each field, and those that must not."""
         wanted: dict[str, list[Sought]] = {}
         unwanted = []
         for each in filters:
@@ -166,7 +165,7 @@ def _any_of(each: list[Sought]) -> Sought:
 
 
 def positions(schema: tantivy.Schema, begin: int, end: int) -> list[Sought]:
-    """Match positions from one on and below another, if that says anything."""
+    """Match positions from ``begin`` before ``end``; nothing if that is no restriction."""
     if begin <= 0 and end >= POSITION_MAX:
         return []
     return [_unscored(_between(schema, "position", begin, None if end >= POSITION_MAX else end))]

@@ -14,7 +14,7 @@ from durable_sessions.search.scope import Scope
 
 LENGTH = Struct("<I")
 REPLY_BYTES_MAX = 4 * 1024 * 1024
-"""The largest thing that the process says; one that says more is out of its mind, and is ended."""
+"""The largest message of the process; one that sends more is broken and is killed."""
 TAILS_PER_PART = 10_000
 
 
@@ -28,7 +28,7 @@ class Add(msgspec.Struct, tag="add", array_like=True, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes it counts among those in flight."""
+        """How many bytes of the limit on unacknowledged messages it uses."""
         return len(self.data)
 
 
@@ -41,7 +41,7 @@ class Remove(msgspec.Struct, tag="remove", array_like=True, frozen=True):
 
     @property
     def size(self) -> int:
-        """About how many bytes it counts among those in flight."""
+        """About how many bytes of the limit on unacknowledged messages it uses."""
         return 64
 
 
@@ -61,11 +61,11 @@ class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
     hits_per_session: int = 0
     view: str = ""
     deadline: float = 0.0
-    """When nobody waits for the answer any more, by the machine's monotonic clock; 0 for never."""
+    """When the client stops waiting, by the machine's monotonic clock; 0 for never."""
 
 
 class Cancel(msgspec.Struct, tag="cancel", array_like=True, frozen=True):
-    """Nobody waits for the answer to a search any more."""
+    """The client no longer waits for the answer to a search."""
 
     number: int
 
@@ -79,9 +79,9 @@ class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
 
 
 class Indexed(msgspec.Struct, tag="indexed", array_like=True, frozen=True):
-    """Up to where events of some streams of a workspace are in the index: numbers of eight bytes each.
+    """Up to which position some streams of a workspace are indexed: arrays of eight-byte numbers.
 
-    The streams ascend, from one message to the next as well.
+    Streams are sorted, across messages as well.
     """
 
     workspace: str
@@ -90,7 +90,7 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True, frozen=True):
 
 
 class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
-    """The process serves; what the index holds was said before."""
+    """The process serves; all ``Indexed`` messages came before this one."""
 
 
 class Pong(msgspec.Struct, tag="pong", array_like=True, frozen=True):
@@ -104,7 +104,7 @@ class Pong(msgspec.Struct, tag="pong", array_like=True, frozen=True):
 
 
 class Taken(msgspec.Struct, tag="taken", array_like=True, frozen=True):
-    """So many bytes of what was added or removed are no longer in flight."""
+    """Acknowledges so many bytes of ``Add`` and ``Remove`` messages."""
 
     size: int
 
@@ -117,9 +117,9 @@ class SessionHits(NamedTuple):
 
 
 class SearchAnswer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
-    """What a search found. Hits that are not grouped are all of one ``SessionHits`` each.
+    """The result of a search. If hits are not grouped, each is in a ``SessionHits`` of its own.
 
-    ``view`` names the point in time that was searched, for the next page.
+    ``view`` names the snapshot of the index that was searched, for the next page.
     """
 
     number: int
@@ -130,7 +130,7 @@ class SearchAnswer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
 
 
 class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
-    """A search that could not be carried out; without a number, the process itself could not begin."""
+    """A search that failed; with the number 0, the process itself could not start."""
 
     number: int
     reason: str

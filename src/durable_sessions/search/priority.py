@@ -1,4 +1,4 @@
-"""The low priority of threads of the search process, behind everything else on the machine."""
+"""Lowers the priority of background threads of the search process below everything else."""
 
 import os
 import sys
@@ -8,17 +8,17 @@ from threading import get_native_id
 
 NICENESS = 10
 _MERGING = "merge_thread"
-"""How the names of Tantivy's threads begin that merge what is on disk; nobody ever waits for one."""
+"""The prefix of the names of Tantivy's merge threads; no search ever waits for one."""
 
 
-def stand_back() -> None:
+def lower_this_thread() -> None:
     """Lower the priority of this thread for good; only Linux has a priority per thread."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, get_native_id(), NICENESS)
 
 
-def stand_back_while_merging() -> None:
-    """Lower the priority of the threads that merge."""
+def lower_merge_threads() -> None:
+    """Lower the priority of the threads that merge segments."""
     if sys.platform != "linux":
         return
     for task in Path("/proc/self/task").iterdir():

@@ -25,9 +25,9 @@ from durable_sessions.search import tokenizer
 QUERY_CHARACTERS_MAX = 4_096
 """The rest of a longer query is ignored."""
 CLAUSES_MAX = 64
-"""Distinct words, phrases and filters of one query; those after it are dropped."""
+"""The most distinct words, phrases and filters of one query; the rest is dropped."""
 PHRASES_MAX = 32
-"""Those of them that are made of several parts, which take longer to find."""
+"""The most of them that have several parts, which cost more to find."""
 PHRASE_PARTS_MAX = 32
 """The longest phrase; one that is longer is cut."""
 PREFIX_CHARACTERS_MIN = 2
@@ -43,7 +43,7 @@ class Clause(msgspec.Struct, frozen=True, array_like=True):
     occur: Occur
     parts: tuple[str, ...]
     wholes: tuple[str, ...]
-    """The same with words left whole that only capitals tell apart: ``github`` for ``git``, ``hub``."""
+    """The same without splitting at capitals: ``github`` for ``git``, ``hub``."""
     is_prefix: bool = False
     """Whether the last part is only the beginning of one."""
 
@@ -58,7 +58,7 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True):
-    """What was asked for."""
+    """A parsed query."""
 
     clauses: tuple[Clause, ...] = ()
     filters: tuple[Filter, ...] = ()
@@ -67,7 +67,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def words(self) -> tuple[Clause, ...]:
-        """Return what to show in the text that was found."""
+        """Return the clauses that can match, whose words are highlighted."""
         return tuple(clause for clause in self.clauses if clause.occur != "not")
 
 
@@ -83,7 +83,7 @@ _OCCURS: dict[str, Occur] = {"+": "must", "-": "not", "": "may"}
 
 
 def parse(q: str) -> Query:
-    """Return what a line of text asks for."""
+    """Parse a line of text; whatever is not special syntax is a word."""
     line = q[:QUERY_CHARACTERS_MAX].encode(errors="replace").decode().translate(_QUOTATION_MARKS)
     line = unicodedata.normalize("NFC", line)
     found: dict[Clause | Filter, None] = {}
@@ -144,7 +144,7 @@ def _clause(occur: Occur, parts: list[str], wholes: list[str], is_prefix: bool) 
 
 
 def _without_spaces(parts: list[str]) -> list[Clause]:
-    """Take words that are written without spaces for what two characters at a time may mean."""
+    """Return pairs of neighbouring characters, since the borders of words are not known without spaces."""
     found: list[tuple[str, ...]] = []
     for are_single, run in groupby(parts, tokenizer.is_single):
         characters = tuple(run)

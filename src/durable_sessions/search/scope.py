@@ -1,17 +1,17 @@
-"""Where to search."""
+"""The scope of a search: which streams, types, roles and times."""
 
 import msgspec
 
 POSITION_MAX = 2**40
-"""A part of a chain that reaches so far has no end."""
+"""A part of a chain that ends here or later is open-ended."""
 
 
 class Scope(msgspec.Struct, frozen=True, array_like=True):
-    """Where to search; what is not said is not narrowed down."""
+    """Which events are searched; a member that is not set does not restrict the search."""
 
     chain: tuple[tuple[int, int, int], ...] | None = None
-    """Parts (stream, from position, before position): a session and what it inherits. An end of
-    :data:`POSITION_MAX` or more is none, which is faster than a real one."""
+    """Parts (stream, from position, before position): a session and what it inherits. Use an end of
+    :data:`POSITION_MAX` where none is needed: a search without one is faster."""
     streams: tuple[int, ...] | None = None
     """Only these streams."""
     types: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Searching sessions: what is acknowledged is found by the next search."""
+"""Search in sessions: an acknowledged event is found by the next search."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -18,9 +18,9 @@ from durable_sessions.storage.door import Streams, StreamView
 
 
 class Wish(NamedTuple):
-    """What to search for, and which part of the result to return.
+    """What to search for, and which page of the result to return.
 
-    ``view`` names the point in time that an earlier page was of.
+    ``view`` names the snapshot of the index that an earlier page was taken from.
     """
 
     query: Query
@@ -32,7 +32,7 @@ class Wish(NamedTuple):
 
 
 class SessionMatches(NamedTuple):
-    """What a search found in one session; all events before the position ``through`` were searched."""
+    """The hits in one session; all events before the position ``through`` were searched."""
 
     hits: list[IndexHit]
     total: int
@@ -41,7 +41,7 @@ class SessionMatches(NamedTuple):
 
 
 class FoundSessions(NamedTuple):
-    """What a search found in all sessions.
+    """The hits in all sessions of a workspace.
 
     ``ranks`` says how many of the index's sessions precede each: several can belong to one, or be gone.
     ``through_ms`` is a time before which all events were searched, None if the index is still being built.
@@ -58,7 +58,7 @@ class FoundSessions(NamedTuple):
 
 
 class Search:
-    """Asks the worker, once it was sent what is durable."""
+    """Runs searches in the worker, after it was sent everything that is durable."""
 
     def __init__(self, streams: Streams, feed: Feed, clock: Clock, limits: Limits) -> None:
         self._streams = streams
@@ -85,7 +85,7 @@ class Search:
     ) -> FoundSessions:
         """Search all sessions of a workspace; hits are grouped by session, the best first.
 
-        With ``named`` sessions, to which the wish must be narrowed down, they are shown as hits of these.
+        With ``named`` sessions, to which the scope must be restricted, hits are shown as theirs.
         """
         await self._streams.expire_now()  # so that nothing is counted that will be gone
         began_ms = self._clock.now_ms()
@@ -116,7 +116,7 @@ class Search:
     async def _answer(
         self, workspace: str, streams: Collection[int] | None, ask: Ask
     ) -> tuple[SearchAnswer, WorkerCoverage]:
-        """Ask the worker; once more if it ends meanwhile."""
+        """Ask the worker; if it ends meanwhile, ask its successor once."""
         self.searches += 1
         seconds_max = self._limits.search_wait_seconds_max
         for is_last in (False, True):
@@ -142,7 +142,7 @@ class Search:
     def _readable(
         self, found: Iterable[SessionHits], hits_per_session: int, named: Sequence[StreamView]
     ) -> tuple[list[tuple[StreamView, list[IndexHit]]], list[int]]:
-        """Return hits by the session through which they can be read now, the best first, and their ranks."""
+        """Group hits by the session through which they can be read now, the best first; return ranks too."""
         now_ms = self._clock.now_ms()
         sessions: dict[int, tuple[StreamView, list[IndexHit]]] = {}
         ranks: dict[int, int] = {}

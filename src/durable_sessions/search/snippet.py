@@ -1,4 +1,4 @@
-"""Where in a text the best of a query is: a few words around it, and what to highlight in them."""
+"""Finds the excerpt of a text that matches a query best, and what to highlight in it."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,9 +11,9 @@ SNIPPET_CHARACTERS = 240
 _BORDER_CHARACTERS = 24
 """How far a snippet is shortened to end with a whole word."""
 _PLACES_MAX = 64
-"""Places that are looked at for each word."""
+"""How many occurrences of each word are considered."""
 _TRIES_MAX = 8
-"""Stretches of text that are taken apart to see what really matches there."""
+"""How many candidate excerpts are tokenized to see what really matches."""
 
 _WEIGHT_MAX = 12
 
@@ -29,7 +29,7 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query) -> Snippet:
-    """Return the piece of a text with most of the query close together; its beginning if there is nothing."""
+    """Return the excerpt with most of the query close together; the beginning if nothing matches."""
     clauses = query.words
     best: tuple[tuple[int, int], int, int, list[tuple[int, int]]] | None = None
     for promise, begin in _candidates(text, clauses):
@@ -45,12 +45,12 @@ def snippet(text: str, query: Query) -> Snippet:
 
 
 def _weight(clause: Clause) -> int:
-    """Tell how much a clause matters: a long word says more than a short one."""
+    """Return how much a clause counts: a long word says more than a short one."""
     return min(sum(map(len, clause.parts)), _WEIGHT_MAX)
 
 
 def _candidates(text: str, clauses: tuple[Clause, ...]) -> list[tuple[int, int]]:
-    """Return what may be found in a stretch, by weight, and where it begins; the most promising first."""
+    """Return the possible weight and the beginning of candidate excerpts, the most promising first."""
     lower = _lower(text)
     places = sorted(
         place for number, clause in enumerate(clauses) for place in _places(lower, number, clause)
@@ -83,7 +83,7 @@ def _lower(text: str) -> str:
 
 
 def _places(lower: str, number: int, clause: Clause) -> Iterator[tuple[int, int]]:
-    """Return where the longest part of a clause may be."""
+    """Yield where the longest part of a clause occurs; whether all of it matches is checked later."""
     part = max(clause.parts, key=len)
     at = lower.find(part)
     for _ in range(_PLACES_MAX):
@@ -110,7 +110,7 @@ def _stretch(text: str, begin: int) -> tuple[int, int]:
 def _matches(
     text: str, begin: int, end: int, clauses: tuple[Clause, ...]
 ) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """Return what is in a stretch, by weight and by length, and where that is."""
+    """Return the weight and length of what matches in an excerpt, and where it is."""
     around = max(0, begin - tokenizer.PART_CHARACTERS_MAX), end + tokenizer.PART_CHARACTERS_MAX
     offset = around[0]
     parts = [(part, at + offset, to + offset) for part, at, to in tokenizer.spans(text[slice(*around)])]
@@ -132,7 +132,7 @@ def _matches(
 
 
 class _Reading:
-    """A stretch of text, word by word."""
+    """The words of an excerpt, with an index of where each occurs."""
 
     def __init__(self, parts: list[_Part], begin: int, end: int) -> None:
         self._parts = parts = [each for each in parts if begin <= each[1] and each[2] <= end]
@@ -141,7 +141,7 @@ class _Reading:
             self._where.setdefault(part, []).append(number)
 
     def places(self, sequence: tuple[str, ...], is_prefix: bool) -> Iterator[tuple[int, int]]:
-        """Return where words follow each other as they should."""
+        """Yield where the words of a sequence follow each other."""
         size = len(sequence)
         for first in self._beginnings(sequence, is_prefix):
             run = self._parts[first : first + size]
@@ -160,7 +160,7 @@ class _Reading:
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:
-    """Return the words that are made of parts which touch."""
+    """Return the words that adjacent parts make up."""
     joined: list[_Part] = []
     before = -1
     for each in parts:

@@ -15,13 +15,13 @@ class IndexedTails:
         self._ends: dict[str, array[int]] = {}
         self._taken: dict[str, bytearray] = {}
 
-    def add(self, said: Indexed) -> None:
+    def add(self, part: Indexed) -> None:
         """Add a part; the streams of a workspace ascend from part to part."""
-        streams = self._streams.setdefault(said.workspace, array("q"))
-        ends = self._ends.setdefault(said.workspace, array("q"))
-        streams.frombytes(said.streams)
-        ends.frombytes(said.tails)
-        taken = self._taken.setdefault(said.workspace, bytearray())
+        streams = self._streams.setdefault(part.workspace, array("q"))
+        ends = self._ends.setdefault(part.workspace, array("q"))
+        streams.frombytes(part.streams)
+        ends.frombytes(part.tails)
+        taken = self._taken.setdefault(part.workspace, bytearray())
         taken.extend(bytes(len(streams) - len(taken)))
 
     def take(self, workspace: str, stream: int) -> int | None:

@@ -1,4 +1,4 @@
-"""What of an event can be searched: its text, type and tool, whose it is, and whether it failed."""
+"""What of an event is searchable: text, type, tool, role, and whether it is an error."""
 
 import unicodedata
 from typing import Any, NamedTuple
@@ -9,16 +9,16 @@ from durable_sessions import lenient
 from durable_sessions.times import parse_rfc3339
 
 TEXT_CHARACTERS_MAX = 256 * 1024
-"""Text of one event that is searchable; what comes after it is stored but not found."""
+"""How much text of one event is searchable; the rest is stored but not found."""
 
 NAME_CHARACTERS_MAX = 256
 
 
 class Searchable(NamedTuple):
-    """One event as search sees it."""
+    """The searchable parts of one event."""
 
     text: str
-    """What it says, one string of the event after the other, each on lines of its own."""
+    """All strings of the event that count as text, joined by newlines."""
     type: str = ""
     name: str | None = None
     """The name of the tool, in lower case."""
@@ -46,7 +46,7 @@ _SERVERS = frozenset(
         "type",
     )
 )
-"""Members that say where an event stands, not what it says."""
+"""Members that the server sets, and the type: not text."""
 
 _FORMAL = _SERVERS | {
     "agent",
@@ -65,7 +65,7 @@ _FORMAL = _SERVERS | {
     "stats",
     "usage",
 }
-"""Members of the events and content that we know whose strings nobody wrote."""
+"""Members of known events and content blocks whose strings are not text that a person or model wrote."""
 
 _FREE = frozenset(("arguments", "error", "input", "metadata", "output", "result"))
 """Members whose value is the user's or the tool's own: all of it is text, numbers too."""
@@ -85,7 +85,7 @@ _WHOLE_NUMBERS = range(-(2**63), 2**64)
 
 
 def searchable(event: bytes) -> Searchable:
-    """Return what of a stored event can be searched. What is no event has no text."""
+    """Return the searchable parts of a stored event; what cannot be decoded has none."""
     try:
         members = lenient.decode(_EVENT, event)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -124,7 +124,7 @@ def _text(members: dict[str, Any], kind: str) -> str:
 
 
 def _is_provenance(source: Any) -> bool:
-    """Say whether this is where an imported event came from: that is in every event, and tells none apart."""
+    """Say whether this is the origin of an imported event, which is the same in all of a session."""
     return type(source) is dict and "tool" in source
 
 
@@ -136,7 +136,7 @@ class _Collected:
         self.room = TEXT_CHARACTERS_MAX
 
     def formal(self, value: Any) -> None:
-        """Take the strings of an event or of content, but not its formalities."""
+        """Collect the strings of a known event or content block, without its formal members."""
         kind = type(value)
         if kind is str:
             self._take(value)
@@ -156,7 +156,7 @@ class _Collected:
                 self.formal(inner)
 
     def free(self, value: Any) -> None:
-        """Take every string and number, except what is marked as base64."""
+        """Collect every string and number, except what is marked as base64."""
         kind = type(value)
         if kind is str:
             self._take(value)
@@ -171,7 +171,7 @@ class _Collected:
             self._take(repr(value))
 
     def members(self, value: dict[str, Any], left_out: frozenset[str]) -> None:
-        """Take all of an object but some of its members."""
+        """Collect all of an object except some of its members."""
         for key, inner in value.items():
             if self.room <= 0:
                 break

@@ -1,14 +1,14 @@
-"""The one way in which text is taken apart: for the index, for queries and for highlights.
+"""Splits text into words, in the same way for the index, for queries and for highlights.
 
 A *part* is the smallest thing that can be searched for: ``checkAuthToken``, ``check_auth_token`` and
 ``check/auth-token`` are all made of ``check``, ``auth`` and ``token``. Letters and digits that belong
-together stay together (``sha256``, ``E0308``, ``html5``). A word whose parts are told apart by capitals
-alone is searched as a *whole* too, so that ``github`` finds ``GitHub``.
+together stay together (``sha256``, ``E0308``, ``html5``). A word that is split only at its capitals is
+also indexed as a *whole*, so that ``github`` finds ``GitHub``.
 
 Scripts that are written without spaces between words (Chinese, Japanese, Thai …), and Korean, whose words
-carry their particles, are taken apart into single characters. Unlike pairs of them these can
-be found one by one, and a phrase of them is as exact. Text should be in Unicode's form NFC;
-each part is folded by NFKC and case, so that ``Ｆｉｌｅ`` is ``file`` and ``STRASSE`` is ``straße``.
+carry their particles, are split into single characters. Unlike pairs of characters these can be found one by
+one, and a phrase of them is as exact. Text should be in Unicode's form NFC; each part is folded by NFKC and
+case, so that ``Ｆｉｌｅ`` is ``file`` and ``STRASSE`` is ``straße``.
 
 Blobs (base64, hex dumps, ``data:`` URLs) and parts longer than :data:`PART_CHARACTERS_MAX` are left out.
 """
@@ -18,17 +18,17 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 PART_CHARACTERS_MAX = 64
-"""A part that is longer is left out; the hexadecimal SHA-256 is just short enough."""
+"""A longer part is not indexed; a hexadecimal SHA-256 just fits."""
 
 APART = "|"
-"""Stands in the index between words that are apart in the text. It is no part itself."""
+"""Separates words in the index that are not adjacent in the text; not searchable itself."""
 
 _LETTER, _PLURAL, _CAPITAL, _DIGIT, _SINGLE, _GAP = "asA0c "
 _RUN = re.compile("c|[asA0]+")
 _BEGINNING = re.compile("A(?:(?<=[as]A)|(?<=[A0]A)(?=a|s[as]))")
 
 _LONG_RUN = b"x" * 60
-"""What base64 is made of, as much as is in one of its lines."""
+"""A run of base64 characters, as long as a line of base64 usually is."""
 _TOO_LONG_RUN = b"x" * (PART_CHARACTERS_MAX + 1)
 _DUMP = re.compile(r"(?<![0-9A-Fa-f])(?:(?:[0-9A-Fa-f]{2}  ?){8,}|(?:[0-9A-Fa-f]{4} ){6,})")
 _DUMP_SIGNS = (b"hh hh hh hh hh hh hh hh", b"hhhh hhhh hhhh hhhh hhhh hhhh")
@@ -51,7 +51,7 @@ _SINGLES = (
     (0x20000, 0x3FFFF),  # Han
 )
 _IGNORED_MARKS = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x20DD, 0x20E4))
-"""Variation selectors and enclosing marks: they decorate emoji and are not written by anybody."""
+"""Variation selectors and enclosing marks: they decorate emoji, and no one searches for them."""
 
 
 def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
@@ -59,7 +59,7 @@ def _within(code: int, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 def _class_of(code: int) -> str:
-    """Tell what a character is. A mark counts as a digit: it goes on with a word and begins no new part."""
+    """Return the class of a character. A mark counts as a digit: it continues a word."""
     category = unicodedata.category(chr(code))
     if category[0] not in "LMN" or _within(code, _IGNORED_MARKS):
         return _GAP
@@ -73,7 +73,7 @@ def _class_of(code: int) -> str:
 
 
 class _Classes(dict[int, str]):
-    """A table for ``str.translate`` that knows a character once it was asked for it."""
+    """A table for ``str.translate`` that computes the class of a character on first use."""
 
     def __missing__(self, code: int) -> str:
         found = self[code] = _class_of(code)
@@ -119,7 +119,7 @@ def wholes(text: str) -> list[str]:
 
 
 def indexed(text: str) -> str:
-    """Return what the index is fed: the wholes, then the parts of those that have several, with spaces."""
+    """Return the text to index: all whole words, then the parts of those that have several."""
     base, classes, fold = _prepared(text)
     cuts = _cuts(classes)
     if not cuts:
@@ -159,7 +159,7 @@ def _pieces(classes: str) -> Iterator[tuple[int, int]]:
 
 
 def is_single(part: str) -> bool:
-    """Tell whether a part is a character of a script without spaces."""
+    """Say whether a part is a character of a script without spaces."""
     return len(part) == 1 and _CLASSES[ord(part)] == _SINGLE
 
 
@@ -192,7 +192,7 @@ def _fold(text: str) -> str:
 
 
 def _folded(piece: str) -> str:
-    """Return the part that a piece of text is; nothing if it is too long, or if nothing is left of it."""
+    """Return a piece of text folded; empty if it is too long or nothing is left of it."""
     part = piece.casefold()
     if not part.isascii() and not unicodedata.is_normalized("NFKC", part):
         part = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).casefold())
@@ -235,7 +235,7 @@ def _cut_runs(text: str, classes: str, cuts: list[int]) -> Iterator[str]:
 
 
 def _without_blobs(text: str, raw: bytes) -> str:
-    """Return the text with spaces in place of what nobody wrote and nobody searches for."""
+    """Return the text with base64 and hex dumps replaced by spaces, so that positions stay the same."""
     signs = raw.translate(_ASCII_BASE64)
     if _LONG_RUN in signs:
         text = _without_base64(text, raw, signs)

@@ -5,10 +5,10 @@ that came before it, because pending events are committed first. What was not co
 is sent again to its successor. When its index is damaged, the process deletes it and ends: the successor
 rebuilds it.
 
-One thread does nothing but read messages, so that a ping never waits for work. What somebody waits for is
-done at once, at the priority of the server: the foreground. What nobody waits for is indexed in the
-background, by a thread with a lower priority than everything else on the machine, which pauses after the
-current event when a search arrives. A thread cannot raise its priority again, so these are two threads.
+One thread only reads messages, so that a ping never waits for work. The foreground thread does what a search
+waits for, at the priority of the server. The background thread indexes all other events at a lower priority
+than everything else on the machine, and pauses after the current event when a search arrives. A thread
+cannot raise its priority again, so these are two threads.
 """
 
 import os
@@ -50,16 +50,16 @@ from durable_sessions.search.messages import (
 from durable_sessions.streams import messages
 
 COMMIT_SECONDS = 5.0
-"""When to commit although nobody searches: so long after the first event that was not."""
+"""How long after the first uncommitted event to commit, if no search makes it necessary earlier."""
 GATHER_SECONDS = 0.01
-"""How long searches gather at most, if more of them are there, so that one commit does for all of them."""
+"""How long to collect searches while more of them arrive, so that one commit serves all of them."""
 SEARCHES_AT_A_TIME = 2
 
 _REQUESTS = msgspec.msgpack.Decoder(Request)
 
 
 class _Batch:
-    """Events that are being indexed, one after the other."""
+    """The events of one message, indexed one at a time so that a search can interrupt."""
 
     def __init__(self, request: Add) -> None:
         self.request = request
@@ -79,7 +79,7 @@ class IndexWorker:
         self._queue: deque[Add | Remove | Ask | Stop] = deque()
         self._awaited = 0  # searches and stops in the queue
         self._is_serving = False
-        self._wanted: set[int] = set()  # searches that somebody waits for
+        self._wanted: set[int] = set()  # searches whose callers still wait
         self._indexing = Lock()  # guards the indexes and the batch
         self._batch: _Batch | None = None
         self._asks: list[Ask] = []
@@ -88,13 +88,13 @@ class IndexWorker:
         self._begun: dict[int, float] = {}  # by thread, when its current step began
 
     def run(self) -> None:
-        """Serve until told to stop, or until the server is gone."""
+        """Serve until a ``Stop`` arrives, or until the server is gone."""
         for name, work in (("foreground", self._run_foreground), ("background", self._run_background)):
             Thread(target=_or_die, args=(work,), name=name, daemon=True).start()
         while True:
-            self._hear(_REQUESTS.decode(self._receive()))
+            self._dispatch(_REQUESTS.decode(self._receive()))
 
-    def _hear(self, request: Request) -> None:
+    def _dispatch(self, request: Request) -> None:
         if isinstance(request, Ping):
             now = time.monotonic()
             # A copy: other threads add and remove entries meanwhile.
@@ -111,10 +111,10 @@ class IndexWorker:
             self._queue.append(request)
             self._changed.notify_all()
 
-    # What nobody waits for --------------------------------------------------------------
+    # The background ---------------------------------------------------------------------
 
     def _run_background(self) -> None:
-        priority.stand_back()
+        priority.lower_this_thread()
         while True:
             with self._changed:
                 self._changed.wait_for(self._may_work_ahead)
@@ -133,7 +133,7 @@ class IndexWorker:
         workspace = self._next_workspace()
         return workspace is not None and self._indexes.takes(workspace)
 
-    # What somebody waits for ------------------------------------------------------------
+    # The foreground ---------------------------------------------------------------------
 
     def _run_foreground(self) -> None:
         with self._step():
@@ -158,7 +158,7 @@ class IndexWorker:
             self._changed.notify_all()
 
     def _patience(self) -> float:
-        """Return how long to wait for a message before there is something to do."""
+        """Return how long to wait for a message before a commit is due."""
         seconds = self._indexes.seconds_to_commit(COMMIT_SECONDS)
         return COMMIT_SECONDS if seconds is None else seconds
 
@@ -169,7 +169,7 @@ class IndexWorker:
         return workspace is not None and not self._indexes.takes(workspace)
 
     def _act(self) -> None:
-        """Do the next thing that somebody waits for, or that the background cannot do."""
+        """Take the next step towards answering searches, or one that the background must not do."""
         is_gathered = not self._awaited or time.monotonic() >= self._asked_at + GATHER_SECONDS
         if self._asks and is_gathered:
             self._search_all()
@@ -184,7 +184,7 @@ class IndexWorker:
     # Indexing ---------------------------------------------------------------------------
 
     def _next_workspace(self) -> str | None:
-        """Return whose event or removal comes next."""
+        """Return the workspace of the next event or removal, None if a search or nothing comes next."""
         batch = self._batch
         if batch is not None:
             return batch.request.workspace
@@ -195,7 +195,7 @@ class IndexWorker:
         return request.workspace if isinstance(request, Add | Remove) else None
 
     def _index_one(self) -> None:
-        """Index the next event, or take in what else comes next."""
+        """Index the next event, or take the next message from the queue."""
         if self._batch is None:
             with self._changed:
                 if not self._queue:
@@ -204,7 +204,7 @@ class IndexWorker:
                 self._awaited -= isinstance(request, Ask | Stop)
             self._take(request)
         if self._batch is not None:
-            self._go_on(self._batch)
+            self._index_next(self._batch)
 
     def _take(self, request: Add | Remove | Ask | Stop) -> None:
         if isinstance(request, Add):
@@ -220,7 +220,7 @@ class IndexWorker:
             self._indexes.commit_all()
             os._exit(0)  # sys.exit() would end only this thread
 
-    def _go_on(self, batch: _Batch) -> None:
+    def _index_next(self, batch: _Batch) -> None:
         request = batch.request
         if batch.done < len(batch.events):
             event = batch.events[batch.done]
@@ -233,7 +233,7 @@ class IndexWorker:
     # Searching --------------------------------------------------------------------------
 
     def _search_all(self) -> None:
-        """Begin the searches that were asked for: what they have to find is committed once for all."""
+        """Start the collected searches; pending events are committed once for all of them."""
         asks, self._asks = self._asks, []
         for request in asks:
             if self._is_wanted(request):
@@ -241,7 +241,7 @@ class IndexWorker:
                 self._searchers.submit(_or_die, self._search, request, name, view)
 
     def _is_wanted(self, request: Ask) -> bool:
-        """Say whether somebody still waits for a search."""
+        """Say whether the caller of a search still waits."""
         if request.number in self._wanted and not 0 < request.deadline < time.monotonic():
             return True
         self._wanted.discard(request.number)
@@ -255,7 +255,7 @@ class IndexWorker:
                 self._searches += 1
                 answer = _answer(request, name, view)
         except IndexDamagedError as error:
-            self._indexes.start_anew(request.workspace, error)
+            self._indexes.discard(request.workspace, error)
         except Exception as error:
             self._send(Failed(request.number, repr(error)))
             return
@@ -265,7 +265,7 @@ class IndexWorker:
             self._indexes.keep(request.workspace, name, view)
         self._send(answer)
 
-    # The rest ---------------------------------------------------------------------------
+    # Steps and messages -----------------------------------------------------------------
 
     def _step(self) -> "_Step":
         return _Step(self._begun)
