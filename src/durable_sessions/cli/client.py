@@ -10,6 +10,7 @@ import httpcore2
 import msgspec
 
 from durable_sessions.cli.command_errors import UnreachableError, key_needed, meaning, other_server
+from durable_sessions.client import connection_problems
 from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
 
@@ -72,12 +73,15 @@ class Server:
                 content=content,
                 extensions={"timeout": timeouts},
             )
-        except httpcore2.ConnectError:
-            raise
+        except httpcore2.ConnectError as error:
+            reason = connection_problems.reason_of(error, self.url)
+            if connection_problems.is_final(error):
+                raise UnreachableError(f"{self.url} cannot be used: {reason}.") from error
+            raise httpcore2.ConnectError(reason) from error
         except (httpcore2.UnsupportedProtocol, httpcore2.LocalProtocolError, ValueError) as error:
             raise click.UsageError(f"{self.url} is not the address of a server: {error}") from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            why = str(error) or type(error).__name__
+            why = connection_problems.reason_of(error, self.url)
             raise UnreachableError(f"{self.url} did not answer ({why}).") from error
         if not 200 <= answer.status < 300:
             said = _said(self.url, answer.status, answer.content)

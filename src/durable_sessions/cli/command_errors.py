@@ -159,6 +159,8 @@ def _refused(error: errors.ApiError) -> str:
 
 
 def _unreachable(url: str, error: errors.ConnectionFailedError) -> str:
+    if error.is_final:
+        return f"{url} cannot be used: {error.reason}."
     if error.outcome_unknown:
         return f"{url} did not answer ({error.reason}); what was asked for may have been done all the same."
     return (

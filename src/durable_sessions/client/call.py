@@ -9,6 +9,7 @@ import httpx2
 import msgspec
 
 from durable_sessions.client.errors import UnexpectedAnswerError
+from durable_sessions.client.foreign_answer import foreign_answer
 
 T = TypeVar("T")
 
@@ -38,4 +39,5 @@ class ApiCall(Generic[T]):
         try:
             return self.read(answer)
         except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
-            raise UnexpectedAnswerError(str(answer.request.url), repr(error)) from error
+            lacking = f", without {error.args[0]}" if isinstance(error, KeyError) else ""
+            raise UnexpectedAnswerError(str(answer.request.url), foreign_answer(answer) + lacking) from error

@@ -1,10 +1,12 @@
 """Turns error answers into exceptions."""
 
+import re
 from typing import Any
 
 import httpx2
 
 from durable_sessions.client import encoding, errors, incarnation
+from durable_sessions.client.foreign_answer import foreign_answer
 
 _BY_STATUS: dict[int, type[errors.ApiError]] = {
     400: errors.BadRequestError,
@@ -18,7 +20,8 @@ _BY_STATUS: dict[int, type[errors.ApiError]] = {
     429: errors.RateLimitedError,
 }
 _OF_ANOTHER_INCARNATION = (410, 412)
-_TEXT_MAX = 500
+_NO_ROUTE = "route_not_found"
+_ROUTE = re.compile(r"/(v1/(?!v1/)|openapi.json$|metrics$)")
 
 
 def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> errors.ApiError:
@@ -44,7 +47,7 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     error = kind(
         status,
         str(said.get("type") or said.get("code") or "api_error"),
-        str(said.get("message") or f"{answer.request.url} answered {status}."),
+        _message(answer, said, details.get("error_code")),
         answer.headers.get("request-id"),
         details,
         outcome_unknown=outcome_unknown,
@@ -75,5 +78,23 @@ def _said(answer: httpx2.Response) -> dict[str, Any]:
             return said
     except (ValueError, KeyError, TypeError):
         pass
-    text = answer.content[:_TEXT_MAX].decode(errors="replace").strip()
-    return {"message": f"{answer.request.url} answered {answer.status_code}: {text}" if text else None}
+    return {}
+
+
+def _message(answer: httpx2.Response, said: dict[str, Any], code: object) -> str:
+    """Return what a refusal says, and what may be wrong with the address if nothing of ours answered."""
+    url = answer.request.url
+    if not said.get("message"):
+        told = f"{url} answered {answer.status_code}"
+        if "location" in answer.headers:
+            return f"{told} and sends on to {answer.headers['location']}. Give the client that address."
+        if answer.request.method == "HEAD":
+            return f"{told}."
+        return f"{told}, not as a Durable Sessions server would: {foreign_answer(answer)}."
+    message = str(said["message"])
+    if said.get("code", (said.get("details") or {}).get("error_code")) == _NO_ROUTE and not _ROUTE.match(
+        url.path
+    ):
+        origin = f"{url.scheme}://{url.netloc.decode()}"
+        return f"{message} Give the client the address without a path: {origin}."
+    return message

@@ -21,16 +21,27 @@ class ClientError(Exception):
 class ConnectionFailedError(ClientError):
     """No answer came from the server, as often as it was tried."""
 
-    def __init__(self, url: str, reason: str, *, attempts: int = 1, outcome_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        reason: str,
+        *,
+        attempts: int = 1,
+        outcome_unknown: bool = False,
+        is_final: bool = False,
+    ) -> None:
         tried = "once" if attempts == 1 else f"{attempts} times"
+        check = "" if is_final else "Check that the server runs there and can be reached; the"
         super().__init__(
-            f"No answer from {url}, tried {tried}: {reason}. Check that the server runs there and can be "
-            "reached; the address comes from Client(url=…) or the variable DURABLE_SESSIONS_URL."
+            f"No answer from {url}, tried {tried}: {reason}. {check or 'The'} address comes from "
+            "Client(url=…) or the variable DURABLE_SESSIONS_URL."
         )
         self.url = url
         self.reason = reason
         self.attempts = attempts
         self.outcome_unknown = outcome_unknown
+        self.is_final = is_final
+        """Whether another attempt would end in the same way, as with the wrong protocol."""
 
 
 class DigestMismatchError(ClientError):
@@ -48,7 +59,10 @@ class UnexpectedAnswerError(ClientError):
     outcome_unknown = True
 
     def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"{url} answered something else than a Durable Sessions server would: {problem}.")
+        super().__init__(
+            f"{url} answered something else than a Durable Sessions server would: {problem}. Check the "
+            "address, and whether a proxy in front of the server answers in its place."
+        )
         self.url = url
 
 
@@ -72,7 +86,8 @@ class ApiError(ClientError):
         *,
         outcome_unknown: bool = False,
     ) -> None:
-        super().__init__(f"{message} (status {status}, request {request_id})")
+        request = "" if request_id is None else f", request {request_id}"
+        super().__init__(f"{message} (status {status}{request})")
         self.status = status
         self.type = type
         self.message = message
@@ -85,7 +100,7 @@ class ApiError(ClientError):
     def __str__(self) -> str:
         said = super().__str__()
         if self.outcome_unknown:
-            said += " An earlier attempt got no answer, so it may have been carried out all the same."
+            said += " What became of an attempt is not known: it may have been carried out all the same."
         return said
 
     @property

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import httpx2
 
+from durable_sessions.client import connection_problems
 from durable_sessions.client.call import ApiCall
 from durable_sessions.client.error_answers import error_of, retry_after
 from durable_sessions.client.errors import ConnectionFailedError
@@ -59,10 +60,14 @@ class Attempts:
         self.failures += 1
         if not isinstance(error, _NEVER_SENT):
             self.outcome_unknown = True
-        if self.failures > self.retries or isinstance(error, _WRONG_URL):
-            reason = str(error).rstrip(".") or type(error).__name__
+        final = isinstance(error, _WRONG_URL) or connection_problems.is_final(error)
+        if final or self.failures > self.retries:
             raise ConnectionFailedError(
-                self.url, reason, attempts=self.failures, outcome_unknown=self.outcome_unknown
+                self.url,
+                connection_problems.reason_of(error, self.url),
+                attempts=self.failures,
+                outcome_unknown=self.outcome_unknown,
+                is_final=final,
             ) from error
         return pause_seconds(self.failures)
 

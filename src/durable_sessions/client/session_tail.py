@@ -92,7 +92,7 @@ class SessionTail(ResumableTransfer[Event]):
             if events:
                 self._offset = events[-1].next_offset
         except (ValueError, KeyError, TypeError) as error:
-            raise httpx2.RemoteProtocolError(f"This is no event stream of a session: {error!r}") from error
+            raise httpx2.RemoteProtocolError("This is no event stream of a session") from error
         return events
 
     def ended(self) -> float:
