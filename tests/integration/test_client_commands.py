@@ -86,6 +86,18 @@ def test_sessions_can_be_chosen(ds: Commands, client: Client, build: str) -> Non
     assert "No session matches" in ds.run("sessions", "-q", "nothing-like-it").stderr
 
 
+def test_imported_sessions_without_times_are_shown_as_imported(ds: Commands, client: Client) -> None:
+    source = {"tool": "swe-agent", "record_id": "M0"}
+    client.session("untimed").append(
+        {"id": "imp_1", "type": "user.message", "content": "Hi", "source": source}
+    )
+    (row,) = (line for line in ds.run("sessions").stdout.splitlines() if line.startswith("untimed "))
+    assert "imported" in row
+    assert "| Status | imported |" in ds.run("export", "untimed", "--format", "markdown").stdout
+    assert ds.lines("events", "untimed", "--after", "2020-01-01") == []
+    assert len(ds.lines("events", "untimed")) == 1
+
+
 def test_imported_sessions_are_shown_and_chosen_by_when_they_happened(ds: Commands, client: Client) -> None:
     note = {"type": "user.message", "content": "okapi crossing", "created_at": "2019-05-01T10:00:00Z"}
     client.session("of-2019").append(note)

@@ -824,3 +824,62 @@ async def test_at_the_limits_and_beyond_them(tmp_path: Path) -> None:
         refused = await api.get("/search", params={"q": "timeout", **narrowed})
         assert refused.status_code == 400
         assert "More than 2 sessions" in refused.text
+
+
+# Calls and their results ----------------------------------------------------------------
+
+
+def called(name: str, call: str, **more: Any) -> dict[str, Any]:
+    return {"type": "agent.tool_use", "id": call, "name": name, "input": {}, **more}
+
+
+def answered(call: str, words: str, **more: Any) -> dict[str, Any]:
+    return said(words, "agent.tool_result", tool_use_id=call, **more)
+
+
+async def test_a_result_is_found_by_the_name_of_its_call(api: httpx2.AsyncClient) -> None:
+    await append(api, "s", called("Bash", "c1"), called("Read", "c2"))
+    await append(api, "s", answered("c1", "needle"), answered("c2", "needle"), answered("c3", "needle"))
+    assert positions(await found(api, "s", "needle name:bash")) == [2]
+    assert positions(await found(api, "s", "needle name:rea*")) == [3]
+    await append(api, "other", answered("c1", "needle"))
+    assert positions(await found(api, "other", "needle name:bash")) == []
+
+
+async def test_a_result_in_a_fork_has_the_name_of_the_inherited_call(api: httpx2.AsyncClient) -> None:
+    call = {"type": "agent.tool_use", "name": "Bash", "input": {}}
+    await append(api, "s", call)
+    stored = (await api.get("/sessions/s/events")).json()["data"][0]["id"]
+    await fork(api, "f", "s")
+    await append(api, "f", answered(stored, "needle"))
+    assert positions(await found(api, "f", "needle name:bash")) == [1]
+
+
+async def test_bookkeeping_of_imports_is_neither_found_nor_shown(api: httpx2.AsyncClient) -> None:
+    source = {"tool": "claude-code", "record_id": "u1"}
+    detail = {"cwd": "/home/me/shop", "userType": "external", "version": "2.0.1"}
+    await append(api, "s", said("the shop is open", source=source, source_detail=detail))
+    assert positions(await found(api, "s", "external")) == []
+    (hit,) = (await found(api, "s", "shop"))["data"]
+    assert hit["search"]["snippet"] == "the shop is open"
+
+
+async def test_what_has_no_time_is_in_no_range_of_times(api: httpx2.AsyncClient) -> None:
+    """Searches and reads agree with what is shown: an imported event without a time has none."""
+    source = {"tool": "swe-agent", "record_id": "M0"}
+    await append(api, "s", said("needle", source=source), said("needle"))
+    ranges: tuple[dict[str, str], ...] = (
+        {"before": "2100-01-01T00:00:00Z"},
+        {"after": "1980-01-01T00:00:00Z"},
+        {"after": "1980-01-01T00:00:00Z", "before": "2100-01-01T00:00:00Z"},
+    )
+    for times in ranges:
+        answer = await api.get("/sessions/s/events", params={"q": "needle", **times})
+        assert positions(answer.json()) == [1]
+        everywhere = await api.get("/search", params={"q": "needle", **times})
+        assert everywhere.json()["total_hits"] == 1
+        read = await api.get("/sessions/s/events", params=times)
+        assert positions(read.json()) == [1]
+    assert sorted(positions(await found(api, "s", "needle"))) == [0, 1]
+    stored = await api.get("/sessions/s/events", params={"created_at[gte]": "1980-01-01T00:00:00Z"})
+    assert positions(stored.json()) == [0, 1]

@@ -257,6 +257,17 @@ async def test_an_index_of_another_log_is_not_used(tmp_path: Path) -> None:
         assert (await found_everywhere(api, "found"))["total_hits"] == 1
 
 
+async def test_a_result_after_a_restart_has_the_name_of_a_call_before_it(tmp_path: Path) -> None:
+    async with local_server(tmp_path / "data") as server, client(server.url) as api:
+        await append(api, "s", {"type": "agent.tool_use", "id": "c1", "name": "Bash", "input": {}})
+        assert (await found_everywhere(api, "name:bash"))["total_hits"] == 1
+    async with local_server(tmp_path / "data") as server, client(server.url) as api:
+        await append(api, "s", said("needle", "agent.tool_result", tool_use_id="c1"))
+        assert (await found_everywhere(api, "needle name:bash"))["total_hits"] == 1
+        await api.post("/admin/reindex")
+        assert (await found_everywhere(api, "needle name:bash"))["total_hits"] == 1
+
+
 async def test_forks_and_deletions_are_the_same_after_a_restart_and_a_rebuild(tmp_path: Path) -> None:
     async def seen(api: httpx2.AsyncClient) -> list[object]:
         told: list[object] = []

@@ -23,14 +23,17 @@ def facts(session: Session) -> tuple[str, Rows]:
     agent = agent if isinstance(agent, dict) else {}
     model = agent.get("model")
     model = model.get("id") if isinstance(model, dict) else model
-    imported = session.get("imported") is True
-    created = moments.moment(session.get("started_at" if imported else "created_at"))
+    created, started = (moments.moment(session.get(name)) for name in ("created_at", "started_at"))
+    first = "Created"
+    if session.get("imported") is True:
+        first = "Imported" if started == created else "Started"
+        created = started
     rows = [
         ("Session", name if title else ""),
         ("Agent", "" if agent.get("name") in (None, "unknown") else str(agent["name"])),
         ("Model", str(model) if isinstance(model, str) and model != "unknown" else ""),
         ("Status", shown_status(session)),
-        ("Started" if imported else "Created", "" if created is None else f"{moments.minute(created)} UTC"),
+        (first, "" if created is None else f"{moments.minute(created)} UTC"),
     ]
     return title or name, [(label, one_line(value, 200)) for label, value in rows if value]
 

@@ -38,7 +38,7 @@ from durable_sessions.tier.bucket_tier import BucketTier
 from durable_sessions.tier.maintenance import Maintenance
 from durable_sessions.tier.ownership import require_own
 
-ORIGINAL_TIMES_MARK = "original-times"
+ORIGINAL_TIMES_MARK = "imports-known"
 
 
 class Engine:

@@ -79,7 +79,8 @@ def happened_ms(event: Event) -> int | None:
     for name in ("original_created_at", "original_processed_at"):
         if (at_ms := moment(event.get(name))) is not None:
             return at_ms
-    if "original_created_at" in event or isinstance(event.get("source"), dict):
+    source = event.get("source")
+    if "original_created_at" in event or (isinstance(source, dict) and "record_id" in source):
         return None
     return moment(event.get("created_at"))
 

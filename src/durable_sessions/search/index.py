@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 import tantivy
 from tantivy import Query as Sought
 
-from durable_sessions.search import tokenizer
+from durable_sessions.search import call_names, tokenizer
 from durable_sessions.search.matching import Matching, all_of, positions
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.text import Searchable
 
-FORMAT = 2
+FORMAT = 3
 """Increased when schema, times or tokenizer change; an index of another format is rebuilt."""
 
 HEAP_BYTES_MIN = 15_000_000
@@ -50,7 +50,7 @@ class Document(NamedTuple):
     stream: int
     position: int
     at_ms: int
-    """When it was appended; an imported event is indexed with its original time instead."""
+    """When it was appended; an imported event is indexed with its original time instead, 0 if it has none."""
     searchable: Searchable
 
 
@@ -125,12 +125,22 @@ class Index:
         made.add_text("type", event.type)
         if event.name is not None:
             made.add_text("name", event.name)
+            if event.is_call and event.call is not None:
+                key = call_names.key_of(document.stream, event.call)
+                made.add_text("call", call_names.term(key, event.name))
         if event.role is not None:
             made.add_text("role", event.role)
         if event.is_error:
             made.add_text("role", "error")
         with _damage():
             self._writer.add_document(made)
+
+    def call_name(self, key: str) -> str | None:
+        """Return the name of the tool of a call that was committed."""
+        start = call_names.beginning(key)
+        with _damage():
+            found = self._index.searcher().terms_with_prefix("call", start, limit=1)
+        return next((term.removeprefix(start) for term, _ in found), None)
 
     def remove(self, stream: int, from_position: int = 0) -> None:
         """Remove the documents of a stream from a position on; visible after the next commit."""
@@ -247,7 +257,7 @@ class View:
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="parts", index_option="position")
-    for name in ("type", "name", "role"):
+    for name in ("type", "name", "role", "call"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("stream", indexed=True, fast=True)
     builder.add_unsigned_field("position", fast=True)

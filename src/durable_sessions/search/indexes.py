@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from durable_sessions.search import checksums, priority
+from durable_sessions.search import call_names, checksums, priority
 from durable_sessions.search.index import Document, Index, IndexBusyError, IndexDamagedError, View
 from durable_sessions.search.text import Searchable, searchable
 from durable_sessions.times import parse_rfc3339
@@ -47,6 +47,7 @@ class Indexes:
         self._directory = directory
         self._unverified: list[Path] = []
         self._open: OrderedDict[str, Index] = OrderedDict()
+        self._calls = call_names.RecentCalls()
         self._pending: dict[str, int] = {}  # events and removals since the last commit, by workspace
         self._pending_since = 0.0
         self._keeping = Lock()  # guards the views that are kept for the next pages
@@ -96,9 +97,23 @@ class Indexes:
     def add(self, workspace: str, stream: int, position: int, event: bytes) -> None:
         """Add an event, whatever it is."""
         with self._discard_if_damaged(workspace):
-            document = Document(stream, position, _created_ms(event), _searchable(event))
-            self._index(workspace).add(document)
+            searched = self._with_name(workspace, stream, _searchable(event))
+            self._index(workspace).add(Document(stream, position, _created_ms(event), searched))
         self._note(workspace)
+
+    def _with_name(self, workspace: str, stream: int, event: Searchable) -> Searchable:
+        """Return an event with the name of its tool; a result without one gets that of its call."""
+        if event.call is None:
+            return event
+        key = call_names.key_of(stream, event.call)
+        if event.is_call:
+            if event.name is not None:
+                self._calls.note(workspace, key, event.name)
+            return event
+        if event.name is not None:
+            return event
+        name = self._calls.find(workspace, key) or self._index(workspace).call_name(key)
+        return event._replace(name=name)
 
     def remove(self, workspace: str, stream: int, from_position: int) -> None:
         """Remove the events of a stream from a position on."""

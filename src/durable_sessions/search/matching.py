@@ -130,7 +130,8 @@ class Matching:
         if scope.errors_only:
             yield self._term("role", "error")
         if scope.after_ms is not None or scope.before_ms is not None:
-            yield _between(self._schema, "at_ms", scope.after_ms, scope.before_ms)
+            # An event of time 0 is one of which nobody knows when it happened: it is in no range.
+            yield _between(self._schema, "at_ms", max(scope.after_ms or 0, 1), scope.before_ms)
 
     def _part(self, stream: int, from_position: int, before: int) -> Sought:
         return all_of([self.stream(stream), *positions(self._schema, from_position, before)])

@@ -12,6 +12,7 @@ TEXT_CHARACTERS_MAX = 256 * 1024
 """How much text of one event is searchable; the rest is stored but not found."""
 
 NAME_CHARACTERS_MAX = 256
+CALL_CHARACTERS_MAX = 256
 
 
 class Searchable(NamedTuple):
@@ -26,7 +27,14 @@ class Searchable(NamedTuple):
     """``user``, ``agent``, ``tool`` or ``system``; None if the type does not tell."""
     is_error: bool = False
     happened_ms: int | None = None
-    """When it happened, if that is not when it was appended."""
+    """When it happened, if that is not when it was appended; 0 if nobody knows."""
+    call: str | None = None
+    """The id of this tool call, or of the call that this is the result of."""
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a tool call itself."""
+        return self.type.endswith("_use")
 
 
 _EVENT = msgspec.json.Decoder(dict[str, Any])
@@ -79,6 +87,14 @@ _TOOL_TYPES = (
     "user.tool_result",
     "user.custom_tool_result",
 )
+_CALL_IDS = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
+_IMPORT_RECORD = "import.record"
+_KEPT = ("source_record", "source_text")
+"""Members with the record of another tool that became no event of its own."""
+_ENVELOPE = frozenset(
+    ("cwd", "entrypoint", "gitBranch", "isSidechain", "slug", "timestamp", "type", "userType", "version")
+)
+"""Members of such a record that stand in every record, and tell none apart."""
 _ROLES = {"user": "user", "agent": "agent", "system": "system", "session": "system", "span": "system"}
 _SAID_ROLES = {"user": "user", "assistant": "agent", "agent": "agent", "tool": "tool", "system": "system"}
 _WHOLE_NUMBERS = range(-(2**63), 2**64)
@@ -100,7 +116,15 @@ def searchable(event: bytes) -> Searchable:
         _role(members, kind),
         _is_error(members, kind),
         _happened_ms(members),
+        _call(members, kind),
     )
+
+
+def _call(members: dict[str, Any], kind: str) -> str | None:
+    if not kind.startswith(_TOOL_TYPES):
+        return None
+    told = (members.get(name) for name in (("id",) if kind.endswith("_use") else _CALL_IDS))
+    return next((one for one in told if isinstance(one, str) and 0 < len(one) <= CALL_CHARACTERS_MAX), None)
 
 
 def _happened_ms(members: dict[str, Any]) -> int | None:
@@ -108,19 +132,44 @@ def _happened_ms(members: dict[str, Any]) -> int | None:
         at_ms = parse_rfc3339(said) if isinstance(said := members.get(name), str) else None
         if at_ms is not None and at_ms >= 0:
             return at_ms
-    return None
+    source = members.get("source")
+    return 0 if type(source) is dict and "record_id" in source else None
 
 
 def _text(members: dict[str, Any], kind: str) -> str:
     collected = _Collected()
     if _is_provenance(members.get("source")):
-        members = {key: value for key, value in members.items() if key != "source"}
+        members = _without_bookkeeping(members, kind)
     if kind.startswith(_KNOWN):
         collected.formal(members)
     else:
         collected.members(members, _SERVERS)
     text = "\n".join(collected.strings)[:TEXT_CHARACTERS_MAX]
     return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _without_bookkeeping(members: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return an imported event without what its importer kept of the source beside the event itself.
+
+    Of a record that became no event, the record is all that there is to find.
+    """
+    said = {
+        key: value
+        for key, value in members.items()
+        if key != "source" and not key.startswith("source_") and not key.endswith(("_record", *_IDS))
+    }
+    if kind == _IMPORT_RECORD:
+        for key in _KEPT:
+            value = members.get(key)
+            if type(value) is dict:
+                value = {
+                    name: inner
+                    for name, inner in value.items()
+                    if name not in _ENVELOPE and not name.endswith(_IDS)
+                }
+            if value is not None:
+                said[key] = value
+    return said
 
 
 def _is_provenance(source: Any) -> bool:

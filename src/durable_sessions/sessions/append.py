@@ -167,7 +167,7 @@ def place(
 
 def _is_plain(stream: StreamRecord, draft: Draft) -> bool:
     """Say whether an event has no name and changes no attribute, which is true of most."""
-    if draft.id is not None or draft.thread is not None or draft.happened_ms is not None:
+    if draft.id is not None or draft.thread is not None or draft.happened_ms is not None or draft.is_import:
         return False
     kind = draft.type
     is_folded = kind in summary.RELEVANT or kind == DEFINES

@@ -77,6 +77,8 @@ class Draft:
     is_live: bool = True
     """Whether an event without a time happens now: imported events, which name their source, do not, nor do
     those by which a server recorded a change of the session."""
+    is_import: bool = False
+    """Whether it names the record of another tool that it was made from."""
     digest: int = 0
 
     def stored(self, front: str) -> bytes:
@@ -190,6 +192,7 @@ def _drafted(envelope: _Envelope, value: bytes, where: str, index: int | None, l
         draft.happened_ms = originals.happened_ms(kept)
     if isinstance(envelope.source, msgspec.Raw):
         draft.is_live = bytes(envelope.source)[:1] != b"{"
+        draft.is_import = not draft.is_live and originals.is_import(envelope.source)
     elif kind == UPDATED:
         draft.is_live = False
     if kind == DEFINES:

@@ -20,6 +20,13 @@ class Times(msgspec.Struct, omit_defaults=True, frozen=True):
 
     first_ms: int | None = None
     last_ms: int | None = None
+    has_imports: bool = False
+    """Whether events name the records of another tool that they were made from, which may have no times."""
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the session was brought here: its events happened elsewhere, or earlier."""
+        return self.has_imports or self.first_ms is not None
 
     def encode(self) -> bytes:
         """Return the value of the attribute."""
@@ -43,19 +50,20 @@ def fold(attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int) 
     events and those by which the server records a change do not.
     """
     before = of(attributes)
-    first, last = before.first_ms, before.last_ms
+    first, last, has_imports = before.first_ms, before.last_ms, before.has_imports
     for draft in drafts:
+        has_imports = has_imports or draft.is_import
         at_ms = draft.happened_ms
         if at_ms is not None and at_ms >= 0:
             first = at_ms if first is None else min(first, at_ms)
             last = at_ms if last is None else max(last, at_ms)
         elif first is not None and at_ms is None and draft.is_live:
             last = now_ms if last is None else max(last, now_ms)
-    after = Times(first, last)
+    after = Times(first, last, has_imports)
     return None if after == before else after.encode()
 
 
 def inherited(attributes: Mapping[str, bytes]) -> bytes | None:
     """Return the attribute of a fork, which begins when its source began; None if that was not imported."""
-    first = of(attributes).first_ms
-    return None if first is None else Times(first).encode()
+    times = of(attributes)
+    return Times(times.first_ms, None, times.has_imports).encode() if times.is_imported else None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from durable_sessions import lenient
 from durable_sessions.sessions.json_members import Member
 from durable_sessions.times import parse_rfc3339
 
@@ -42,6 +43,24 @@ def _first(times: Sequence[Member]) -> Member:
     """Return the earliest of several times; the last one if none of them can be read."""
     known = [(at_ms, member) for member in times if (at_ms := instant_ms(member.value)) is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else times[-1]
+
+
+class _Source(msgspec.Struct):
+    record_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_SOURCE = msgspec.json.Decoder(_Source)
+
+
+def is_import(source: bytes | msgspec.Raw) -> bool:
+    """Say whether an event's ``source`` names the record of another tool that it was made from."""
+    written = bytes(source)
+    if written[:1] != b"{":
+        return False
+    try:
+        return lenient.decode(_SOURCE, written).record_id is not msgspec.UNSET
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
 
 
 def instant_ms(raw: bytes | msgspec.Raw) -> int | None:

@@ -18,6 +18,7 @@ class _Event(msgspec.Struct):
     original_created_at: msgspec.Raw = lenient.NULL
     original_processed_at: msgspec.Raw = lenient.NULL
     session_thread_id: msgspec.Raw = lenient.NULL
+    source: msgspec.Raw = lenient.NULL
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -29,8 +30,8 @@ class Selection:
 
     ``types`` are exact, or end in ``.*`` to match a prefix. Times are in milliseconds: the first four refer
     to when events were stored, the ``happened`` ones to when they happened, which is the original time of
-    imported events. ``thread`` selects the events of one thread; with ``primary`` it is the one that events
-    without a thread belong to.
+    imported events; those without one match none of them. ``thread`` selects the events of one thread; with
+    ``primary`` it is the one that events without a thread belong to.
     """
 
     types: tuple[str, ...] = ()
@@ -82,6 +83,8 @@ class Selection:
         at_ms = originals.instant_ms(event.original_created_at)
         if at_ms is None:
             at_ms = originals.instant_ms(event.original_processed_at)
+        if at_ms is None and originals.is_import(event.source):
+            return False  # nobody knows when
         if at_ms is None:
             at_ms = stored_ms
         return (self.happened_after_ms is None or at_ms > self.happened_after_ms) and (

@@ -68,11 +68,13 @@ class SessionObject(msgspec.Struct, kw_only=True):
     created_at: Time
     updated_at: Time
     imported: Annotated[
-        bool, about("Whether its events brought times of their own: they happened elsewhere, or earlier.")
+        bool, about("Whether it was imported or copied: its events happened elsewhere, or earlier.")
     ]
-    started_at: Annotated[Time, about("When its first event happened if it was imported, else `created_at`.")]
+    started_at: Annotated[
+        Time, about("When its first event happened if it was imported with times, else `created_at`.")
+    ]
     last_activity_at: Annotated[
-        Time, about("When its last event happened if it was imported, else `updated_at`.")
+        Time, about("When its last event happened if it was imported with times, else `updated_at`.")
     ]
     archived_at: Time | None
     budget: Annotated[msgspec.Raw, about("As it was given, or null.")]

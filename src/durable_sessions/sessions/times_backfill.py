@@ -1,4 +1,4 @@
-"""Sets the original times of sessions that were imported before servers stored them, once, from events."""
+"""Marks sessions of earlier versions as imported and sets their original times, once, from their events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -83,18 +83,19 @@ class TimesBackfill:
             if found.first_ms is None or page.next <= position:
                 break
             position = page.next
-        if found.first_ms is not None:
+        if found.is_imported:
             await self._streams.commit(lambda state, now: _decide(state, key, found, now), (key,))
 
 
 def _widened(times: Times, events: bytes) -> Times:
     """Return times that also cover these events, which are joined by commas."""
-    first, last = times.first_ms, times.last_ms
+    first, last, has_imports = times.first_ms, times.last_ms, times.has_imports
     for raw in lenient.decode(_EVENTS, b"[%b]" % events):
         try:
             event = lenient.decode(_EVENT, bytes(raw))
         except msgspec.MsgspecError:
             continue
+        has_imports = has_imports or originals.is_import(event.source)
         at_ms = originals.instant_ms(event.original_created_at)
         if at_ms is None:
             at_ms = originals.instant_ms(event.original_processed_at)
@@ -103,7 +104,7 @@ def _widened(times: Times, events: bytes) -> Times:
             last = at_ms if last is None else max(last, at_ms)
         elif first is not None and bytes(event.source)[:1] != b"{" and event.type not in _SERVERS:
             last = max(last or 0, parse_rfc3339(event.created_at) or 0)
-    return Times(first, last)
+    return Times(first, last, has_imports)
 
 
 def _decide(state: State, key: Key, found: Times, now_ms: int) -> tuple[list[Effect], None]:
@@ -113,6 +114,7 @@ def _decide(state: State, key: Key, found: Times, now_ms: int) -> tuple[list[Eff
     times = Times(
         min((at for at in (found.first_ms, known.first_ms) if at is not None), default=None),
         max((at for at in (found.last_ms, known.last_ms) if at is not None), default=None),
+        found.has_imports or known.has_imports,
     )
     if times == known:
         return [], None

@@ -53,7 +53,7 @@ def session_object(durable: StreamView, now_ms: int) -> SessionObject:
         metadata=said.metadata,
         created_at=rfc3339(stream.created_at_ms),
         updated_at=rfc3339(updated_ms(durable)),
-        imported=original_times.of(attributes).first_ms is not None,
+        imported=original_times.of(attributes).is_imported,
         started_at=rfc3339(began_ms(durable)),
         last_activity_at=rfc3339(last_active_ms(durable)),
         archived_at=None if archived is None else rfc3339(archived),

@@ -106,7 +106,7 @@ def test_an_imported_event_happened_when_it_happened() -> None:
     assert entry_of(copied).at_ms == 1_767_225_600_000
     event = {"created_at": "2026-11-15T12:00:00Z", "original_created_at": "2026-01-01T00:00:00Z"}
     assert entry_of(event).at_ms == 1_767_225_600_000
-    without = {"created_at": "2026-11-15T12:00:00Z", "source": {"tool": "codex"}}
+    without = {"created_at": "2026-11-15T12:00:00Z", "source": {"tool": "codex", "record_id": "r"}}
     assert entry_of(without).at_ms is None
 
 

@@ -45,14 +45,16 @@ def test_a_tool_use_has_its_name_and_all_strings_and_numbers_of_its_input() -> N
         },
     )
     assert found == Searchable(
-        "Bash\nmake test\nticket-7\n8080\n0.5", "agent.tool_use", "bash", "tool", False
+        "Bash\nmake test\nticket-7\n8080\n0.5", "agent.tool_use", "bash", "tool", call="sevt_secretid"
     )
+    assert found.is_call
 
 
 def test_a_tool_result_that_failed() -> None:
     content = [{"type": "text", "text": "exit 2"}]
     found = read(type="agent.tool_result", tool_use_id="toolu_1", content=content, is_error=True)
-    assert found == Searchable("exit 2", "agent.tool_result", None, "tool", True)
+    assert found == Searchable("exit 2", "agent.tool_result", None, "tool", True, call="toolu_1")
+    assert not found.is_call
 
 
 def test_no_base64_but_the_text_of_documents() -> None:
@@ -200,3 +202,43 @@ def test_an_imported_event_counts_as_of_when_it_happened(
 ) -> None:
     event = {"created_at": "2026-01-01T00:00:00Z", "type": "note", **members}
     assert searchable(json.dumps(event).encode()).happened_ms == happened
+
+
+IMPORTED = {"tool": "claude-code", "file": "x.jsonl", "record_id": "u1"}
+RECORD = {"cwd": "/home/me/shop", "userType": "external", "version": "2.0.1", "gitBranch": "main"}
+
+
+@pytest.mark.parametrize("name", ["source_detail", "source_record", "source_usage", "summary_record"])
+def test_bookkeeping_of_an_import_is_not_searched(name: str) -> None:
+    said = {"type": "agent.message", "content": "hello", "source": IMPORTED}
+    assert read(**said, **{name: RECORD}).text == "hello"
+    assert "external" in read(**{**said, "source": None}, **{name: RECORD}).text, "a member of one's own"
+
+
+def test_of_a_record_that_became_no_event_the_record_is_searched() -> None:
+    record = {**RECORD, "type": "attachment", "uuid": "u1", "attachment": {"text": "read me"}}
+    found = read(type="import.record", source=IMPORTED, source_record=record, source_detail=RECORD)
+    assert found.text == "read me"
+    assert read(type="import.record", source=IMPORTED, source_text="{half").text == "{half"
+
+
+def test_an_imported_event_without_a_time_happened_nobody_knows_when() -> None:
+    assert read(type="user.message", source=IMPORTED).happened_ms == 0
+    assert read(type="user.message", source={"tool": "claude-code", "hook": "Stop"}).happened_ms is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "members", "call"),
+    [
+        ("agent.tool_use", {}, "sevt_secretid"),
+        ("agent.tool_result", {"tool_use_id": "a"}, "a"),
+        ("user.tool_result", {"tool_use_id": "a"}, "a"),
+        ("agent.mcp_tool_result", {"mcp_tool_use_id": "b"}, "b"),
+        ("user.custom_tool_result", {"custom_tool_use_id": "c"}, "c"),
+        ("agent.tool_result", {"tool_use_id": 7}, None),
+        ("agent.tool_result", {"tool_use_id": "x" * 257}, None),
+        ("agent.message", {"tool_use_id": "a"}, None),
+    ],
+)
+def test_calls_and_results_name_the_call(kind: str, members: dict[str, Any], call: str | None) -> None:
+    assert read(type=kind, **members).call == call

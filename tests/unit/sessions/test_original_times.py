@@ -158,3 +158,35 @@ async def test_times_that_came_meanwhile_are_kept(world: SessionWorld, tmp_path:
     assert times(world) == (True, MIDDLE, LAST)
     await world.send("s", {"type": "user.message"})
     assert times(world)[2] == (await world.events("s"))[-1]["created_at"]
+
+
+UNTIMED = {"type": "user.message", "source": {"tool": "swe-agent", "record_id": "M0"}}
+
+
+@pytest.mark.parametrize("what", ["nothing", "reopen", "forget the catalog"])
+async def test_a_session_is_imported_also_if_its_source_has_no_times(world: SessionWorld, what: str) -> None:
+    await world.send("s", {**UNTIMED, "id": "imp_1"})
+    await world.send("plain", UNTIMED)
+    if what != "nothing":
+        await world.flush()
+        await world.reopen(forget_catalog="forget" in what)
+    for name in ("s", "plain"):
+        one = shown(world, name)
+        assert times(world, name) == (True, one["created_at"], one["updated_at"])
+    await world.sessions.create(key("fork"), NewSession(Record(), "me", fork=Fork("sessions/s", 1)), 0)
+    assert times(world, "fork")[0] is True
+
+
+@pytest.mark.parametrize("source", [{"tool": "claude-code", "hook": "Stop"}, "swe-agent", {}, None])
+async def test_what_is_captured_as_it_happens_is_not_imported(world: SessionWorld, source: object) -> None:
+    await world.send("s", {"type": "user.message", "id": "a", "source": source})
+    assert times(world)[0] is False
+
+
+async def test_sessions_of_earlier_versions_are_known_to_be_imported(
+    world: SessionWorld, tmp_path: Path
+) -> None:
+    await world.send("s", {**UNTIMED, "id": "imp_1"})
+    await forget_times(world, "s")
+    await TimesBackfill(world.sessions, tmp_path / "mark").run()
+    assert times(world)[0] is True

@@ -66,3 +66,12 @@ def test_an_empty_selection_is_everything() -> None:
     assert Selection().everything
     assert not Selection(types=("a",)).everything
     assert not Selection(from_ms=0).everything
+
+
+@pytest.mark.parametrize("selection", [Selection(happened_after_ms=0), Selection(happened_before_ms=10)])
+def test_an_imported_event_without_a_time_did_not_happen_at_any(selection: Selection) -> None:
+    matches = selection.matcher()
+    assert matches(stored("a", 5))
+    assert matches(stored("a", 5, source={"tool": "claude-code", "hook": "Stop"}))
+    assert not matches(stored("a", 5, source={"tool": "swe-agent", "record_id": "M0"}))
+    assert Selection(from_ms=0).matcher()(stored("a", 5, source={"tool": "swe-agent", "record_id": "M0"}))

@@ -84,7 +84,8 @@ CREATED_AT = {
 AFTER = in_query(
     "after",
     text(format="date-time"),
-    "Only what happened after this RFC 3339 time. Of what was imported that is its original time.",
+    "Only what happened after this RFC 3339 time. Of what was imported that is its original time; "
+    "imported events without one match neither `after` nor `before`.",
     "2026-01-01T00:00:00Z",
 )
 BEFORE = in_query(
