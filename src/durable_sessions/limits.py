@@ -350,6 +350,14 @@ class Limits:
     link_retry_seconds_max: float = 1.0
     # How long the other end of a link may be silent while requests are under way; then the link is dropped.
     link_silence_seconds_max: float = 20.0
+    # The largest request that moves to another process with its connection; larger ones are forwarded.
+    hand_over_bytes_max: int = 64 * KIB
+    # Connections that one process is giving to another at the same time; other requests are forwarded.
+    hand_overs_max: int = 256
+    # How long the other process may take to accept a connection, then its request is forwarded.
+    hand_over_seconds_max: float = 1.0
+    # How long a connection stays where it is before it moves again; meanwhile requests are forwarded.
+    hand_over_again_seconds_min: float = 1.0
     # The most keys or audit events on one page. Beyond it: 400.
     page_items_max: int = 1_000
 

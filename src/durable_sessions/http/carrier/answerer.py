@@ -9,7 +9,15 @@ import structlog
 
 from durable_sessions.errors import LinkLostError
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
-from durable_sessions.http.carrier.message import OWN, Answer, Later, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import (
+    OWN,
+    Answer,
+    HandOver,
+    Later,
+    Request,
+    Response,
+    StreamingResponse,
+)
 from durable_sessions.http.carrier.read_ahead import Refused
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.http.carrier.wire import (
@@ -40,6 +48,18 @@ class ConnectionTurns(Protocol):
 
     def end(self) -> None:
         """Close: the last answer has been given."""
+        ...
+
+    def lend(self, flags: int) -> int | None:
+        """Return the descriptor of a connection that can be given away; until it is, nothing is read."""
+        ...
+
+    def leave(self) -> None:
+        """Forget the connection: another process has it."""
+        ...
+
+    def keep(self) -> None:
+        """Read on: the connection was not given away."""
         ...
 
     def answer_waits(self, piece: bytes) -> None:
@@ -126,6 +146,9 @@ class Answerer:
         elif isinstance(answer, asyncio.Future):
             self._running = answer
             answer.add_done_callback(partial(self._future_done, request, flags))
+        elif type(answer) is HandOver:
+            # The task begins in the next turn, when all that came with the request has been parsed.
+            self._running = self._state.loop.create_task(self._hand_over(answer, request, flags))
         else:
             self._running = self._state.loop.create_task(self._run(answer, flags))
 
@@ -156,7 +179,35 @@ class Answerer:
         else:
             self._running = self._state.loop.create_task(self._run(answer, flags))
 
+    async def _hand_over(self, answer: HandOver, request: Request, flags: int) -> None:
+        if self.blocked & CLOSED:
+            return
+        descriptor = self._connection.lend(flags)
+        if descriptor is not None:
+            try:
+                given = await answer.give(descriptor, request)
+            except Exception as error:
+                _log.error("hand_over_failed", exc_info=error)
+                given = False
+            if self.blocked & CLOSED:
+                return
+            if given:
+                self._running = None
+                self._connection.leave()
+                return
+            self._connection.keep()
+        forwarded = await self._awaited(answer)
+        self._heads = self._state.heads[request.audience]
+        await self._run(forwarded, flags)
+
     async def _run(self, answer: Answer | Awaitable[Answer], flags: int) -> None:
+        answer = await self._awaited(answer)
+        if isinstance(answer, StreamingResponse):
+            await self._stream(answer, flags)
+        else:
+            self._finish(answer, flags)
+
+    async def _awaited(self, answer: Answer | Awaitable[Answer]) -> Answer:
         if not isinstance(answer, Response | StreamingResponse):
             try:
                 answer = await answer
@@ -166,10 +217,7 @@ class Answerer:
                 answer = self._internal_error(error)
             except Exception as error:
                 answer = self._internal_error(error)
-        if isinstance(answer, StreamingResponse):
-            await self._stream(answer, flags)
-        else:
-            self._finish(answer, flags)
+        return answer
 
     def _finish(self, response: Response, flags: int) -> None:
         if self.blocked & CLOSED:

@@ -25,7 +25,7 @@ from durable_sessions.http.carrier.request_parser import (
 )
 from durable_sessions.http.carrier.request_receiver import RefusedError
 from durable_sessions.http.carrier.state import ServerState
-from durable_sessions.http.carrier.wire import CONTINUE, LAST_REQUEST
+from durable_sessions.http.carrier.wire import CONTINUE, HTTP_1_0, LAST_REQUEST
 
 _PATH_BYTES_KEPT = 64
 
@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         "_drained_since",
         "_holder",
         "_idle_since",
+        "_movable_at",
         "_parser",
         "_read_ahead",
         "_seen_bytes",
@@ -64,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._idle_since = 0.0
         self._drained_bytes = -1
         self._drained_since = 0.0  # since when no output was drained; 0 if none is waiting
+        self._movable_at = 0.0  # when it may be given to another process, by the event loop's time
 
     @property
     def bytes_out(self) -> int:
@@ -217,6 +219,36 @@ class Connection(asyncio.Protocol):
     def _send_refusal(self, refused: Refused, flags: int) -> None:
         self._answerer.refuse(refused, flags)
         self._linger()
+
+    # Hand-over --------------------------------------------------------------------------
+
+    def lend(self, flags: int) -> int | None:
+        """Return the descriptor if nothing but the last request is under way; nothing is read from now on."""
+        state = self._state
+        now = state.loop.time()
+        if (
+            flags & (LAST_REQUEST | HTTP_1_0)
+            or self._answerer.blocked != RUNNING
+            or self._parser.phase != IDLE
+            or self._read_ahead is not None
+            or self._transport.get_write_buffer_size()
+            or state.draining
+            or now < self._movable_at
+        ):
+            return None
+        self._movable_at = now + state.limits.hand_over_again_seconds_min
+        self._transport.pause_reading()
+        descriptor: int = self._transport.get_extra_info("socket").fileno()
+        return descriptor
+
+    def keep(self) -> None:
+        """Read on: the connection was not given away."""
+        self._transport.resume_reading()
+
+    def leave(self) -> None:
+        """Close our descriptor. The peer does not notice, because another process has one too."""
+        self._state.handed_over += 1
+        self.abort()
 
     # Life -------------------------------------------------------------------------------
 

@@ -91,6 +91,33 @@ class Later(Generic[T]):
         return self.respond(self.future)
 
 
+class HandOver:
+    """A request that belongs to another process, which is given the whole connection if that is possible.
+
+    It is possible while nothing else is under way on the connection, and not again within a second. ``give``
+    is called with the descriptor of the socket and says whether the other process has taken it; this one
+    then closes its own. Otherwise the answer is what ``forward`` returns. Whoever cannot give a connection
+    away awaits this object, which is the forwarded answer.
+    """
+
+    __slots__ = ("forward", "give")
+
+    def __init__(
+        self,
+        give: Callable[[int, Request], Awaitable[bool]],
+        forward: Callable[[], "Answer | Awaitable[Answer]"],
+    ) -> None:
+        self.give = give
+        self.forward = forward
+
+    def __await__(self) -> Generator[object, None, "Answer"]:
+        """Return the forwarded answer."""
+        answer = self.forward()
+        if not isinstance(answer, Response | StreamingResponse):
+            answer = yield from answer.__await__()
+        return answer
+
+
 Answer = Response | StreamingResponse
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 """Answers a request, synchronously where it can. It never raises: errors are answers too."""

@@ -5,8 +5,9 @@ import socket
 from collections.abc import Callable, Sequence
 
 from durable_sessions.clock import Clock, SystemClock
+from durable_sessions.http.carrier.adopted_connection import AdoptedConnection
 from durable_sessions.http.carrier.connection import Connection
-from durable_sessions.http.carrier.message import Admission, AnswerFormat, Handler
+from durable_sessions.http.carrier.message import Admission, AnswerFormat, Handler, Request
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
@@ -59,6 +60,21 @@ class HttpServer:
         return self._state.peers_total
 
     @property
+    def handed_over_total(self) -> int:
+        """Connections given to other processes since the start."""
+        return self._state.handed_over
+
+    @property
+    def adopted_total(self) -> int:
+        """Connections taken over from other processes since the start."""
+        return self._state.adopted
+
+    @property
+    def can_adopt(self) -> bool:
+        """Whether there is room for a connection of another process."""
+        return not self._state.draining and self._state.too_many < 0
+
+    @property
     def bytes_in(self) -> int:
         """Bytes received since the start."""
         return self._state.bytes_in
@@ -77,13 +93,28 @@ class HttpServer:
         """Return the answers since the start by status class, such as ``2xx``."""
         return {f"{digit}xx": count for digit, count in enumerate(self._state.answers) if digit}
 
-    async def start(self, host: str, port: int) -> None:
-        """Accept connections; :attr:`port` is then the real one, also for port 0."""
+    async def start(self, host: str, port: int, *, shared_port: bool = False) -> None:
+        """Accept connections; :attr:`port` is then the real one, also for port 0.
+
+        Several processes may listen on a ``shared_port``: the kernel divides the connections among them.
+        """
         state = self._state
         state.loop = asyncio.get_running_loop()
-        self._server = await state.loop.create_server(lambda: Connection(state), host, port, backlog=_BACKLOG)
+        self._server = await state.loop.create_server(
+            lambda: Connection(state), host, port, backlog=_BACKLOG, reuse_port=shared_port or None
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweep()
+
+    async def adopt(self, connection: socket.socket, request: Request) -> None:
+        """Serve a connection that another process has accepted; answer a request that was read there first.
+
+        The socket belongs to the server from now on. The other process must not read from it any more.
+        """
+        state = self._state
+        connection.setblocking(False)
+        state.adopted += 1
+        await state.loop.connect_accepted_socket(lambda: AdoptedConnection(state, request), connection)
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Finish the current requests, refuse new ones, and cut what is left after the grace period."""

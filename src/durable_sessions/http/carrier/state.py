@@ -93,6 +93,8 @@ class ServerState:
         self.nobody_left = asyncio.Event()
         self.nobody_left.set()
         self.peers_total = 0
+        self.handed_over = 0
+        self.adopted = 0
         self.answers = [0] * 6  # by the first digit of the status
         self.heads_bytes = 0  # of incomplete heads that are not short
         self.requests = Budget("request_bytes_max", limits.request_bytes_max, limits.body_seconds_max)
