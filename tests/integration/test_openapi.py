@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx2
@@ -17,6 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.error_codes import STATUS_BY_CODE
+from durable_sessions.http.openapi import answer_headers, errors
 from durable_sessions.http.openapi.common import ARTIFACT_EXAMPLE
 from durable_sessions.http.openapi.document import NOUNS, document
 from durable_sessions.http.openapi.parts import Call, Operation
@@ -25,6 +26,7 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import Settings
 from durable_sessions.testing.server import LocalServer
+from tests.support.refusals import error_code
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -111,9 +113,10 @@ def operation_example(name: str) -> str:
     return next(str(one.example) for op in OPERATIONS for one in op.parameters if one.name == name)
 
 
-@pytest.mark.parametrize(("operation", "call"), CALLS)
-async def test_examples_work(client: httpx2.AsyncClient, operation: Operation, call: Call) -> None:
-    found = await prepare(client, operation, call)
+def filled_in(
+    operation: Operation, call: Call, found: dict[str, str]
+) -> tuple[str, dict[str, str], str | None]:
+    """Return the path, the headers and the body of an example, with the ids that the server has given."""
     path = operation.path
     for parameter in operation.parameters:
         if parameter.place == "path":
@@ -126,9 +129,23 @@ async def test_examples_work(client: httpx2.AsyncClient, operation: Operation, c
     if call.body is not None:
         headers.setdefault("Content-Type", call.media_type)
         content = body_text(call).replace("<wake_id>", found.get("<wake_id>", ""))
+    return path, headers, content
+
+
+def undescribed(operation: Operation, answer: httpx2.Response) -> set[str]:
+    """Return the headers of an answer that are neither described for it nor a matter of HTTP."""
+    described = DOCUMENT["paths"][operation.path][operation.method]["responses"][str(answer.status_code)]
+    known = {name.lower() for name in resolved(described)["headers"]}
+    return set(answer.headers) - known - {name.decode().lower() for name in answer_headers.OF_HTTP}
+
+
+@pytest.mark.parametrize(("operation", "call"), CALLS)
+async def test_examples_work(client: httpx2.AsyncClient, operation: Operation, call: Call) -> None:
+    path, headers, content = filled_in(operation, call, await prepare(client, operation, call))
     async with client.stream(
         operation.method, path, params=dict(call.query), headers=headers, content=content
     ) as answer:
+        assert undescribed(operation, answer) == set()
         if path.endswith("/stream"):  # goes on until the session ends
             assert answer.status_code == call.status
             assert answer.headers["content-type"] == "text/event-stream"
@@ -143,6 +160,108 @@ async def test_examples_work(client: httpx2.AsyncClient, operation: Operation, c
     if answer.content and answer.headers["content-type"] == "application/json" and "*/*" not in kinds:
         schema = {"components": DOCUMENT["components"], **kinds["application/json"]["schema"]}
         OAS31Validator(schema).validate(answer.json())
+
+
+class WatchedHeaders(dict[bytes, bytes]):
+    """The headers of a request, which remember what was asked for by name."""
+
+    def __init__(self, headers: dict[bytes, bytes]) -> None:
+        super().__init__(headers)
+        self.asked: set[bytes] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(cast(bytes, name))
+        return super().__contains__(name)
+
+    def __getitem__(self, name: bytes) -> bytes:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: bytes, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+
+DESCRIBED_ELSEWHERE = {
+    b"authorization",  # as security schemes
+    b"x-api-key",
+    b"content-type",  # as media types of bodies
+    b"anthropic-version",  # in the introduction, because every operation of sessions can be asked with it
+}
+ONLY_REFUSED = {"putSession": {b"stream-fork-sub-offset"}}
+"""Headers that are looked at to be refused, by operation."""
+OF_BROWSERS_AND_PROXIES = {b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"}
+
+
+@pytest.mark.parametrize(("operation", "call"), CALLS)
+async def test_every_header_that_a_handler_looks_at_is_described(
+    server: LocalServer, client: httpx2.AsyncClient, operation: Operation, call: Call
+) -> None:
+    path, headers, content = filled_in(operation, call, await prepare(client, operation, call))
+    given = {name.lower().encode(): value.encode() for name, value in headers.items()}
+    watched = WatchedHeaders({b"host": b"localhost", b"x-api-key": SECRET.encode(), **given})
+    query = str(httpx2.QueryParams(dict(call.query))).encode()
+    body = b"" if content is None else content.encode()
+    request = Request(operation.method.upper().encode(), path.encode(), query, watched, body)
+    answer = server.node.app(request)
+    if isinstance(answer, Awaitable):
+        answer = await answer
+    assert answer.status == call.status
+    if not isinstance(answer, Response):
+        with contextlib.suppress(AttributeError):
+            await answer.chunks.aclose()  # type: ignore[attr-defined]
+    described = {parameter.key for parameter in operation.parameters if parameter.place == "header"}
+    known = described | DESCRIBED_ELSEWHERE | OF_BROWSERS_AND_PROXIES | ONLY_REFUSED.get(operation.id, set())
+    assert watched.asked - known == set()
+
+
+EVENT = {"type": "app.note"}
+PRODUCER = {"Producer-Id": "p", "Producer-Epoch": "1", "Producer-Seq": "0"}
+STALE = {**PRODUCER, "Producer-Epoch": "0"}
+GAP = {**PRODUCER, "Producer-Seq": "5"}
+NO_KEY = {"Authorization": "Bearer none"}
+REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("appendEvents", "/v1/sessions/open/events", {"json": EVENT, "headers": STALE}, "stale_epoch"),
+    ("appendEvents", "/v1/sessions/open/events", {"json": EVENT, "headers": GAP}, "producer_gap"),
+    ("appendEvents", "/v1/sessions/open/events", {"json": {}}, "invalid_event"),
+    ("appendEvents", "/v1/sessions/closed/events", {"json": EVENT}, "stream_closed"),
+    (
+        "appendEvents",
+        "/v1/sessions/open/events",
+        {"json": EVENT, "headers": {"If-Match": '"0123456789ab"'}},
+        "precondition_failed",
+    ),
+    ("readEvents", "/v1/sessions/open/events?incarnation=0123456789ab", {}, "session_replaced"),
+    ("readEvents", "/v1/sessions/open/events?limit=0", {}, "invalid_request"),
+    ("readEvents", "/v1/sessions/none/events", {}, "session_not_found"),
+    ("readEvents", "/v1/sessions/open/events", {"headers": NO_KEY}, "authentication_error"),
+    ("getThread", "/v1/sessions/open/threads/none", {}, "thread_not_found"),
+    ("updateSession", "/v1/sessions/open", {"content": b"{"}, "invalid_json"),
+    ("putSession", "/v1/sessions/open", {"json": {"title": "another"}}, "session_exists"),
+    ("appendToStream", "/v1/stream/sessions/closed", {"json": EVENT}, "stream_closed"),
+    ("appendToStream", "/v1/stream/sessions/open", {"json": EVENT, "headers": GAP}, "producer_gap"),
+    ("readStream", "/v1/stream/none", {}, "stream_not_found"),
+    ("getArtifact", "/v1/artifacts/" + "0" * 64, {}, "artifact_not_found"),
+    ("getSubscription", "/v1/stream/__ds/subscriptions/none", {}, "subscription_not_found"),
+    ("listKeys", "/v1/keys?limit=0", {}, "invalid_request"),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "given", "code"), REFUSED)
+async def test_a_refusal_has_the_described_code_and_headers(
+    client: httpx2.AsyncClient, name: str, path: str, given: dict[str, Any], code: str
+) -> None:
+    operation = next(one for one in OPERATIONS if one.id == name)
+    for session in ("open", "closed"):
+        await client.delete(f"/v1/sessions/{session}")
+        await client.put(f"/v1/sessions/{session}", json={"initial_events": [EVENT]})
+    await client.post("/v1/sessions/open/events", json=EVENT, headers=PRODUCER)
+    await client.post("/v1/sessions/closed/close")
+    answer = await client.request(operation.method, path, **given)
+    assert error_code(answer).lower() == code
+    assert answer.status_code == STATUS_BY_CODE[code]
+    assert code in errors.codes(operation)
+    assert undescribed(operation, answer) == set()
 
 
 def test_every_operation_has_an_example() -> None:

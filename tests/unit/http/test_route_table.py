@@ -107,6 +107,9 @@ def test_an_operation_without_a_handler_and_a_handler_without_one_are_both_fault
         table.complete({"a": handler}, "Letters")
     with pytest.raises(LookupError, match=r"\['c'\]"):
         table.complete({"a": handler, "b": handler, "c": handler}, "Letters")
+    with pytest.raises(LookupError, match=r"already: \['a', 'b'\]"):
+        table.complete({"a": handler, "b": handler}, "Letters")
+    assert table.unhandled == {noun.name for noun in NOUNS}
 
 
 def test_a_part_of_a_face_carries_out_what_is_delegated_to_it() -> None:

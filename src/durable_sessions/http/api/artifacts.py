@@ -23,10 +23,15 @@ from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.bodies.artifacts import StoredArtifact
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.openapi.answer_headers import ACCEPT_RANGES, CONTENT_RANGE, ETAG
+from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH, IF_RANGE, RANGE
 from durable_sessions.limits import Limits
 from durable_sessions.shares import Shares
 from durable_sessions.storage.artifacts import ArtifactInfo, Artifacts
 
+_IF_NONE_MATCH = IF_NONE_MATCH.key
+_RANGE_HEADER = RANGE.key
+_IF_RANGE = IF_RANGE.key
 ROOT = b"/v1/artifacts/"
 ALLOW = ROUTES.at("/v1/artifacts/{sha256}").allow or ""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -60,7 +65,7 @@ class ArtifactsFace:
     async def _get(self, request: Request, caller: Caller, digest: str) -> Answer:
         info = await self._artifacts.find(caller.workspace, digest)
         fields = _fields(digest, info)
-        if headers.matches_etag(request.headers.get(b"if-none-match", b""), f'"{digest}"'):
+        if headers.matches_etag(request.headers.get(_IF_NONE_MATCH, b""), f'"{digest}"'):
             return Response(304, fields)
         if request.method == b"HEAD":
             return Response(200, [*fields, (b"Content-Length", b"%d" % info.bytes)])
@@ -79,7 +84,7 @@ class ArtifactsFace:
         fields = [
             (b"Content-Type", b"application/json"),
             (b"Cache-Control", b"no-store"),
-            (b"ETag", b'"%b"' % digest.encode()),
+            (ETAG, b'"%b"' % digest.encode()),
         ]
         return Response(201 if new else 200, fields, msgspec.json.encode(said))
 
@@ -118,7 +123,7 @@ class ArtifactsFace:
         fields.append((b"Content-Length", b"%d" % (end - first)))
         whole = (first, end) == (0, info.bytes)
         if not whole:
-            fields.append((b"Content-Range", b"bytes %d-%d/%d" % (first, end - 1, info.bytes)))
+            fields.append((CONTENT_RANGE, b"bytes %d-%d/%d" % (first, end - 1, info.bytes)))
         pieces = _Pieces(partial(self._release, caller), data, first, end)
         return StreamingResponse(200 if whole else 206, fields, pieces)
 
@@ -171,16 +176,16 @@ class _Pieces:
 def _fields(digest: str, info: ArtifactInfo) -> list[Header]:
     return [
         (b"Content-Type", info.content_type.encode("latin-1")),
-        (b"ETag", b'"%b"' % digest.encode()),
+        (ETAG, b'"%b"' % digest.encode()),
         (b"Cache-Control", b"private, max-age=31536000, immutable"),
-        (b"Accept-Ranges", b"bytes"),
+        (ACCEPT_RANGES, b"bytes"),
     ]
 
 
 def _range(request: Request, digest: str, size: int) -> tuple[int, int]:
     """Return the start and the end of the requested range; a request for several ranges gets everything."""
-    given = request.headers.get(b"range", b"").decode("latin-1")
-    condition = request.headers.get(b"if-range")
+    given = request.headers.get(_RANGE_HEADER, b"").decode("latin-1")
+    condition = request.headers.get(_IF_RANGE)
     found = _RANGE.fullmatch(given)
     if found is None or (condition is not None and condition != b'"%b"' % digest.encode()):
         return 0, size

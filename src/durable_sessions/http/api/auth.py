@@ -12,8 +12,10 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import KeyRateExceededError, UnauthenticatedError
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.openapi.request_headers import AUTHORIZATION
 from durable_sessions.shares import CURRENT_HOLDER, LOCAL
 
+_AUTHORIZATION = AUTHORIZATION.key
 T = TypeVar("T")
 
 __all__ = ["Authenticator", "Caller", "Role"]
@@ -172,5 +174,5 @@ def secret_of(headers: dict[bytes, bytes]) -> bytes:
     given = headers.get(b"x-api-key")
     if given is not None:
         return given
-    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    scheme, _, given = headers.get(_AUTHORIZATION, b"").partition(b" ")
     return given.strip() if scheme.lower() == b"bearer" else b""

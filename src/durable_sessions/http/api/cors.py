@@ -1,6 +1,8 @@
 """CORS: which paths pages of other origins may use, and which headers they may send and read."""
 
 from durable_sessions.http.carrier.message import Request, Response
+from durable_sessions.http.openapi import answer_headers as sent
+from durable_sessions.http.openapi import request_headers as asked
 
 _METHODS = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 _ROOTS = (
@@ -15,26 +17,26 @@ _ROOTS = (
 
 # Headers that only our own pages send must not be listed: other origins must not be able to send them.
 ALLOWED_HEADERS = (
-    b"authorization",
+    asked.AUTHORIZATION.key,
     b"content-type",
-    b"idempotency-key",
-    b"if-match",
-    b"if-none-match",
-    b"last-event-id",
-    b"prefer",
-    b"range",
+    asked.IDEMPOTENCY_KEY.key,
+    asked.IF_MATCH.key,
+    asked.IF_NONE_MATCH.key,
+    asked.LAST_EVENT_ID.key,
+    asked.PREFER.key,
+    asked.RANGE.key,
     b"x-api-key",
-    b"stream-seq",
-    b"stream-ttl",
-    b"stream-expires-at",
-    b"stream-closed",
+    asked.STREAM_SEQ.key,
+    asked.STREAM_TTL.key,
+    asked.STREAM_EXPIRES_AT.key,
+    asked.STREAM_CLOSED.key,
     b"stream-envelope",
-    b"stream-forked-from",
-    b"stream-fork-offset",
-    b"stream-fork-sub-offset",
-    b"producer-id",
-    b"producer-epoch",
-    b"producer-seq",
+    asked.STREAM_FORKED_FROM.key,
+    asked.STREAM_FORK_OFFSET.key,
+    asked.STREAM_FORK_SUB_OFFSET.key,
+    asked.PRODUCER_ID.key,
+    asked.PRODUCER_EPOCH.key,
+    asked.PRODUCER_SEQ.key,
     b"session-epoch",
     b"session-principal",
     b"session-import",
@@ -42,7 +44,7 @@ ALLOWED_HEADERS = (
     # Added by the libraries of Anthropic, Vercel and OpenTelemetry.
     b"anthropic-beta",
     b"anthropic-dangerous-direct-browser-access",
-    b"anthropic-version",
+    asked.ANTHROPIC_VERSION.key,
     b"baggage",
     b"traceparent",
     b"tracestate",
@@ -61,35 +63,35 @@ ALLOWED_HEADERS = (
 )
 
 EXPOSED_HEADERS = (
-    b"request-id",
-    b"etag",
-    b"location",
+    sent.REQUEST_ID,
+    sent.ETAG.lower(),
+    sent.LOCATION.lower(),
     b"content-encoding",
-    b"content-range",
+    sent.CONTENT_RANGE.lower(),
     b"vary",
-    b"retry-after",
-    b"x-should-retry",
+    sent.RETRY_AFTER.lower(),
+    sent.SHOULD_RETRY,
     b"idempotency-key",
     b"if-match",
-    b"stream-next-offset",
-    b"stream-cursor",
-    b"stream-up-to-date",
-    b"stream-closed",
-    b"stream-ttl",
-    b"stream-expires-at",
+    sent.STREAM_NEXT_OFFSET.lower(),
+    sent.STREAM_CURSOR.lower(),
+    sent.STREAM_UP_TO_DATE.lower(),
+    sent.STREAM_CLOSED.lower(),
+    sent.STREAM_TTL.lower(),
+    sent.STREAM_EXPIRES_AT.lower(),
     b"stream-envelope",
-    b"stream-sse-data-encoding",
-    b"producer-epoch",
-    b"producer-seq",
-    b"producer-expected-seq",
-    b"producer-received-seq",
+    sent.STREAM_SSE_DATA_ENCODING.lower(),
+    sent.PRODUCER_EPOCH.lower(),
+    sent.PRODUCER_SEQ.lower(),
+    sent.PRODUCER_EXPECTED_SEQ.lower(),
+    sent.PRODUCER_RECEIVED_SEQ.lower(),
     b"session-epoch",
     b"session-principal",
     b"session-import",
-    b"session-incarnation",
+    sent.SESSION_INCARNATION.lower(),
     b"event-position",
-    b"events-repeated",
-    b"events-differ",
+    sent.EVENTS_REPEATED.lower(),
+    sent.EVENTS_DIFFER.lower(),
 )
 
 
@@ -99,9 +101,9 @@ def preflight(methods: str = _METHODS) -> Response:
     return Response(
         204,
         [
-            (b"Allow", allowed),
-            (b"Access-Control-Allow-Methods", allowed),
-            (b"Access-Control-Allow-Headers", b", ".join(ALLOWED_HEADERS)),
+            (sent.ALLOW, allowed),
+            (sent.ALLOW_METHODS, allowed),
+            (sent.ALLOW_HEADERS, b", ".join(ALLOWED_HEADERS)),
             (b"Access-Control-Max-Age", b"86400"),
         ],
     )

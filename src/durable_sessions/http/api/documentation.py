@@ -10,8 +10,11 @@ from durable_sessions.http.api.route_table import Handler, Match
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.manual import contents, page, rendering
 from durable_sessions.http.openapi import document
+from durable_sessions.http.openapi.request_headers import ACCEPT
 from durable_sessions.limits import Limits
 
+_ACCEPT = ACCEPT.key
+_VARY: Header = (b"Vary", ACCEPT.name.encode())
 _LINKS = (
     ("/docs", "Documentation"),
     (rendering.API, "The HTTP interface, to read"),
@@ -45,8 +48,8 @@ class Documentation:
 
     def __init__(self, limits: Limits, public_url: str) -> None:
         json: Header = (b"Content-Type", b"application/json")
-        self._index = Response(200, [json, (b"Vary", b"Accept"), _CACHED], msgspec.json.encode(_INDEX))
-        self._index_page = Response(200, [*_PAGE, (b"Vary", b"Accept"), _CACHED], page.index(_LINKS))
+        self._index = Response(200, [json, _VARY, _CACHED], msgspec.json.encode(_INDEX))
+        self._index_page = Response(200, [*_PAGE, _VARY, _CACHED], page.index(_LINKS))
         self._answers = {
             b"/openapi.json": Response(200, [json, _CACHED], document.encoded(limits, public_url)),
             rendering.API.encode(): _html(page.docs(limits, public_url)),
@@ -63,7 +66,7 @@ class Documentation:
         return self.handlers[found.resource.route(request).id](self, request)
 
     def _show_index(self, request: Request) -> Response:
-        wants_page = b"text/html" in request.headers.get(b"accept", b"")
+        wants_page = b"text/html" in request.headers.get(_ACCEPT, b"")
         return self._index_page if wants_page else self._index
 
     def _show(self, request: Request) -> Response:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from durable_sessions.errors import InvalidForkError, InvalidHeaderError, InvalidOffsetError
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.openapi import request_headers as asked
 from durable_sessions.http.paths import STREAM_ROOT, stream_path
 from durable_sessions.limits import Limits
 from durable_sessions.streams import content, offsets
@@ -12,6 +13,19 @@ from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.stream import Producer
 from durable_sessions.times import parse_rfc3339
+
+# Names as the carrier gives them, computed once: several are looked up for every append.
+_PRODUCER_ID = asked.PRODUCER_ID.key
+_PRODUCER_EPOCH = asked.PRODUCER_EPOCH.key
+_PRODUCER_SEQ = asked.PRODUCER_SEQ.key
+_STREAM_SEQ = asked.STREAM_SEQ.key
+_STREAM_CLOSED = asked.STREAM_CLOSED.key
+_IF_MATCH = asked.IF_MATCH.key
+_STREAM_TTL = asked.STREAM_TTL.key
+_STREAM_EXPIRES_AT = asked.STREAM_EXPIRES_AT.key
+_STREAM_FORKED_FROM = asked.STREAM_FORKED_FROM.key
+_STREAM_FORK_OFFSET = asked.STREAM_FORK_OFFSET.key
+_STREAM_FORK_SUB_OFFSET = asked.STREAM_FORK_SUB_OFFSET.key
 
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
@@ -26,19 +40,19 @@ def parse_append(request: Request, limits: Limits) -> Append:
     return Append(
         request.body,
         None if content_type is None else content_type.decode("latin-1"),
-        _producer(headers, limits) if b"producer-id" in headers or _has_other_producer(headers) else None,
-        _stream_seq(headers, limits) if b"stream-seq" in headers else None,
-        b"stream-closed" in headers and is_closed(headers),
-        *(if_match(headers[b"if-match"].decode("latin-1")) if b"if-match" in headers else _ANY),
+        _producer(headers, limits) if _PRODUCER_ID in headers or _has_other_producer(headers) else None,
+        _stream_seq(headers, limits) if _STREAM_SEQ in headers else None,
+        _STREAM_CLOSED in headers and is_closed(headers),
+        *(if_match(headers[_IF_MATCH].decode("latin-1")) if _IF_MATCH in headers else _ANY),
     )
 
 
 def parse_lifetime(request: Request, limits: Limits) -> tuple[int | None, int | None]:
     """Return the TTL in seconds or the time of expiry in milliseconds that a PUT asks for."""
-    ttl, expires_at = request.headers.get(b"stream-ttl"), request.headers.get(b"stream-expires-at")
+    ttl, expires_at = request.headers.get(_STREAM_TTL), request.headers.get(_STREAM_EXPIRES_AT)
     if ttl is not None and expires_at is not None:
         raise InvalidHeaderError(
-            header="Stream-TTL", problem="send either Stream-TTL or Stream-Expires-At, not both"
+            header=asked.STREAM_TTL.name, problem="send either Stream-TTL or Stream-Expires-At, not both"
         )
     return (
         None if ttl is None else _ttl_seconds(ttl.decode("latin-1"), limits),
@@ -68,7 +82,7 @@ def base_url(request: Request, public_url: str) -> str:
 
 def is_closed(headers: dict[bytes, bytes]) -> bool:
     """Say whether Stream-Closed is true; any other value counts as absent."""
-    return headers.get(b"stream-closed", b"").lower() == b"true"
+    return headers.get(_STREAM_CLOSED, b"").lower() == b"true"
 
 
 def matches_etag(if_none_match: bytes, etag: str) -> bool:
@@ -78,12 +92,12 @@ def matches_etag(if_none_match: bytes, etag: str) -> bool:
 
 
 def _has_other_producer(headers: dict[bytes, bytes]) -> bool:
-    return b"producer-epoch" in headers or b"producer-seq" in headers
+    return _PRODUCER_EPOCH in headers or _PRODUCER_SEQ in headers
 
 
 def _producer(headers: dict[bytes, bytes], limits: Limits) -> Producer:
     try:
-        name, epoch, seq = headers[b"producer-id"], headers[b"producer-epoch"], headers[b"producer-seq"]
+        name, epoch, seq = headers[_PRODUCER_ID], headers[_PRODUCER_EPOCH], headers[_PRODUCER_SEQ]
     except KeyError as missing:
         raise InvalidHeaderError(
             header=missing.args[0].decode().title(),
@@ -91,12 +105,12 @@ def _producer(headers: dict[bytes, bytes], limits: Limits) -> Producer:
         ) from None
     if not name or len(name) > limits.producer_id_bytes_max:
         raise InvalidHeaderError(
-            header="Producer-Id", problem=f"send 1 to {limits.producer_id_bytes_max} bytes"
+            header=asked.PRODUCER_ID.name, problem=f"send 1 to {limits.producer_id_bytes_max} bytes"
         )
     return Producer(
         name.decode("latin-1"),
-        _producer_number("Producer-Epoch", epoch, limits),
-        _producer_number("Producer-Seq", seq, limits),
+        _producer_number(asked.PRODUCER_EPOCH.name, epoch, limits),
+        _producer_number(asked.PRODUCER_SEQ.name, seq, limits),
     )
 
 
@@ -110,10 +124,10 @@ def _producer_number(header: str, value: bytes, limits: Limits) -> int:
 
 
 def _stream_seq(headers: dict[bytes, bytes], limits: Limits) -> str:
-    value = headers[b"stream-seq"]
+    value = headers[_STREAM_SEQ]
     if not value or len(value) > limits.stream_seq_bytes_max:
         raise InvalidHeaderError(
-            header="Stream-Seq", problem=f"send 1 to {limits.stream_seq_bytes_max} bytes"
+            header=asked.STREAM_SEQ.name, problem=f"send 1 to {limits.stream_seq_bytes_max} bytes"
         )
     return value.decode("latin-1")
 
@@ -147,7 +161,7 @@ def if_match(value: str) -> IfMatch:
 
 def _invalid_if_match() -> InvalidHeaderError:
     return InvalidHeaderError(
-        header="If-Match",
+        header=asked.IF_MATCH.name,
         problem="send the expected Stream-Next-Offset or one Session-Incarnation in double quotes, or *",
     )
 
@@ -155,7 +169,7 @@ def _invalid_if_match() -> InvalidHeaderError:
 def _ttl_seconds(value: str, limits: Limits) -> int:
     if not _WHOLE_NUMBER.fullmatch(value) or len(value) > 12 or int(value) > limits.ttl_seconds_max:
         raise InvalidHeaderError(
-            header="Stream-TTL",
+            header=asked.STREAM_TTL.name,
             problem=f"{value[:40]!r} is no number of seconds; send a whole number such as 3600, from 0 to "
             f"{limits.ttl_seconds_max}, without sign or leading zeros",
         )
@@ -166,7 +180,7 @@ def _expires_at_ms(value: str) -> int:
     at_ms = parse_rfc3339(value)
     if at_ms is None:
         raise InvalidHeaderError(
-            header="Stream-Expires-At",
+            header=asked.STREAM_EXPIRES_AT.name,
             problem=f"{value[:40]!r} is not an RFC 3339 time such as 2030-01-31T12:00:00Z",
         )
     return at_ms
@@ -184,8 +198,8 @@ def _fork(request: Request) -> Fork | None:
 def fork_source(request: Request) -> bytes | None:
     """Return the source of a fork, None if there is none; a fork offset without a source is refused."""
     headers = request.headers
-    source = headers.get(b"stream-forked-from")
-    if source is None and (b"stream-fork-offset" in headers or b"stream-fork-sub-offset" in headers):
+    source = headers.get(_STREAM_FORKED_FROM)
+    if source is None and (_STREAM_FORK_OFFSET in headers or _STREAM_FORK_SUB_OFFSET in headers):
         raise InvalidForkError(
             problem="Stream-Fork-Offset and Stream-Fork-Sub-Offset need Stream-Forked-From"
         )
@@ -194,8 +208,8 @@ def fork_source(request: Request) -> bytes | None:
 
 def parse_fork(request: Request, source: str) -> Fork:
     """Return a fork of ``source``, with the offset at which it begins."""
-    anchor = request.headers.get(b"stream-fork-offset")
-    beyond = request.headers.get(b"stream-fork-sub-offset")
+    anchor = request.headers.get(_STREAM_FORK_OFFSET)
+    beyond = request.headers.get(_STREAM_FORK_SUB_OFFSET)
     return Fork(
         source,
         None if anchor is None else offsets.decode(anchor.decode("latin-1")),

@@ -16,18 +16,27 @@ from durable_sessions.http.api.lifetime_headers import CLOSED
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.openapi.answer_headers import (
+    ETAG,
+    STREAM_CURSOR,
+    STREAM_NEXT_OFFSET,
+    STREAM_SSE_DATA_ENCODING,
+    STREAM_UP_TO_DATE,
+)
 from durable_sessions.http.openapi.common import LIVE
+from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.messages import json_array
 from durable_sessions.streams.stream import Key
 
+_IF_NONE_MATCH = IF_NONE_MATCH.key
 _LIVE = tuple(LIVE.schema["enum"])
 _SEND_LIVE = " or ".join(f"live={one}" for one in _LIVE)
 _CACHEABLE = (b"Cache-Control", b"private, max-age=60, stale-while-revalidate=300")
 _NO_STORE = (b"Cache-Control", b"no-store")
-_UP_TO_DATE = (b"Stream-Up-To-Date", b"true")
+_UP_TO_DATE = (STREAM_UP_TO_DATE, b"true")
 
 
 class Reads:
@@ -68,7 +77,7 @@ class Reads:
         position = durable.tail if offset == "now" else start or 0
         if position > durable.tail:
             raise OffsetBeyondTailError(offset=offset, tail=offsets.encode(durable.tail))
-        known = request.headers.get(b"if-none-match")
+        known = request.headers.get(_IF_NONE_MATCH)
         if live is None:
             return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, known)
         cursor = parameters.get(b"cursor")
@@ -115,7 +124,7 @@ class Reads:
         fields: list[Header] = [
             _content_type(durable),
             _next_offset(following),
-            (b"ETag", etag.encode()),
+            (ETAG, etag.encode()),
             _CACHEABLE,
         ]
         if up_to_date:
@@ -132,7 +141,7 @@ class Reads:
         """Answer with the protocol's event stream from a position on."""
         fields = [*sse.FIELDS]
         if sse.is_base64(durable):
-            fields.append((b"Stream-SSE-Data-Encoding", b"base64"))
+            fields.append((STREAM_SSE_DATA_ENCODING, b"base64"))
         framing = sse.StreamFraming(self._cursors, cursor, self._limits)
         chunks = self._readers.following(caller, self._followers.follow(durable, position, framing))
         return StreamingResponse(200, fields, chunks)
@@ -148,7 +157,7 @@ class Reads:
     ) -> Answer:
         """Answer when there are records; the request and its headers are not kept in memory while waiting."""
         await self.wait(key, durable, position, caller)
-        stamp = (b"Stream-Cursor", b"%d" % self._cursors.after(cursor))
+        stamp = (STREAM_CURSOR, b"%d" % self._cursors.after(cursor))
         if position < durable.tail:
             answer = await self._catch_up_later(durable, position, known)
             answer.headers.append(stamp)
@@ -191,4 +200,4 @@ def _content_type(durable: StreamView) -> Header:
 
 
 def _next_offset(position: int) -> Header:
-    return b"Stream-Next-Offset", offsets.encode(position).encode()
+    return STREAM_NEXT_OFFSET, offsets.encode(position).encode()

@@ -149,14 +149,19 @@ class _Node:
 
 
 class RouteTable:
-    """Finds the resource at a path."""
+    """Finds the resource at a path.
+
+    ``unhandled`` are the nouns of which nobody has stated the handlers yet.
+    """
 
     def __init__(self, described: Iterable[Noun]) -> None:
         self._ids: dict[str, list[str]] = {}
+        self.unhandled: set[str] = set()
         self._root = _Node()
         resources: dict[str, Resource] = {path: Resource(path, noun) for path, noun in _UNDESCRIBED.items()}
         for noun in described:
             self._ids[noun.name] = [operation.id for operation in noun.operations]
+            self.unhandled.add(noun.name)
             for operation in noun.operations:
                 _add(resources.setdefault(operation.path, Resource(operation.path, noun.name)), operation)
         for path, resource in resources.items():
@@ -178,11 +183,18 @@ class RouteTable:
         """Return the resource at a path template."""
         return self._resources[template]
 
+    def resources(self) -> Iterable[Resource]:
+        """Return all resources."""
+        return self._resources.values()
+
     def complete(self, handlers: Mapping[str, Handler], *names: str) -> dict[str, Handler]:
         """Return the handlers of some nouns by operation id; each operation must have exactly one."""
         wanted = {one for name in names for one in self._ids[name]}
         if wanted != handlers.keys():
             raise LookupError(f"handlers and operations differ: {sorted(wanted ^ handlers.keys())}")
+        if not self.unhandled.issuperset(names):
+            raise LookupError(f"these operations have handlers already: {sorted(wanted)}")
+        self.unhandled -= set(names)
         return dict(handlers)
 
     def check_parameters(self, request: Request) -> None:

@@ -23,6 +23,12 @@ from durable_sessions.http.api.route_table import ROUTES, Handler
 from durable_sessions.http.api.sessions import incarnations
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.openapi.answer_headers import (
+    LOCATION,
+    PRODUCER_EPOCH,
+    PRODUCER_SEQ,
+    STREAM_NEXT_OFFSET,
+)
 from durable_sessions.http.paths import stream_key
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams
@@ -121,7 +127,7 @@ class StreamsFace:
         stream = durable.stream
         fields: list[Header] = [
             (b"Content-Type", stream.content_type.encode("latin-1")),
-            (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
+            (STREAM_NEXT_OFFSET, offsets.encode(durable.tail).encode()),
             (b"Cache-Control", b"no-store"),
             *lifetime_headers(durable),
         ]
@@ -141,7 +147,7 @@ class StreamsFace:
             return error_response(error)
         fields: list[Header] = [
             (b"Content-Type", created.content_type.encode("latin-1")),
-            (b"Stream-Next-Offset", offsets.encode(created.tail).encode()),
+            (STREAM_NEXT_OFFSET, offsets.encode(created.tail).encode()),
         ]
         if created.closed:
             fields.append(CLOSED)
@@ -149,7 +155,7 @@ class StreamsFace:
             fields.append(incarnations.header(life))
         if created.new:
             base = headers.base_url(request, self._public_url).encode("latin-1")
-            fields.append((b"Location", base + request.path))
+            fields.append((LOCATION, base + request.path))
         return Response(201 if created.new else 200, fields)
 
     async def _create_stream(self, request: Request, key: Key) -> Created:
@@ -225,11 +231,11 @@ def _acknowledged(future: "asyncio.Future[AppendResult]", *, with_data: bool) ->
 
 
 def _acknowledgement(result: AppendResult, *, with_data: bool) -> Response:
-    fields: list[Header] = [(b"Stream-Next-Offset", offsets.encode(result.tail).encode())]
+    fields: list[Header] = [(STREAM_NEXT_OFFSET, offsets.encode(result.tail).encode())]
     if result.closed:
         fields.append(CLOSED)
     producer = result.producer
     if producer is None:
         return Response(204, fields)
-    fields += [(b"Producer-Epoch", b"%d" % producer.epoch), (b"Producer-Seq", b"%d" % producer.seq)]
+    fields += [(PRODUCER_EPOCH, b"%d" % producer.epoch), (PRODUCER_SEQ, b"%d" % producer.seq)]
     return Response(204 if result.duplicate or not with_data else 200, fields)

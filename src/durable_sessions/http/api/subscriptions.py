@@ -31,6 +31,7 @@ from durable_sessions.http.bodies.subscriptions import (
     ShownWebhook,
 )
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
+from durable_sessions.http.openapi.request_headers import AUTHORIZATION
 from durable_sessions.http.paths import stream_path
 from durable_sessions.limits import Limits
 from durable_sessions.shares import CURRENT_HOLDER
@@ -40,6 +41,7 @@ from durable_sessions.streams.wakes import Hold
 from durable_sessions.threads import CPU
 from durable_sessions.times import rfc3339
 
+_AUTHORIZATION = AUTHORIZATION.key
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _JWKS: list[Header] = [
     (b"Content-Type", b"application/jwk-set+json"),
@@ -270,7 +272,7 @@ def _is_held(found: Match) -> bool:
 
 
 def _bearer(request: Request) -> str:
-    scheme, _, token = request.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    scheme, _, token = request.headers.get(_AUTHORIZATION, b"").decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
         raise TokenInvalidError
     return token.strip()

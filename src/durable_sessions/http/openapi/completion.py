@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from durable_sessions.http.openapi.answer_headers import SESSION_INCARNATION
 from durable_sessions.http.openapi.common import INCARNATION, PATH_PARAMETERS
+from durable_sessions.http.openapi.errors import ONE_SESSION
 from durable_sessions.http.openapi.examples import calls_of
 from durable_sessions.http.openapi.parts import BY_METHOD, Noun, Operation, Parameter
 from durable_sessions.http.openapi.request_headers import IF_MATCH
 
 _NAME = re.compile(r"\{(\w+)\}")
-_ONE_SESSION = "/v1/sessions/{session_id}"
 
 
 def complete(noun: Noun) -> Noun:
@@ -20,7 +20,7 @@ def complete(noun: Noun) -> Noun:
 
 def _completed(operation: Operation, writing: tuple[str, ...]) -> Operation:
     operation = replace(operation, parameters=(*_of_path(operation), *_others(operation)))
-    if operation.path.startswith(_ONE_SESSION):
+    if operation.path.startswith(ONE_SESSION):
         operation = _with_incarnation(operation)
     role = operation.role
     if role == BY_METHOD:

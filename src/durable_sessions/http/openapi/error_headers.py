@@ -12,16 +12,21 @@ from durable_sessions.http.openapi.answer_headers import (
     PRODUCER_EXPECTED_SEQ,
     PRODUCER_RECEIVED_SEQ,
     RETRY_AFTER,
+    SESSION_INCARNATION,
     SHOULD_RETRY,
     STREAM_CLOSED,
     STREAM_NEXT_OFFSET,
     WWW_AUTHENTICATE,
 )
+from durable_sessions.http.openapi.error_groups import CARRIER, ENTRANCE
 
 _QUOTA_RETRY_SECONDS = 60
 _SCANS_RETRY_SECONDS = 2
 _FINAL = (409, 412)
 """Statuses after which trying again does not help."""
+
+_BEFORE_SESSIONS = frozenset({*CARRIER, *ENTRANCE, "authentication_error"})
+"""Errors of requests of which it is not known yet which session they are about."""
 
 _Headers = dict[bytes, Callable[[Any], object]]
 _BY_ERROR: dict[type[errors.DurableSessionsError], _Headers] = {
@@ -58,9 +63,14 @@ def is_final(status: int) -> bool:
     return status in _FINAL
 
 
-def described(codes: list[str], status: int, *, sessions: bool) -> list[bytes]:
-    """Return the names of the headers that a refusal with one of these codes may have."""
+def described(codes: list[str], status: int, *, sessions: bool, one_session: bool) -> list[bytes]:
+    """Return the names of the headers that a refusal with one of these codes may have.
+
+    ``sessions`` says that it has Anthropic's shape, ``one_session`` that it is about a session of the path.
+    """
     names = [name for code in codes for name in _BY_CODE.get(code, ())]
+    if one_session and not _BEFORE_SESSIONS.issuperset(codes):
+        names.append(SESSION_INCARNATION)
     if status == 503:
         names.append(RETRY_AFTER)
     if sessions and is_final(status):

@@ -16,6 +16,9 @@ from durable_sessions.http.openapi.schemas import Schema, ref
 from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.http.paths import STREAM_ROOT, is_of_protocol
 
+ONE_SESSION = "/v1/sessions/{session_id}"
+"""The path of a session; those below it are about that session, too."""
+
 
 def codes(operation: Operation) -> list[str]:
     """Return every code with which the API, and not the carrier, can refuse this operation."""
@@ -51,7 +54,12 @@ def responses(operation: Operation) -> dict[str, Any]:
         if status in carrier and looks != "native":
             # The carrier refuses before it is known which operation is meant, so always in its own shape.
             shapes.append(_shape("native", carrier[status]))
-        headers = error_headers.described(said, status, sessions=looks == "sessions")
+        headers = error_headers.described(
+            said,
+            status,
+            sessions=looks == "sessions",
+            one_session=operation.method != "options" and operation.path.startswith(ONE_SESSION),
+        )
         found[str(status)] = {
             "description": ", ".join(f"`{code}`" for code in said),
             "headers": header_refs(headers),

@@ -6,6 +6,7 @@ from durable_sessions.http.bodies.operations import Alive, FlushResult, Readines
 from durable_sessions.http.openapi.common import PATH_PARAMETERS
 from durable_sessions.http.openapi.error_groups import WRITING_UNMETERED
 from durable_sessions.http.openapi.parts import JSON, TEXT, Answer, Noun, Operation, json_answer
+from durable_sessions.http.openapi.request_headers import ACCEPT
 from durable_sessions.http.openapi.schemas import free, text
 
 _HTML = "text/html"
@@ -23,6 +24,7 @@ NOUN = Noun(
                     "Links, as JSON; as a page if `text/html` is accepted.", {JSON: free(), _HTML: text()}
                 )
             },
+            parameters=(replace(ACCEPT, text="`text/html` answers with a page."),),
             role=None,
             head=True,
         ),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from durable_sessions.http.bodies.agents import AgentSnapshot
 from durable_sessions.http.bodies.deletions import SessionDeleted
 from durable_sessions.http.bodies.sessions import NativeSessionBody, NativeUpdateBody
+from durable_sessions.http.openapi.answer_headers import EVENTS_DIFFER, EVENTS_REPEATED, SESSION_INCARNATION
 from durable_sessions.http.openapi.common import CREATED_AT, HAPPENED, INCLUDE_ARCHIVED, PAGE, page_limit
 from durable_sessions.http.openapi.error_groups import READING
 from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer, json_body
@@ -41,6 +42,7 @@ _CREATED = (
     *("session_too_large", "event_too_large", *READING),
 )
 """Errors of the creation of a session."""
+_REPEATS = (EVENTS_REPEATED, EVENTS_DIFFER)
 _SHOWN = {200: json_answer("The session.", ref("Session"))}
 
 NOUN = Noun(
@@ -53,8 +55,10 @@ NOUN = Noun(
             "Create a session. The id is made by the server unless the body has one. In Anthropic's "
             "dialect `agent` and `environment_id` are required.",
             {
-                201: json_answer("Created.", ref("Session")),
-                200: json_answer("Created, in Anthropic's dialect.", ref("Session")),
+                201: json_answer("Created.", ref("Session"), SESSION_INCARNATION, *_REPEATS),
+                200: json_answer(
+                    "Created, in Anthropic's dialect.", ref("Session"), SESSION_INCARNATION, *_REPEATS
+                ),
             },
             (ANTHROPIC_VERSION,),
             json_body(ref("NewSession"), required=False),
@@ -111,8 +115,10 @@ NOUN = Noun(
             "`initial_events: ignored`. A fork shares the events of its source up to `Stream-Fork-Offset`, "
             "at no cost, and goes its own way from there.",
             {
-                201: json_answer("Created.", ref("Session")),
-                200: json_answer("It was there already and agrees with what was sent.", ref("Session")),
+                201: json_answer("Created.", ref("Session"), *_REPEATS),
+                200: json_answer(
+                    "It was there already and agrees with what was sent.", ref("Session"), *_REPEATS
+                ),
             },
             (
                 ANTHROPIC_VERSION,

@@ -6,7 +6,7 @@ from durable_sessions.http.openapi.common import ALL_LIMIT, FROM_OFFSET, PAGE
 from durable_sessions.http.openapi.error_groups import READING
 from durable_sessions.http.openapi.events import EVENT_DELTAS, FRAMES, RANGE, page_answer
 from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer
-from durable_sessions.http.openapi.request_headers import LAST_EVENT_ID
+from durable_sessions.http.openapi.request_headers import ACCEPT, LAST_EVENT_ID
 from durable_sessions.http.openapi.schemas import choice, many, page, ref
 from durable_sessions.http.openapi.struct_schemas import schema_of
 from durable_sessions.managed_agents.thread_objects import ThreadObject
@@ -40,7 +40,7 @@ NOUN = Noun(
             "readThreadEvents: GET /v1/sessions/{session_id}/threads/{thread_id}/events",
             "Read the events of a thread.",
             {200: page_answer("A page of the thread's events.")},
-            parameters=RANGE,
+            parameters=(*RANGE, ACCEPT),
             errors=("too_many_scans", *READING),
         ),
         Operation(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from durable_sessions.http.carrier.message import Header
+from durable_sessions.http.openapi.answer_headers import EVENTS_DIFFER, EVENTS_REPEATED
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.append import Repeats
 
@@ -13,7 +14,7 @@ _MORE = "..."
 def of(repeats: Repeats, limits: Limits) -> list[Header]:
     """Return the headers that list the events whose ids existed already, and those of them that differ."""
     fields: list[Header] = []
-    for name, indexes in ((b"Events-Repeated", repeats.repeated), (b"Events-Differ", repeats.differ)):
+    for name, indexes in ((EVENTS_REPEATED, repeats.repeated), (EVENTS_DIFFER, repeats.differ)):
         if indexes:
             fields.append((name, written(indexes, limits.event_indexes_bytes_max).encode()))
     return fields

@@ -30,7 +30,15 @@ from durable_sessions.http.api.sessions.searches import Searches
 from durable_sessions.http.api.sse import FIELDS
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
 from durable_sessions.http.openapi import events as described
+from durable_sessions.http.openapi.answer_headers import (
+    IDEMPOTENT_REPLAYED,
+    PRODUCER_EPOCH,
+    PRODUCER_SEQ,
+    STREAM_NEXT_OFFSET,
+    STREAM_UP_TO_DATE,
+)
 from durable_sessions.http.openapi.common import LIVE
+from durable_sessions.http.openapi.request_headers import ACCEPT, IDEMPOTENCY_KEY, LAST_EVENT_ID, PREFER
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents import event_types
 from durable_sessions.sessions import drafts, event_ids, pairs, threads
@@ -43,10 +51,14 @@ from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.stream import Key
 
+_PREFER = PREFER.key
+_LAST_EVENT_ID = LAST_EVENT_ID.key
+_IDEMPOTENCY_KEY = IDEMPOTENCY_KEY.key
+_ACCEPT = ACCEPT.key
 JSON: Header = (b"Content-Type", b"application/json")
 _NDJSON: Header = (b"Content-Type", b"application/x-ndjson")
 _NO_STORE: Header = (b"Cache-Control", b"no-store")
-_UP_TO_DATE: Header = (b"Stream-Up-To-Date", b"true")
+_UP_TO_DATE: Header = (STREAM_UP_TO_DATE, b"true")
 _PAGE = re.compile(r"(asc|desc)-([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
 
 
@@ -111,7 +123,7 @@ class Events:
 
     def _append(self, request: Request, key: Key, batch: Batch) -> Later[Stored] | Awaitable[Response]:
         strict = is_strict(request)
-        shown = strict or b"return=representation" in request.headers.get(b"prefer", b"")
+        shown = strict or b"return=representation" in request.headers.get(_PREFER, b"")
         if shown or any(draft.id is not None for draft in batch.drafts):
             appended = self._sessions.append_named(key, batch, len(request.body))
             return self._answer_with_events(appended, key, strict=strict, shown=shown)
@@ -253,7 +265,7 @@ class Events:
         asked = Range(position, durable.tail, self._limits.page_events_max)
         if position >= durable.tail:
             fields = [
-                (b"Stream-Next-Offset", offsets.encode(position).encode()),
+                (STREAM_NEXT_OFFSET, offsets.encode(position).encode()),
                 _UP_TO_DATE,
                 _NO_STORE,
                 incarnations.of(durable),
@@ -296,7 +308,7 @@ class Events:
         durable = self._sessions.find(key, incarnations.asked(request))
         fields: list[Header] = [
             JSON,
-            (b"Stream-Next-Offset", offsets.encode(durable.tail).encode()),
+            (STREAM_NEXT_OFFSET, offsets.encode(durable.tail).encode()),
             _NO_STORE,
             incarnations.of(durable),
             *lifetime_headers(durable),
@@ -311,7 +323,7 @@ class Events:
         parameters = Parameters(request)
         durable = self._sessions.find(key, incarnations.asked(request))
         position = durable.tail
-        last = request.headers.get(b"last-event-id")
+        last = request.headers.get(_LAST_EVENT_ID)
         if last:  # a client that reconnects repeats the offset of its first request as well
             position = (await self._sessions.events.by_id(durable, last.decode(errors="replace")))[0] + 1
         elif "offset" in parameters:
@@ -337,7 +349,7 @@ class Events:
 
 def _acknowledgement(stored: Stored, limits: Limits) -> Response:
     fields: list[Header] = [
-        (b"Stream-Next-Offset", offsets.encode(stored.tail).encode()),
+        (STREAM_NEXT_OFFSET, offsets.encode(stored.tail).encode()),
         incarnations.header(stored.life),
     ]
     if stored.repeats.repeated:
@@ -345,10 +357,10 @@ def _acknowledgement(stored: Stored, limits: Limits) -> Response:
     if stored.closed:
         fields.append(CLOSED)
     if stored.duplicate:
-        fields.append((b"Idempotent-Replayed", b"true"))
+        fields.append((IDEMPOTENT_REPLAYED, b"true"))
     if stored.producer is not None:
-        fields.append((b"Producer-Epoch", b"%d" % stored.producer.epoch))
-        fields.append((b"Producer-Seq", b"%d" % stored.producer.seq))
+        fields.append((PRODUCER_EPOCH, b"%d" % stored.producer.epoch))
+        fields.append((PRODUCER_SEQ, b"%d" % stored.producer.seq))
     return Response(204, fields)
 
 
@@ -358,7 +370,7 @@ def of_thread(durable: StreamView, thread: str) -> Selection:
 
 
 def _idempotency_key(request: Request, limits: Limits) -> str | None:
-    value = request.headers.get(b"idempotency-key")
+    value = request.headers.get(_IDEMPOTENCY_KEY)
     if value is None:
         return None
     if not value or len(value) > limits.idempotency_key_max:
@@ -403,7 +415,7 @@ def _paged(parameters: Parameters, end: int, limit: int, backwards: bool) -> Ran
 
 
 def _wants_lines(request: Request) -> bool:
-    return b"application/x-ndjson" in request.headers.get(b"accept", b"")
+    return b"application/x-ndjson" in request.headers.get(_ACCEPT, b"")
 
 
 def _answer(request: Request, durable: StreamView, asked: Range, page: EventPage) -> Response:
@@ -411,7 +423,7 @@ def _answer(request: Request, durable: StreamView, asked: Range, page: EventPage
     up_to_date = at == durable.tail
     offset = offsets.encode(at).encode()
     life = incarnations.of(durable)
-    fields: list[Header] = [(b"Stream-Next-Offset", offset), _NO_STORE, life]
+    fields: list[Header] = [(STREAM_NEXT_OFFSET, offset), _NO_STORE, life]
     if up_to_date:
         fields.append(_UP_TO_DATE)
         if durable.closed:

@@ -9,10 +9,13 @@ from durable_sessions.http.api import headers
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.http.openapi.answer_headers import SESSION_INCARNATION
+from durable_sessions.http.openapi.request_headers import IF_MATCH
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.change import By
 from durable_sessions.storage.door import StreamView
 
+_IF_MATCH = IF_MATCH.key
 _INCARNATION = re.compile(r"[0-9a-f]{12}", re.ASCII)
 
 
@@ -31,8 +34,8 @@ def asked(request: Request) -> str | None:
 def by(request: Request, caller: Caller) -> By:
     """Return who changes a session, in which dialect, and which incarnation."""
     wanted = headers.IfMatch()
-    if b"if-match" in request.headers:
-        wanted = headers.if_match(request.headers[b"if-match"].decode("latin-1"))
+    if _IF_MATCH in request.headers:
+        wanted = headers.if_match(request.headers[_IF_MATCH].decode("latin-1"))
     return By(caller.principal, is_strict(request), wanted.incarnation or asked(request), wanted.tails)
 
 
@@ -43,7 +46,7 @@ def of(durable: StreamView) -> Header:
 
 def header(life: str) -> Header:
     """Return the header with an incarnation."""
-    return b"Session-Incarnation", life.encode()
+    return SESSION_INCARNATION, life.encode()
 
 
 def with_header(answer: Answer | Awaitable[Answer], life: str) -> Answer | Awaitable[Answer]:

@@ -42,6 +42,7 @@ from durable_sessions.http.bodies.sessions import (
     UpdateBody,
 )
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.openapi.request_headers import STREAM_FORKED_FROM
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
@@ -53,6 +54,7 @@ from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
 
+_STREAM_FORKED_FROM = STREAM_FORKED_FROM.key
 T = TypeVar("T")
 
 _NO_STORE = (b"Cache-Control", b"no-store")
@@ -322,7 +324,7 @@ def _fork(request: Request) -> Fork | None:
 
 def _source_life(request: Request) -> str | None:
     """Return which incarnation of its source a fork asks for."""
-    _, _, query = request.headers.get(b"stream-forked-from", b"").partition(b"?")
+    _, _, query = request.headers.get(_STREAM_FORKED_FROM, b"").partition(b"?")
     if not query:
         return None
     named = Request(b"GET", b"", query, {}, b"")
