@@ -453,7 +453,7 @@ class OutcomeUnknownError(DurableSessionsError):
 class LinkDownError(DurableSessionsError):
     """The process that owns the data cannot be reached: {reason}. This request changed nothing; try it again."""  # noqa: E501
 
-    code = "link_down"
+    code = "partition_unavailable"
 
 
 class LinkLostError(DurableSessionsError):

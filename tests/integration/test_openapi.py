@@ -298,7 +298,7 @@ def test_every_code_that_a_client_can_meet_is_described() -> None:
     }
     # What the log says of an append reaches clients as partition_stopped, partition_moved or outcome_unknown.
     of_the_log = {"log_failed", "log_fenced", "log_full"}
-    of_links = {"link_down", "link_lost"}  # a server of one process passes no requests on
+    of_links = {"partition_unavailable", "link_lost"}  # a server of one process passes no requests on
     assert STATUS_BY_CODE.keys() - DOCUMENT["x-errors"].keys() <= at_start | of_the_log | of_links
 
 

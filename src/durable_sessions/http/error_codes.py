@@ -111,7 +111,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "partition_moved": 503,
     "manifest_lost": 503,
     "outcome_unknown": 503,
-    "link_down": 503,
+    "partition_unavailable": 503,
     "link_lost": 503,
     "cold_read_failed": 503,
     "bucket_failed": 503,

@@ -10,7 +10,7 @@ from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.format import read_format
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import KeysRequiredError, PartitionStoppedError, SettingsError
+from durable_sessions.errors import KeysRequiredError, LinkDownError, PartitionStoppedError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
@@ -24,12 +24,15 @@ from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.engine import Engine
 from durable_sessions.node.engine_keeper import EngineKeeper
 from durable_sessions.node.garbage_collector import COLLECTOR
+from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.listen_policy import cannot_listen, require_guarded
+from durable_sessions.node.peers import Peers, close_links
 from durable_sessions.node.process_parts import ProcessParts
 from durable_sessions.node.router import Router
 from durable_sessions.node.server_wide import ServerWide
 from durable_sessions.node.supervisor import Supervisor
-from durable_sessions.node.worker_id import ONLY_WORKER, WorkerId
+from durable_sessions.node.worker_group import WorkerGroup
+from durable_sessions.node.worker_id import ONLY_WORKER
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
@@ -44,18 +47,23 @@ class Node:
     """One process that serves a data directory, or with other workers a part of it.
 
     ``keepers`` has the partitions of this process by number. The first one answers what any can answer.
+    ``group`` is None if this is the only worker.
     """
 
     server: HttpServer
 
-    def __init__(self, process: ProcessParts, worker: WorkerId, partitions: list[PartitionId]) -> None:
+    def __init__(
+        self, process: ProcessParts, group: WorkerGroup | None, partitions: list[PartitionId]
+    ) -> None:
         self.process = process
-        self._worker = worker
+        self._group = group
+        self._links = {} if group is None else group.links(process.limits)
+        self._link_server = None if group is None else self._accept_links(group)
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.keepers = {partition.number: self._keeper(partition) for partition in partitions}
         self.keeper = next(iter(self.keepers.values()))
         self.supervisor, self.health, self.keys = process.supervisor, process.health, process.keys
-        self.handle = self._handle_with_only if len(partitions) == 1 else self._router(partitions[0])
+        self.handle = self._handle_with_only if partitions[0].of == 1 else self._router(partitions[0])
 
     @classmethod
     async def open(
@@ -67,7 +75,7 @@ class Node:
         ids: Ids | None = None,
         disk: Disk = REAL_DISK,
         partitions: int | None = None,
-        worker: WorkerId = ONLY_WORKER,
+        group: WorkerGroup | None = None,
     ) -> "Node":
         """Return a node that has replayed its logs and can answer, but does not listen yet.
 
@@ -90,7 +98,8 @@ class Node:
             FirstKey(settings.data, ids),
         )
         count = await _partition_count(settings, partitions)
-        node = cls(process, worker, worker.partitions(count))
+        worker = ONLY_WORKER if group is None else group.worker
+        node = cls(process, group, worker.partitions(count))
         async with AsyncExitStack() as opened:
             for keeper in node.keepers.values():
                 await keeper.open()
@@ -128,8 +137,20 @@ class Node:
         raise PartitionStoppedError(reason="the system partition is in another process")
 
     def _router(self, own: PartitionId) -> Handler:
-        every = ServerWide(self, self._worker, own, self.process.limits)
-        return Router(own, self, every.handlers, self.process.limits)
+        worker, limits = ONLY_WORKER if self._group is None else self._group.worker, self.process.limits
+        peers = Peers(worker, self.keepers, self._links, limits)
+        return Router(own, peers, ServerWide(peers, worker, own, limits).handlers, limits)
+
+    def _accept_links(self, group: WorkerGroup) -> LinkServer:
+        return LinkServer(self._answer_link, group.secret, self.process.limits, refuse=ANSWER_FORMAT.refuse)
+
+    def _answer_link(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request that another worker passes on."""
+        keeper = self.keepers.get(partition)
+        if keeper is None:
+            reason = "this worker does not have that partition"
+            return ANSWER_FORMAT.refuse(request.path, LinkDownError(reason=reason), request.id)
+        return keeper.engine.app.answer_router(request)
 
     @property
     def engine(self) -> Engine:
@@ -146,10 +167,6 @@ class Node:
         """The feed that sends events to search."""
         return self.keeper.engine.feed
 
-    def ask(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request with the application of a partition."""
-        return self.keepers[partition].engine.app.answer_router(request)
-
     def _handle_with_only(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the only engine: there is nothing to route."""
         return self.keeper.engine.app(request)
@@ -160,12 +177,14 @@ class Node:
         return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * self.server.open_connections
 
     async def listen(self) -> None:
-        """Accept connections on the configured address."""
+        """Accept links of other workers, and connections on the configured address."""
         settings = self.process.settings
+        if self._group is not None and self._link_server is not None:
+            await self._link_server.listen(self._group.address)
         host, port = settings.host, settings.port
         require_guarded(host, keys=self.keys.required, bootstrap=settings.api_key)
         try:
-            await self.server.start(host, port)
+            await self.server.start(host, port, shared_port=self._group is not None)
         except OSError as error:
             raise SettingsError(problem=cannot_listen(host, port, error)) from error
         if any(keeper.engine.partition_id.is_system for keeper in self.keepers.values()):
@@ -187,6 +206,9 @@ class Node:
         for keeper in self.keepers.values():
             keeper.drain()
         await self.server.shutdown(self.process.limits.shutdown_seconds_max)
+        if self._link_server is not None:
+            await self._link_server.close()
+        await close_links(self._links)
         await asyncio.gather(*(keeper.close() for keeper in self.keepers.values()))
         await self.supervisor.close()
         logger.info("stopped")

@@ -12,7 +12,7 @@ from prometheus_client.samples import Sample
 from durable_sessions.http.api.metrics import OF_PROCESS
 from durable_sessions.http.api.sessions.merged_listing import MergedListing
 from durable_sessions.http.api.sessions.merged_search import MergedSearch
-from durable_sessions.http.bodies.operations import FlushResult, PartitionFlush, Readiness
+from durable_sessions.http.bodies.operations import FlushResult, PartitionFlush, Readiness, SearchReadiness
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.node.router import Every, Operation, Partitions, answered, gathered
@@ -48,10 +48,7 @@ class ServerWide:
 
     async def _ready(self, request: Request) -> Answer:
         answers = await self._ask(request)
-        said = {
-            partition.digits: msgspec.json.decode(answer.body, type=Readiness)
-            for partition, answer in answers.items()
-        }
+        said = {partition.digits: _readiness(answer) for partition, answer in answers.items()}
         worst = max(said.values(), key=lambda one: _STATUSES.index(one.status))
         whole = msgspec.structs.replace(worst, partitions=said)
         status = max(answer.status for answer in answers.values())
@@ -93,6 +90,14 @@ class ServerWide:
             processes.add(worker)
         headers = next(iter(answers.values())).headers
         return Response(200, headers, generate_latest(_Collected(families.values())))
+
+
+def _readiness(answer: Response) -> Readiness:
+    """Return what a partition says of itself; one that cannot be asked is not ready."""
+    try:
+        return msgspec.json.decode(answer.body, type=Readiness)
+    except msgspec.MsgspecError:
+        return Readiness("not ready", SearchReadiness("failing"), reason="its process cannot be reached")
 
 
 class _Collected(Collector):

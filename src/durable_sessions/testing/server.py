@@ -10,6 +10,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
 from durable_sessions.node.node import Node
+from durable_sessions.node.worker_group import WorkerGroup
 from durable_sessions.settings import Settings
 
 
@@ -23,12 +24,14 @@ class LocalServer:
         clock: Clock | None,
         disk: Disk,
         partitions: int | None = None,
+        group: WorkerGroup | None = None,
     ) -> None:
         self._settings = settings
         self._limits = limits
         self._clock = clock
         self._disk = disk
         self._partitions = partitions
+        self._group = group
         self.node: Node
 
     @property
@@ -51,6 +54,7 @@ class LocalServer:
             clock=self._clock,
             disk=self._disk,
             partitions=self._partitions,
+            group=self._group,
         )
         await self.node.listen()
         self._settings = replace(self._settings, port=self.node.server.port)
@@ -75,14 +79,16 @@ async def local_server(
     disk: Disk = REAL_DISK,
     bucket: str = "",
     partitions: int | None = None,
+    group: WorkerGroup | None = None,
     **settings: Any,
 ) -> AsyncIterator[LocalServer]:
     """Run a server on a free port of this machine for the length of a ``with`` block.
 
-    ``partitions`` is how many a new bucket gets. Other ``settings`` are passed by name.
+    ``partitions`` is how many a new bucket gets, ``group`` which of several workers this is. Other
+    ``settings`` are passed by name.
     """
     chosen = Settings(port=0, data=data, bucket=bucket, long_poll_seconds=long_poll_seconds, **settings)
-    server = LocalServer(chosen, limits, clock, disk, partitions)
+    server = LocalServer(chosen, limits, clock, disk, partitions, group)
     await server.start()
     try:
         yield server
