@@ -1,21 +1,15 @@
 """Sessions on a disk that loses what it may, beside a simple model: every answer is compared."""
 
-import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
-from durable_sessions.clock import ManualClock
-from durable_sessions.errors import BucketError, DurableSessionsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.log.file import FileLog
 from durable_sessions.sessions import event_ids as event_ids_of
 from durable_sessions.sessions import record, summary
 from durable_sessions.sessions.append import Batch
@@ -25,18 +19,12 @@ from durable_sessions.sessions.event_ids import names_of
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.door import StreamView
-from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.create import Fork
-from durable_sessions.testing.disk import FaultyDisk
-from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.maintenance import Maintenance
+from tests.support.beside_model import EngineBesideModel, Operation, answered
 from tests.unit.sessions.model import Answer, Event, Model
 from tests.unit.sessions.world import batch, decoded, key
-from tests.unit.storage.store import MemoryStore
 
-DIRECTORY = Path("/log")
 NAMES = ["a", "b", "c"]
-Operation = Callable[[], Awaitable[Answer]]
 Step = tuple[Operation, Callable[[Model], Answer]]
 
 names = st.sampled_from(NAMES)
@@ -47,15 +35,12 @@ events = st.lists(st.tuples(types, event_ids, bodies), min_size=1, max_size=3)
 producers = st.none() | st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 1), st.integers(0, 2))
 
 
-class SessionsBesideModel(RuleBasedStateMachine):
+class SessionsBesideModel(EngineBesideModel[Model]):
+    segment_bytes_max = 2_000
+    names_of = staticmethod(names_of)
+
     def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.model = Model()
-        self.clock = ManualClock()
-        self.folder = tempfile.TemporaryDirectory()
-        self.catalog = Path(self.folder.name) / "catalog.sqlite"
-        self.store = MemoryStore(self.clock)
+        super().__init__(Model())
         self.count = 0
         self.requests: dict[tuple[str, str], list[Event]] = {}
         self.lives: dict[int, str] = {}
@@ -67,8 +52,7 @@ class SessionsBesideModel(RuleBasedStateMachine):
         flush=st.sampled_from([1, 2_000]),
     )
     def begin(self, seed: int, memory: int, flush: int) -> None:
-        self.disk = FaultyDisk(seed)
-        self.limits = replace(
+        limits = replace(
             DEFAULT_LIMITS,
             memory_bytes_max=memory,
             flush_bytes_max=flush,
@@ -80,27 +64,11 @@ class SessionsBesideModel(RuleBasedStateMachine):
             delete_within_seconds=1_000,
             garbage_grace_seconds=100,
         )
-        self.loop.run_until_complete(self.open())
+        self.begin_on(seed, limits)
 
     async def open(self) -> None:
-        self.log = await FileLog.open(DIRECTORY, segment_bytes_max=2_000, disk=self.disk)
-        self.archive = await BucketArchive.open(
-            self.store, self.catalog, self.clock, RandomIds(), self.limits, names_of, log=self.log
-        )
-        self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive)
-        self.maintenance = Maintenance(self.archive, self.clock, self.limits)
+        await super().open()
         self.sessions = Sessions(self.partition, self.clock, RandomIds(), self.limits)
-
-    async def shut(self) -> None:
-        await self.partition.close()
-        await self.archive.close()
-        await self.log.close()
-
-    def teardown(self) -> None:
-        if hasattr(self, "partition"):
-            self.loop.run_until_complete(self.shut())
-        self.loop.close()
-        self.folder.cleanup()
 
     # Operations: each is the real call and what the model says of it ---------------------------------
 
@@ -217,16 +185,11 @@ class SessionsBesideModel(RuleBasedStateMachine):
     echoes = st.tuples(st.just("echoing"), names, st.integers(0, 4), st.booleans())
     operations = creations | appends | plain_appends | others | echoes
 
-    def step(self, operation: tuple[object, ...]) -> Step:
-        made: Step = getattr(self, str(operation[0]))(*operation[1:])
-        return made
-
     # Rules -------------------------------------------------------------------------------------------
 
     @rule(operation=operations)
     def do_one(self, operation: tuple[object, ...]) -> None:
-        call, expect = self.step(operation)
-        assert self.loop.run_until_complete(answered(call)) == expect(self.model)
+        self.compare(operation)
 
     @rule(operation=plain_appends)
     def append_one(self, operation: tuple[object, ...]) -> None:
@@ -234,43 +197,13 @@ class SessionsBesideModel(RuleBasedStateMachine):
 
     @rule(operations=st.lists(operations, min_size=1, max_size=4), after=st.integers(0, 6))
     def lose_power(self, operations: list[tuple[object, ...]], after: int) -> None:
-        """Power fails somewhere in the middle: the acknowledged stays, the rest is whole or not at all."""
-        possible = [self.model.copy()]
-        self.disk.cut_power(after)
-        for operation in operations:
-            call, expect = self.step(operation)
-            got = self.loop.run_until_complete(answered(call))
-            if got == ("partition_stopped",):
-                break
-            after_it = self.model.copy()
-            expected = expect(after_it)
-            if got == ("outcome_unknown",):
-                possible.append(after_it)
-                break
-            assert got in (expected, ("cold_read_failed",)), "what is durable cannot be read without power"
-            self.model = after_it
-            possible = [after_it]
-        self.disk.crash()
-        self.loop.run_until_complete(self.shut())
-        self.loop.run_until_complete(self.open())
-        self.model = next((one for one in possible if self.agrees(one)), possible[0])
-
-    @rule(forget_derived=st.booleans())
-    def restart(self, forget_derived: bool) -> None:
-        self.loop.run_until_complete(self.shut())
-        if forget_derived:
-            self.catalog.unlink()
-        self.loop.run_until_complete(self.open())
+        # What is durable cannot be read without power.
+        self.lose_power_during(operations, after, unread=("cold_read_failed",))
 
     @rule(after=st.none() | st.integers(0, 6))
     def flush(self, after: int | None) -> None:
         """Flush, perhaps into a bucket that stops answering on the way."""
-        self.store.fail_after(after)
-        try:
-            self.loop.run_until_complete(self.partition.flush())
-        except BucketError:
-            pass
-        self.store.fail_after(None)
+        self.try_in_failing_bucket(self.partition.flush, after)
 
     @rule(seconds=st.sampled_from([0, 500]))
     def merge_and_sweep(self, seconds: float) -> None:
@@ -282,11 +215,6 @@ class SessionsBesideModel(RuleBasedStateMachine):
             pass
         while await self.maintenance.step():
             pass
-
-    @rule()
-    def let_idle_sessions_leave_memory(self) -> None:
-        for _ in range(3):
-            self.loop.run_until_complete(self.partition.rest())
 
     # What is seen ------------------------------------------------------------------------------------
 
@@ -345,13 +273,6 @@ class SessionsBesideModel(RuleBasedStateMachine):
             )
 
         return await answered(call)
-
-
-async def answered(call: Operation) -> Answer:
-    try:
-        return await call()
-    except DurableSessionsError as error:
-        return (error.code,)
 
 
 TestSessionsBesideModel = SessionsBesideModel.TestCase

@@ -1,40 +1,26 @@
 """The real partition on a disk that loses what it may, beside a simple model: every answer is compared."""
 
 import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
-from durable_sessions.clock import ManualClock
-from durable_sessions.errors import BucketError, DurableSessionsError
-from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.log.file import FileLog
 from durable_sessions.settings import RetentionPolicy
-from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork
 from durable_sessions.streams.stream import Key, Producer
-from durable_sessions.testing.disk import FaultyDisk
-from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.maintenance import Maintenance
 from durable_sessions.tier.next_manifest import referred
+from tests.support.beside_model import EngineBesideModel, Operation, answered
 from tests.unit.storage.model import Answer, Model
-from tests.unit.storage.store import MemoryStore
-
-DIRECTORY = Path("/log")
-
 
 PATHS = ["a", "b", "c"]
 IDLE_DAYS = 10
 RETENTION = Retention([RetentionPolicy("b", idle_days=IDLE_DAYS), RetentionPolicy("c", hold=True)])
-Operation = Callable[[], Awaitable[Answer]]
 Step = tuple[Operation, Callable[[Model], Answer]]
 
 paths = st.sampled_from(PATHS)
@@ -43,15 +29,9 @@ types = st.sampled_from(["text/plain", "application/json"])
 producers = st.none() | st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 1), st.integers(0, 3))
 
 
-class PartitionBesideModel(RuleBasedStateMachine):
+class PartitionBesideModel(EngineBesideModel[Model]):
     def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.model = Model()
-        self.clock = ManualClock()
-        self.folder = tempfile.TemporaryDirectory()
-        self.catalog = Path(self.folder.name) / "catalog.sqlite"
-        self.store = MemoryStore(self.clock)
+        super().__init__(Model())
 
     @initialize(
         seed=st.integers(0, 2**32),
@@ -60,10 +40,9 @@ class PartitionBesideModel(RuleBasedStateMachine):
         retention=st.sampled_from([NO_RETENTION, RETENTION]),
     )
     def begin(self, seed: int, memory: int, flush: int, retention: Retention) -> None:
-        self.disk = FaultyDisk(seed)
         self.retention = retention
         self.model.held = {"c"} if retention is RETENTION else set()
-        self.limits = replace(
+        limits = replace(
             DEFAULT_LIMITS,
             memory_bytes_max=memory,
             flush_bytes_max=flush,
@@ -77,26 +56,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
             orphan_grace_seconds=300,
             sweep_seconds=300,
         )
-        self.loop.run_until_complete(self.open())
-
-    async def open(self) -> None:
-        self.log = await FileLog.open(DIRECTORY, segment_bytes_max=400, disk=self.disk)
-        self.archive = await BucketArchive.open(
-            self.store, self.catalog, self.clock, RandomIds(), self.limits, log=self.log
-        )
-        self.partition = await Partition.open(self.log, self.clock, self.limits, self.archive, self.retention)
-        self.maintenance = Maintenance(self.archive, self.clock, self.limits)
-
-    async def shut(self) -> None:
-        await self.partition.close()
-        await self.archive.close()
-        await self.log.close()
-
-    def teardown(self) -> None:
-        if hasattr(self, "partition"):
-            self.loop.run_until_complete(self.shut())
-        self.loop.close()
-        self.folder.cleanup()
+        self.begin_on(seed, limits)
 
     # Operations: each is the real call and what the model says of it -------------------------
 
@@ -173,16 +133,11 @@ class PartitionBesideModel(RuleBasedStateMachine):
     deletions = st.tuples(st.just("deletion"), paths)
     operations = creations | appends | deletions
 
-    def step(self, operation: tuple[object, ...]) -> Step:
-        made: Step = getattr(self, str(operation[0]))(*operation[1:])
-        return made
-
     # Rules ---------------------------------------------------------------------------------
 
     @rule(operation=operations)
     def do_one(self, operation: tuple[object, ...]) -> None:
-        call, expect = self.step(operation)
-        assert self.loop.run_until_complete(answered(call)) == expect(self.model)
+        self.compare(operation)
 
     @rule(operations=st.lists(operations, min_size=2, max_size=6))
     def do_many_at_once(self, operations: list[tuple[object, ...]]) -> None:
@@ -198,34 +153,10 @@ class PartitionBesideModel(RuleBasedStateMachine):
         operations=st.lists(operations, min_size=1, max_size=4), after=st.integers(0, 6), quiet=st.booleans()
     )
     def lose_power(self, operations: list[tuple[object, ...]], after: int, quiet: bool) -> None:
-        """Power fails somewhere in the middle: the acknowledged stays, the rest is whole or not at all."""
-        possible = [self.model.copy()]
-        if not quiet:
-            self.disk.cut_power(after)
-            for operation in operations:
-                call, expect = self.step(operation)
-                got = self.loop.run_until_complete(answered(call))
-                if got == ("partition_stopped",):
-                    break
-                after_it = self.model.copy()
-                expected = expect(after_it)
-                if got == ("outcome_unknown",):
-                    possible.append(after_it)
-                    break
-                assert got == expected
-                self.model = after_it
-                possible = [after_it]
-        self.disk.crash()
-        self.loop.run_until_complete(self.shut())
-        self.loop.run_until_complete(self.open())
-        self.model = next((one for one in possible if self.agrees(one)), possible[0])
-
-    @rule(forget_derived=st.booleans())
-    def restart(self, forget_derived: bool) -> None:
-        self.loop.run_until_complete(self.shut())
-        if forget_derived:
-            self.catalog.unlink()
-        self.loop.run_until_complete(self.open())
+        if quiet:
+            self.crash()
+        else:
+            self.lose_power_during(operations, after)
 
     @rule()
     def flush(self) -> None:
@@ -234,12 +165,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
     @rule(after=st.integers(0, 6), lose_power=st.booleans())
     def flush_while_the_bucket_fails(self, after: int, lose_power: bool) -> None:
         """The bucket stops answering after some calls: nothing is lost, and a later flush goes through."""
-        self.store.fail_after(after)
-        try:
-            self.loop.run_until_complete(self.partition.flush())
-        except BucketError:
-            pass
-        self.store.fail_after(None)
+        self.try_in_failing_bucket(self.partition.flush, after)
         if lose_power:
             self.lose_power([], 0, quiet=True)
 
@@ -260,12 +186,7 @@ class PartitionBesideModel(RuleBasedStateMachine):
     def merge_and_sweep_while_the_bucket_fails(self, seconds: float, after: int, lose_power: bool) -> None:
         """The bucket stops answering after some calls: every answer stays the same, before and after."""
         self.clock.advance(seconds)
-        self.store.fail_after(after)
-        try:
-            self.loop.run_until_complete(self.maintain())
-        except BucketError:
-            pass
-        self.store.fail_after(None)
+        self.try_in_failing_bucket(self.maintain, after)
         if lose_power:
             self.lose_power([], 0, quiet=True)
 
@@ -292,11 +213,6 @@ class PartitionBesideModel(RuleBasedStateMachine):
         if self.retention is RETENTION:
             self.model.delete("b")
 
-    @rule()
-    def let_idle_streams_leave_memory(self) -> None:
-        for _ in range(3):
-            self.loop.run_until_complete(self.partition.rest())
-
     def agrees(self, model: Model) -> bool:
         return all(self.loop.run_until_complete(self.read(path)) == model.read(path) for path in PATHS)
 
@@ -317,13 +233,6 @@ class PartitionBesideModel(RuleBasedStateMachine):
             return ("read", data, durable.tail, durable.closed)
 
         return await answered(call)
-
-
-async def answered(call: Operation) -> Answer:
-    try:
-        return await call()
-    except DurableSessionsError as error:
-        return (error.code,)
 
 
 def key(path: str) -> Key:

@@ -537,7 +537,7 @@ async def test_a_catalog_that_disagrees_is_removed(data: Path, before: Records, 
     done = await repair(data, tmp_path / "folder")
     (action,) = done.plan.actions
     assert action.where == str(data / "catalog.sqlite")
-    assert action.what.endswith("it is removed; the server makes it anew")
+    assert action.what.endswith("it is removed; the server rebuilds it")
     assert not (data / "catalog.sqlite").exists()
     assert (done.backups / "catalog.sqlite").exists()
     assert await newest(data) == held
