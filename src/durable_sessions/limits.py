@@ -358,6 +358,14 @@ class Limits:
     hand_over_seconds_max: float = 1.0
     # How long a connection stays where it is before it moves again; meanwhile requests are forwarded.
     hand_over_again_seconds_min: float = 1.0
+    # The first pause before a worker that died is started again; each further one is twice as long.
+    worker_restart_seconds: float = 0.1
+    # The longest such pause. It is short again once the worker has served.
+    worker_restart_seconds_max: float = 2.0
+    # How often in a row a worker may end before it serves; then all workers are stopped.
+    worker_start_failures_max: int = 10
+    # How long a worker may take to stop; then it is killed.
+    worker_stop_seconds_max: float = 60.0
     # The most keys or audit events on one page. Beyond it: 400.
     page_items_max: int = 1_000
 
