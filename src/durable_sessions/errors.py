@@ -39,6 +39,12 @@ class InvalidRequestError(DurableSessionsError):
     code = "invalid_request"
 
 
+class InvalidQueryError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_query"
+
+
 class TooManyToSortError(DurableSessionsError):
     """There are more than {sessions_max} sessions, too many to sort. Send sort=created_at instead."""
 

@@ -573,7 +573,6 @@ def test_a_search_that_can_show_no_more_does_not_offer_it(ds: Commands, client: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("is:eror",), "is:eror is no filter, and was looked for as words; there is is:error."),
         (
             ("type:agnet.message",),
             "No event of the type agnet.message was found. Did you mean agent.message?",
@@ -583,6 +582,19 @@ def test_a_search_that_can_show_no_more_does_not_offer_it(ds: Commands, client: 
 )
 def test_a_misspelt_filter_is_told_the_nearest(ds: Commands, arguments: tuple[str, ...], said: str) -> None:
     assert said in ds.run("search", *arguments).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("search", "is:eror"), "the only filter of this kind is is:error"),
+        (("search", "typ:note"), "did you mean type:note?"),
+        (("search", "role:agent"), "--role agent"),
+        (("search", "x", "--after", "2026-02-01", "--before", "2026-01-01"), "No time is after 2026-02-01"),
+    ],
+)
+def test_what_can_find_nothing_is_wrong_use(ds: Commands, arguments: tuple[str, ...], told: str) -> None:
+    assert told in ds.run(*arguments, status=2).stderr
 
 
 @pytest.mark.parametrize("query", ["is:error", "type:agent.*", "what type:agent.message is", "type:my.own"])

@@ -219,7 +219,9 @@ MALFORMED = [
     "(timeout",
     "timeout)))((",
     "type: timeout",
-    "is:nothing timeout",
+    "std::nothing timeout",
+    "error: timeout",
+    "http://x timeout",
     "[timeout TO zzz]",
     "/timeout/",
     "\\timeout\\",
@@ -883,3 +885,25 @@ async def test_what_has_no_time_is_in_no_range_of_times(api: httpx2.AsyncClient)
     assert sorted(positions(await found(api, "s", "needle"))) == [0, 1]
     stored = await api.get("/sessions/s/events", params={"created_at[gte]": "1980-01-01T00:00:00Z"})
     assert positions(stored.json()) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("q", "told"),
+    [("typ:note", "did you mean type:note?"), ("is:eror", "is:error"), ("role:agent", "send role=agent")],
+)
+async def test_a_misspelt_filter_is_refused(talk: httpx2.AsyncClient, q: str, told: str) -> None:
+    for path in ("/search", "/sessions/talk/events"):
+        answer = await talk.get(path, params={"q": q})
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert error["details"]["error_code"] == "invalid_query"
+        assert told in error["message"]
+
+
+async def test_a_range_without_a_time_is_refused(talk: httpx2.AsyncClient) -> None:
+    times = {"after": "2026-02-01T00:00:00Z", "before": "2026-01-01T00:00:00Z"}
+    for path, q in (("/search", {"q": "x"}), ("/sessions/talk/events", {}), ("/sessions", {})):
+        answer = await talk.get(path, params={**times, **q})
+        assert answer.status_code == 400
+        told = "No time is after 2026-02-01T00:00:00Z and before 2026-01-01T00:00:00Z"
+        assert told in answer.json()["error"]["message"]

@@ -24,7 +24,7 @@ HITS_PER_SESSION_MAX = 20
 HITS_PER_PAGE_MAX = 100
 """The most hits that the server returns in one answer."""
 _HIGHLIGHT = "bold yellow"
-_FILTER = re.compile(r'(?<!\S)[+-]?(is|type):("[^"]+"|[^\s"]+)')
+_FILTER = re.compile(r'(?<!\S)[+-]?type:("[^"]+"|[^\s"]+)')
 
 
 @click.command()
@@ -83,13 +83,8 @@ def search(
 
 
 def filter_hints(query: str, types: tuple[str, ...], *, is_empty: bool) -> Iterator[str]:
-    """Yield what filters may have been meant that there are not, or of a type that nothing has."""
-    for found in _FILTER.finditer(query):
-        name, value = found[1], found[2].strip('"')
-        if name == "is" and value.lower() != "error":
-            yield f"is:{value} is no filter, and was looked for as words; there is is:error."
-        elif name == "type":
-            types = (*types, value)
+    """Yield the types that may have been meant by those that nothing has."""
+    types = (*types, *(found[1].strip('"') for found in _FILTER.finditer(query)))
     for kind in types if is_empty else ():
         if kind not in KNOWN_TYPES and not kind.endswith("*") and (meant := nearest(kind, KNOWN_TYPES)):
             yield f"No event of the type {kind} was found. {meant}"

@@ -3,6 +3,7 @@
 STATUS_BY_CODE: dict[str, int] = {
     "invalid_request": 400,
     "unknown_parameter": 400,
+    "invalid_query": 400,
     "too_many_to_sort": 400,
     "invalid_path": 400,
     "invalid_offset": 400,

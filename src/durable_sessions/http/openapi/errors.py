@@ -84,6 +84,7 @@ _PLACES = {code: at for at, code in enumerate(STATUS_BY_CODE)}
 """Where each code stands in the table; the description lists the codes of a status in this order."""
 _PROBLEMS = {
     "invalid_request": "Something in the request is not usable; the message says what to send instead.",
+    "invalid_query": "A filter in `q` is misspelt; the message says the nearest.",
     "invalid_event": "An event is not usable; `details.index` is its place in the request.",
     "invalid_session": "What is said of the session, or its id, is not usable.",
     "invalid_agent": "What is said of the agent is not usable.",

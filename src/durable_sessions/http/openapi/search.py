@@ -11,8 +11,10 @@ QUERY = in_query(
     "q",
     text(),
     'What to search for: words, `"a phrase"`, `+must`, `-not`, `prefix*`, `type:agent.tool_use`, '
-    "`name:bash`, `is:error`. Whatever does not fit is taken as plain words.",
+    "`name:bash`, `is:error`. A misspelt filter is refused; whatever else does not fit is taken as plain "
+    "words.",
     "green",
+    "invalid_query",
     "search_unavailable",
     "too_many_scans",
 )

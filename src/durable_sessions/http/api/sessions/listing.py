@@ -12,7 +12,7 @@ from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor, sorted_sessions
 from durable_sessions.http.carrier.message import Request
-from durable_sessions.http.openapi.common import AFTER, BEFORE, CREATED_AT, INCLUDE_ARCHIVED
+from durable_sessions.http.openapi.common import CREATED_AT, INCLUDE_ARCHIVED
 from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORT
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.session_lookup import session_of
@@ -167,9 +167,10 @@ def _time_tests(parameters: Parameters) -> list[Wanted]:
         tests.append(lambda one: one.stream.created_at_ms < lt)
     if (lte := parameters.time_ms(CREATED_AT["lte"])) is not None:
         tests.append(lambda one: one.stream.created_at_ms <= lte)
-    if (after := parameters.time_ms(AFTER)) is not None:
+    after, before = parameters.happened()
+    if after is not None:
         tests.append(lambda one: view.began_ms(one) > after)
-    if (before := parameters.time_ms(BEFORE)) is not None:
+    if before is not None:
         tests.append(lambda one: view.began_ms(one) < before)
     return tests
 

@@ -128,16 +128,27 @@ class Parameters:
             )
         return at_ms
 
+    def happened(self) -> tuple[int | None, int | None]:
+        """Return the bounds of when things happened; a range in which there is no time is refused."""
+        after, before = self.time_ms(AFTER), self.time_ms(BEFORE)
+        if after is not None and before is not None and after >= before:
+            raise InvalidRequestError(
+                problem=f"No time is after {self.text('after')} and before {self.text('before')}; "
+                "send an after that is earlier than before."
+            )
+        return after, before
+
     def selection(self) -> Selection:
         """Return the selection of events: by type, by time of storage, and by time of occurrence."""
+        happened_after_ms, happened_before_ms = self.happened()
         return Selection(
             types=(*self.texts("type"), *self.texts("types")),
             after_ms=self.time_ms(CREATED_AT["gt"]),
             from_ms=self.time_ms(CREATED_AT["gte"]),
             before_ms=self.time_ms(CREATED_AT["lt"]),
             through_ms=self.time_ms(CREATED_AT["lte"]),
-            happened_after_ms=self.time_ms(AFTER),
-            happened_before_ms=self.time_ms(BEFORE),
+            happened_after_ms=happened_after_ms,
+            happened_before_ms=happened_before_ms,
         )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.errors import InvalidRequestError, StreamNotFoundError
+from durable_sessions.errors import InvalidQueryError, InvalidRequestError, StreamNotFoundError
 from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.search import (
@@ -21,8 +21,9 @@ from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.http.openapi import search as described
 from durable_sessions.http.openapi.events import EventRange
 from durable_sessions.limits import Limits
+from durable_sessions.search import query_problems
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
-from durable_sessions.search.query import Query, parse
+from durable_sessions.search.query import QUERY_CHARACTERS_MAX, Query, parse
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.service import FoundSessions, Search, Wish
 from durable_sessions.search.snippet import snippet
@@ -283,9 +284,11 @@ def _without_search(event: bytes) -> bytes:
 
 
 def _query(text: str | None) -> Query:
-    """Return the parsed query; any text is a valid query, but it must not be empty."""
+    """Return the parsed query; any text is valid, but not an empty one, nor a misspelt filter."""
     if text is None or not text.strip():
         raise InvalidRequestError(problem="q is empty: send words to look for, such as q=timeout.")
+    if (problem := query_problems.problem_of(text[:QUERY_CHARACTERS_MAX])) is not None:
+        raise InvalidQueryError(problem=problem)
     return parse(text)
 
 
