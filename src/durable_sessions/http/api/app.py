@@ -108,6 +108,8 @@ class Application:
 
         A request whose operation needs no key, or another proof, goes on without a caller.
         """
+        # The origin comes first: browsers send no key with a preflight, and a page that is not allowed here
+        # must not learn whether a key is valid.
         try:
             preflight = self._rules.admit(request, keyed=self._auth.keys_required)
             if preflight is None and self._is_keyed(request):

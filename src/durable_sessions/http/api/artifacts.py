@@ -75,6 +75,7 @@ class ArtifactsFace:
         if len(request.body) > self._limits.artifact_bytes_max:
             raise ArtifactTooLargeError(artifact_bytes_max=self._limits.artifact_bytes_max)
         content_type = self._content_type(request)
+        # Until the bucket has it, the body stays in memory, and buckets can be slow.
         self._hold(caller, len(request.body))
         try:
             info, new = await self._artifacts.store(caller.workspace, digest, request.body, content_type)

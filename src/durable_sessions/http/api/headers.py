@@ -37,6 +37,7 @@ def parse_append(request: Request, limits: Limits) -> Append:
     """Return what a POST asks for."""
     headers = request.headers
     content_type = headers.get(b"content-type")
+    # Most appends have none of these headers, and a look-up costs less than the call of a parser.
     return Append(
         request.body,
         None if content_type is None else content_type.decode("latin-1"),
@@ -116,6 +117,7 @@ def _producer(headers: dict[bytes, bytes], limits: Limits) -> Producer:
 
 def _producer_number(header: str, value: bytes, limits: Limits) -> int:
     text = value.decode("latin-1")
+    # The length is checked first, because int() takes quadratic time.
     if _DIGITS.fullmatch(text) and len(text) <= 16 and int(text) <= limits.producer_number_max:
         return int(text)
     raise InvalidHeaderError(
@@ -154,6 +156,7 @@ def if_match(value: str) -> IfMatch:
     if not tags or _ENTITY_TAG.sub("", value).strip(" ,\t") or any(map(_INCARNATION.fullmatch, tags)):
         raise _invalid_if_match()
     try:
+        # If-Match compares strongly (RFC 9110, 13.1.1), so a weak tag never matches.
         return IfMatch(frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/")))
     except InvalidOffsetError:
         raise _invalid_if_match() from None

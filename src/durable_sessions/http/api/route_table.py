@@ -138,6 +138,8 @@ class _Node:
         """Return the resource for the segments from ``at`` on, or None."""
         if at == len(segments):
             return None if self.resource is None else Match(self.resource, values)
+        # A fixed segment may lead nowhere, and the same text be a variable one: /docs/api/first is a page in
+        # a folder that is called api.
         segment, found = segments[at], None
         if (fixed := self.fixed.get(segment)) is not None:
             found = fixed.find(segments, at + 1, values)
@@ -167,6 +169,7 @@ class RouteTable:
         for path, resource in resources.items():
             resource.allow = _REFUSALS.get(path, _allowed(resource))
             self._root.add(path.split("/"), resource)
+        # An alias leads to the same object, so that the role and the handlers cannot differ.
         for path, same in _ALIASES.items():
             self._root.add(path.split("/"), resources[same])
         self._resources = resources

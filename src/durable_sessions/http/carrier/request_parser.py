@@ -48,7 +48,8 @@ class RequestParser:
 
     The ``on_…`` methods are called by httptools at least once per request, so they contain the common case
     only. Unusual cases have methods of their own. State that only an incomplete request needs is kept in
-    separate objects, which an idle connection does not have.
+    separate objects, which an idle connection does not have. Heads and bodies are not two classes: httptools
+    calls one object for both, so that each request would pay for passing the calls on.
     """
 
     __slots__ = (

@@ -45,9 +45,11 @@ def _others(operation: Operation) -> list[Parameter]:
 def _with_incarnation(operation: Operation) -> Operation:
     """Add what all operations on one session share: they can insist on an incarnation, and tell theirs."""
     parameters, errors = operation.parameters, operation.errors
+    # PUT creates or confirms: there is no incarnation yet that it could insist on.
     if operation.method != "put":
         parameters = (*parameters, INCARNATION)
         errors = (*errors, "session_replaced" if operation.reads else "precondition_failed")
+        # An append states it itself, among the headers of an append.
         if not operation.reads and IF_MATCH not in parameters:
             parameters = (*parameters, IF_MATCH)
     answers = {

@@ -159,6 +159,7 @@ def _path_names(operation: Operation) -> dict[str, None]:
 
 def _shared(paths: dict[str, Any]) -> dict[str, Any]:
     """Give error answers that several operations share a name, and refer to them by it."""
+    # Compared as JSON: dicts cannot be hashed, and equal ones are made anew for each operation.
     seen: dict[bytes, list[tuple[dict[str, Any], str]]] = {}
     for item in paths.values():
         for operation in item.values():

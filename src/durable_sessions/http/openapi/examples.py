@@ -28,6 +28,7 @@ def _recorded() -> dict[str, list[tuple[re.Match[str], str]]]:
     """Return the headings of examples, each with the text below it, by operation."""
     text = files(__package__).joinpath("examples.http").read_text(encoding="utf-8")
     headings = [*_HEADING.finditer(text)]
+    # The blank line between two examples belongs to neither; the newline at the end of a text body does.
     ends = [heading.start() for heading in headings[1:]] + [len(text) + 1]
     found: dict[str, list[tuple[re.Match[str], str]]] = {}
     for heading, end in zip(headings, ends, strict=True):

@@ -124,6 +124,7 @@ def _noted(schema: Schema, note: msgspec.Meta) -> Schema:
     if "$ref" in more:
         schema = {}  # the named schema is complete
     if "properties" in more:
+        # A type hint of dict allows anything; the note says more exactly what is in it.
         schema.pop("additionalProperties", None)
     return {**schema, **more}
 

@@ -77,7 +77,7 @@ def refusal_to(
     error: DurableSessionsError, request_id: bytes, life: str | None = None, *, strict: bool = False
 ) -> Response:
     """Return the answer for ``error`` to a request of which perhaps only the id is known."""
-    error = _of_session(error)
+    error = _of_session(error)  # callers of this API know sessions, not the streams that they are kept in
     status = STATUS_BY_CODE[error.code]
     if strict and isinstance(error, SessionGoneError):
         status = STATUS_BY_CODE[SessionNotFoundError.code]  # Anthropic's API knows no forks

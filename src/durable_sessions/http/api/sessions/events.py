@@ -181,6 +181,8 @@ class Events:
             return self._live(request, caller, key, durable, parameters, live)
         asked = self._range(durable, parameters)
         selection = parameters.selection()
+        # The cheapest way that can give the answer: only a plain page of recent events is answered without
+        # waiting for anything.
         if parameters.word(described.PAIRS):
             return self._with_pairs(request, caller, durable, asked, selection)
         if selection.everything and not asked.backwards and not _wants_lines(request):
@@ -227,7 +229,7 @@ class Events:
             events = zip(positions, page.events(), strict=True)
             complete = await pairs.complete(self._sessions.events, durable, events)
         if asked.backwards:
-            complete.reverse()
+            complete.reverse()  # pairs are completed in the order of positions
         page.apart = [event for _, event in complete]
         page.pieces, page.count = [b",".join(page.apart)], len(complete)
         return _answer(request, durable, asked, page)
@@ -261,7 +263,7 @@ class Events:
         self, request: Request, caller: Caller, key: Key, durable: StreamView, position: int
     ) -> Response:
         await self._auth.waiting(caller, self._reads.wait(key, durable, position, caller))
-        self._auth.require_valid(caller)
+        self._auth.require_valid(caller)  # the key may have been revoked or have expired meanwhile
         asked = Range(position, durable.tail, self._limits.page_events_max)
         if position >= durable.tail:
             fields = [

@@ -78,6 +78,7 @@ class Parameters:
         value = self.text(name)
         if value is None:
             return default
+        # The pattern bounds the length, because int() takes quadratic time and accepts signs and underscores.
         if not _NUMBER.fullmatch(value) or not minimum <= int(value) <= maximum:
             raise InvalidRequestError(
                 problem=f"{name}={value[:40]} is not a whole number from {minimum} to {maximum}."

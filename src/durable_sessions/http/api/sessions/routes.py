@@ -110,6 +110,7 @@ class SessionsFace:
                 caller.require(route.role)
             answer = self._handlers[route.id](self, request, caller, *target.arguments)
         except InvalidSessionError as error:
+            # Raised while the path is parsed, before the role is checked; but the role is what is told first.
             return self._refuse(_of_role(request, caller) or error, request, caller)
         except DurableSessionsError as error:
             return self._refuse(error, request, caller)
@@ -128,6 +129,7 @@ class SessionsFace:
             key = None if caller is None else _session_of(caller.workspace, request.path)
             life = None if key is None else self._sessions.life(key)
         except DurableSessionsError as failure:
+            # What the refusal rests on may never become durable, so the client must not be told it.
             return refusal(failure, request)
         return refusal(error, request, life)
 

@@ -106,7 +106,7 @@ class Searches:
         selection = parameters.selection()
         query = _query(parameters.text("q"))
         page = _page(parameters)
-        if page.stop is not None:
+        if page.stop is not None:  # the range of the first page: the session may have grown since
             start, stop = page.start, min(page.stop, durable.tail)
         limit = parameters.whole(self._limit)
         order = _order(parameters)
@@ -237,7 +237,7 @@ class Searches:
     ) -> list[list[msgspec.Raw]]:
         """Return the events that were found in each session, as many of each as fit into a page.
 
-        None for a session that was deleted in the meantime.
+        Of a session that was deleted in the meantime there are none.
         """
         events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
         return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
@@ -270,6 +270,7 @@ def _with_snippets(
 
 
 def _with_snippet(event: bytes, hit: IndexHit, query: Query) -> msgspec.Raw:
+    # The member is appended to the bytes of the event, which are never decoded and encoded again.
     piece = snippet(searchable(event).text, query)
     said = HitDetails(round(hit.score, 6), piece.text, piece.highlights)
     if b'"search"' in event:
@@ -316,6 +317,7 @@ def _scope(parameters: Parameters, selection: Selection) -> Scope:
             raise InvalidRequestError(
                 problem=f"role={role[:40]} is not known; send {', '.join(described.ROLES)}."
             )
+    # A scope includes its beginning and excludes its end, in whole milliseconds: hence the additions of 1.
     lower = [selection.happened_after_ms, selection.after_ms]
     upper = [selection.through_ms]
     after = [at + 1 for at in lower if at is not None] + [at for at in (selection.from_ms,) if at is not None]
