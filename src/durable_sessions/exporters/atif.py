@@ -72,7 +72,7 @@ class _Step:
 
 
 class _Trajectory:
-    """The steps of one thread, given out as soon as they cannot change any more."""
+    """The steps of one thread, returned as soon as they can no longer change."""
 
     def __init__(self, options: ExportOptions) -> None:
         self._options = options
@@ -82,7 +82,7 @@ class _Trajectory:
         self.usage = UsageTotals()
 
     def take(self, event: Event) -> bool:
-        """Take an event; false if the format has no place for it."""
+        """Add an event; return False if the format cannot represent it."""
         kind = text_member(event, "type")
         if kind in CALLS:
             self._call(event)
@@ -105,7 +105,7 @@ class _Trajectory:
         return True
 
     def finished(self, *, everything: bool = False) -> Iterator[bytes]:
-        """Return the steps that cannot change any more."""
+        """Return the steps that can no longer change."""
         while self._held:
             step = self._held[0]
             last = len(self._held) == 1
@@ -208,7 +208,7 @@ class _Trajectory:
         return message
 
     def _image(self, picture: Picture) -> str | dict[str, Any]:
-        """Return an image by its place; the format has none for the bytes themselves."""
+        """Return an image by its path; the format cannot embed the bytes."""
         place = (
             f"{self._options.server_url}/v1/artifacts/{picture.artifact}" if picture.artifact else picture.url
         )

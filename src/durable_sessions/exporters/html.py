@@ -21,10 +21,10 @@ from durable_sessions.times import rfc3339
 
 FOLDED_LINES = 24
 FOLDED_CHARACTERS = 3_000
-"""Of a longer block this much is seen before it is opened."""
+"""How many lines or characters of a long block are visible before it is expanded."""
 FOLDED_PROSE_CHARACTERS = 12_000
 FOLDED_ASIDE_CHARACTERS = 2_000
-"""What users and agents said is seen up to the first length, what the system said up to the second."""
+"""How much of a long message is visible before it is expanded: of users and agents, and of the system."""
 JUMPS_MAX = 2_000
 """How many prompts and errors the contents list."""
 PICTURES_BYTES_MAX = 64 * 1024 * 1024
@@ -55,7 +55,7 @@ class _Page:
         self._pictures_bytes = 0
 
     def pieces(self, session: Session, lines: Iterable[bytes]) -> Iterator[str]:
-        """Return the page in pieces; what is only known at the end stands there and is shown at the side."""
+        """Yield the page in pieces; what is known only at the end is written there and shown at the side."""
         title, rows = facts(session)
         yield _head(title)
         head = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)
@@ -225,7 +225,7 @@ def _rows(rows: Rows | tuple[tuple[str, str], ...], kind: str = "") -> str:
 
 
 def _prose(text: str, *, typed: bool, most: int) -> str:
-    """Return what somebody wrote; what a person typed is only taken for Markdown if it has a fence."""
+    """Return the HTML of a message; text typed by a user is Markdown only if it has a code fence."""
     rendered = prose.as_typed(text) if typed and "```" not in text else prose.to_html(text)
     rendered = f'<div class="prose">{rendered}</div>'
     if len(text) <= most:
@@ -234,7 +234,7 @@ def _prose(text: str, *, typed: bool, most: int) -> str:
 
 
 def _folded(text: str, kind: str = "") -> str:
-    """Return a block; of a long one the beginning, and the rest when it is opened."""
+    """Return a block; a long one shows its beginning, and the rest when it is expanded."""
     attribute = f' class="{kind}"' if kind else ""
     lines = lines_of(text)
     head = "\n".join(lines[:FOLDED_LINES])[:FOLDED_CHARACTERS]
@@ -280,7 +280,7 @@ def _decoded(text: str) -> bytes | None:
 
 
 def _image_type(data: bytes) -> str | None:
-    """Return what an image is by its first bytes, whatever the event says."""
+    """Return the type of an image by its first bytes; what the event claims does not count."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _IMAGES.items() if data.startswith(magic)), None)

@@ -19,7 +19,7 @@ from durable_sessions.rendering.text import lines_of, one_line, shortened
 BLOCK_LINES_MAX = 60
 BLOCK_CHARACTERS_MAX = 6_000
 PROSE_CHARACTERS_MAX = 100_000
-"""Longer texts are not looked at as Markdown."""
+"""Longer texts are not parsed as Markdown."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])|^(?=[-+=:])|^(\d{1,9})(?=[.)])")
 _LINK_SCHEMES = re.compile(r"(?:javascript|vbscript|data|file)\s*:", re.IGNORECASE)
@@ -48,7 +48,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
 
 
 def escaped(text: str) -> str:
-    """Return one line in which no character means anything to Markdown."""
+    """Return one line with every character that is special in Markdown escaped."""
     return _SPECIAL.sub(lambda found: f"{found[2] or ''}\\{found[1] or ''}", one_line(text, 1_000))
 
 
@@ -69,7 +69,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def quoted(text: str) -> str:
-    """Return Markdown that somebody wrote, in a quotation that it cannot leave."""
+    """Return Markdown of a message as a quotation that it cannot break out of."""
     if not _harmless(text):
         return fenced(text, "text")
     return "".join(f"> {line}".rstrip() + "\n" for line in lines_of(text)) + "\n"

@@ -15,11 +15,11 @@ def no_artifact(sha256: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """How to export."""
+    """The options that every format takes."""
 
     full: bool = False
-    """Leave nothing out that the format would shorten."""
+    """Export in full what the format would shorten."""
     artifact: Callable[[str], bytes | None] = no_artifact
-    """Gives the bytes of an artifact, None if it cannot be had."""
+    """Returns the bytes of an artifact, None if it is not available."""
     server_url: str = ""
-    """Where the server is, for links to artifacts."""
+    """The address of the server, for links to artifacts."""

@@ -1,4 +1,4 @@
-"""Markdown that people and agents wrote, as HTML that is safe wherever it is put."""
+"""Renders Markdown of users and agents as HTML that is safe to embed."""
 
 import re
 from collections.abc import MutableMapping, Sequence
@@ -11,12 +11,12 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 MARKDOWN_CHARACTERS_MAX = 60_000
-"""Longer texts are shown as they are."""
+"""Longer texts are shown as plain text."""
 _LINKS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 
 def to_html(text: str) -> str:
-    """Return Markdown as HTML: raw HTML is text, images are links, links lead to the web or to nowhere."""
+    """Return Markdown as HTML: raw HTML is escaped, images become links, only links to the web are kept."""
     if len(text) > MARKDOWN_CHARACTERS_MAX:
         return as_typed(text)
     rendered: str = _MARKDOWN.render(text)
@@ -24,7 +24,7 @@ def to_html(text: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """Return a text as HTML that shows it as it is."""
+    """Return plain text as HTML."""
     return f'<div class="plain">{escape(text, quote=False)}</div>'
 
 

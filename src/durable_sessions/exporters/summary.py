@@ -1,4 +1,4 @@
-"""What can be said of a session in a few rows: before its events, and after them."""
+"""The summary of a session in a few rows: those known before its events, and those known after."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Rows = list[tuple[str, str]]
 
 
 def facts(session: Session) -> tuple[str, Rows]:
-    """Return the title of a session, and what else it says of itself."""
+    """Return the title of a session, and rows with its other properties."""
     name = one_line(str(session.get("id") or "session"), 200)
     title = one_line(str(session.get("title") or ""), 300)
     agent = session.get("agent")
@@ -51,7 +51,7 @@ def shown_status(session: Session) -> str:
 
 @dataclass(slots=True)
 class ExportSummary:
-    """Counts what passes."""
+    """Counts entries, tokens and times while the events pass through."""
 
     events: int = 0
     prompts: int = 0
@@ -86,7 +86,7 @@ class ExportSummary:
             yield entry
 
     def rows(self) -> Rows:
-        """Return what was counted."""
+        """Return the counts as rows."""
         usage = self.usage
         rows: Rows = [("Events", f"{self.events:,}"), ("Prompts", f"{self.prompts:,}")]
         if self.calls:
