@@ -7,6 +7,7 @@ from functools import lru_cache
 _RFC3339 = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
 )
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 def rfc3339(at_ms: int) -> str:
@@ -17,6 +18,11 @@ def rfc3339(at_ms: int) -> str:
 @lru_cache(maxsize=64)
 def _second(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat()
+
+
+def parse_time(text: str) -> int | None:
+    """Return the milliseconds of an RFC 3339 time, or of a day such as 2026-11-15, which begins in UTC."""
+    return parse_rfc3339(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text)
 
 
 def parse_rfc3339(text: str) -> int | None:

@@ -9,7 +9,7 @@ import click
 
 from durable_sessions.cli.spelling import nearest
 from durable_sessions.client import offsets
-from durable_sessions.times import parse_rfc3339
+from durable_sessions.times import parse_time, rfc3339
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -117,10 +117,9 @@ class Time(click.ParamType[str]):
         if passed:
             at = datetime.now(UTC) - timedelta(seconds=int(passed[1]) * _SECONDS[passed[2]])
             return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
-            text = f"{text}T00:00:00Z"
-        if parse_rfc3339(text) is None:
+        at_ms = parse_time(text)
+        if at_ms is None:
             self.fail(
                 f"{value!r} is no time; give one such as 2026-11-15, 2026-11-15T12:00:00Z or 2h.", param, ctx
             )
-        return text
+        return rfc3339(at_ms) if len(text) == len("2026-11-15") else text

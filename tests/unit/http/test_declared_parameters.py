@@ -87,5 +87,14 @@ def test_every_end_of_a_time_is_parsed() -> None:
         given(b"created_at[lt]=soon").selection()
 
 
+def test_a_day_is_its_first_moment_in_utc() -> None:
+    for name in ("after", "before", *(f"created_at[{end}]" for end in CREATED_AT)):
+        day, moment = (given(f"{name}={at}".encode()) for at in ("2026-11-16", "2026-11-16T00:00:00Z"))
+        assert day.selection() == moment.selection()
+        for wrong in ("2026-11-31", "2026-11", "20261116", "2026-11-16Z"):
+            with pytest.raises(InvalidRequestError, match="or a day such as 2030-01-31"):
+                given(f"{name}={wrong}".encode()).selection()
+
+
 def test_every_described_sort_can_be_carried_out() -> None:
     assert set(SORTS) == {CREATED, *RANKS}

@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from durable_sessions.http.openapi.parts import Parameter, in_path, in_query
-from durable_sessions.http.openapi.schemas import choice, flag, text, whole
+from durable_sessions.http.openapi.schemas import choice, flag, text, time_or_day, whole
 from durable_sessions.schema_notes import OFFSET_PATTERN
 
 ARTIFACT_EXAMPLE = "Hello, artifact.\n"
@@ -74,8 +74,8 @@ _ENDS = {"gt": "after", "gte": "at or after", "lt": "before", "lte": "at or befo
 CREATED_AT = {
     end: in_query(
         f"created_at[{end}]",
-        text(format="date-time"),
-        f"Only those created {meaning} this RFC 3339 time; write `+` as `%2B`.",
+        time_or_day(),
+        f"Only those created {meaning} this RFC 3339 time or the start of this day, UTC; write `+` as `%2B`.",
         "2026-01-01T00:00:00Z" if end.startswith("g") else "2036-01-01T00:00:00Z",
     )
     for end, meaning in _ENDS.items()
@@ -83,15 +83,15 @@ CREATED_AT = {
 """Filters by the time at which something was stored, by their ends."""
 AFTER = in_query(
     "after",
-    text(format="date-time"),
-    "Only what happened after this RFC 3339 time. Of what was imported that is its original time; "
-    "imported events without one match neither `after` nor `before`.",
+    time_or_day(),
+    "Only what happened after this RFC 3339 time, or after the start of this day, UTC. Of what was imported "
+    "that is its original time; imported events without one match neither `after` nor `before`.",
     "2026-01-01T00:00:00Z",
 )
 BEFORE = in_query(
     "before",
-    text(format="date-time"),
-    "Only what happened before this RFC 3339 time.",
+    time_or_day(),
+    "Only what happened before this RFC 3339 time, or before the start of this day, UTC.",
     "2036-01-01T00:00:00Z",
 )
 HAPPENED = (AFTER, BEFORE)

@@ -29,6 +29,11 @@ def time(description: str = "") -> Schema:
     return text(description, format="date-time", examples=[schema_notes.TIME_EXAMPLE])
 
 
+def time_or_day() -> Schema:
+    """Return the schema of a time in a query: RFC 3339, or only a day."""
+    return text(anyOf=[{"format": "date-time"}, {"format": "date"}])
+
+
 def choice(*values: str, description: str = "") -> Schema:
     """Return the schema of an enumeration of strings."""
     return text(description, enum=list(values))

@@ -11,7 +11,7 @@ from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.common import AFTER, BEFORE, CREATED_AT
 from durable_sessions.http.openapi.parts import Parameter
 from durable_sessions.sessions.selection import Selection
-from durable_sessions.times import parse_rfc3339
+from durable_sessions.times import parse_time
 
 T = TypeVar("T")
 
@@ -121,11 +121,11 @@ class Parameters:
         value = self.text(declared.name)
         if value is None:
             return None
-        at_ms = parse_rfc3339(value)
+        at_ms = parse_time(value)
         if at_ms is None:
             raise InvalidRequestError(
-                problem=f"{declared.name}={value[:40]} is not an RFC 3339 time such as 2030-01-31T12:00:00Z; "
-                "write a + in the query as %2B."
+                problem=f"{declared.name}={value[:40]} is not an RFC 3339 time such as 2030-01-31T12:00:00Z "
+                "or a day such as 2030-01-31; write a + in the query as %2B."
             )
         return at_ms
 
