@@ -23,7 +23,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServ
 def ds(running: BackgroundServer) -> Commands:
     """Commands on a server with sessions that are open, closed and archived; one is named like an option."""
     with Client(running.url) as client:
-        for name in ("open-1", "closed-1", "archived-1", "-dash"):
+        for name in ("open-1", "closed-1", "archived-1", "-dash", "to-close-1", "to-delete-1"):
             client.session(name).append([{"type": "user.message", "content": "Hi."}, {"type": "note"}])
         client.session("closed-1").close()
         client.session("-dash").close()
@@ -50,6 +50,12 @@ def suggested(said: str) -> list[str]:
         ("tail closed-1 --offset 99", USAGE),
         ("events open-1 --type user.mesage --tail 3", 0),
         ("tail closed-1 --type=user.mesage", 0),
+        ("fork open-1 closed-1 --at 1", CONFLICT),
+        ("fork open-1 --at 99", USAGE),
+        ("show nothing-1", 3),
+        ("title nothing-1 x", 3),
+        ("close to-close-1", USAGE),
+        ("delete to-delete --yes", USAGE),
         ("shwo open-1 --last 1", USAGE),
         ("show open-1 --lats 1", USAGE),
         ("--json show open-1", USAGE),

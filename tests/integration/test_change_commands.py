@@ -104,7 +104,7 @@ def test_without_a_question_only_a_whole_id_will_do(
     said = ds.run(command, "whole-first", name, *sure, status=2).stderr
     assert f"There is no session {name}; nothing was done." in said
     assert f"{name}3 “Another job”" in said
-    assert f"whole id: {name}3" in said
+    assert f"whole id: ds {command} whole-first {name}3" in said
     assert client.sessions.get(f"{name}3").lifecycle == "open"
     assert client.sessions.get("whole-first").lifecycle == "open"
 

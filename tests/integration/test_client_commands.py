@@ -680,7 +680,7 @@ def test_a_missing_session_is_not_found(ds: Commands, arguments: tuple[str, ...]
 )
 def test_a_server_that_is_not_there_is_said_how_to_start(arguments: tuple[str, ...]) -> None:
     done = Commands(NOWHERE).run(*arguments, status=4)
-    assert "durable-sessions serve" in done.stderr
+    assert "Start a server with: ds serve --port 1\n" in done.stderr
     assert "DURABLE_SESSIONS_URL" in done.stderr
 
 

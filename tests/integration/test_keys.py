@@ -512,7 +512,7 @@ def test_keys_are_managed_from_the_command_line(tmp_path: Path) -> None:
             assert "Give a key with --api-key" in said
             assert "--api-key, or better in DURABLE_SESSIONS_API_KEY" in said
     nobody = run("keys", "list", url=server.url)
-    assert (nobody.returncode, "Nothing listens" in nobody.stderr) == (4, True)
+    assert (nobody.returncode, "Nothing answers" in nobody.stderr) == (4, True)
 
 
 def test_other_addresses_are_refused_without_keys_and_served_with_one(tmp_path: Path) -> None:

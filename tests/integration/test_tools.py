@@ -458,7 +458,7 @@ def test_gc_removes_what_nothing_refers_to(data: Path) -> None:
     assert dry == {"removed": False, "objects": [{"path": name, "reason": "nothing refers to it"}]}
     assert orphan.exists()
     done = tool("gc", "--data", data)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 objects were removed")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 object was removed")
     assert not orphan.exists()
     assert young.exists()
     assert stranger.exists()

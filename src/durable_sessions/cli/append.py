@@ -18,6 +18,7 @@ from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.option_types import Number, Offset, Pair
 from durable_sessions.cli.patience import WAIT_SECONDS, Patience
 from durable_sessions.cli.terminal import Output
+from durable_sessions.cli.wording import in_options
 from durable_sessions.client import Session, encoding
 from durable_sessions.client.errors import (
     ApiError,
@@ -160,7 +161,7 @@ class _Writer:
 
     def _refused(self, where: str, error: ApiError) -> CommandError:
         """Return what to say of an event that the server does not take."""
-        problem = _EVENT_NUMBER.sub("", error.message)
+        problem = in_options(_EVENT_NUMBER.sub("", error.message))
         kind = SessionConflictError if error.status == 409 else WrongInputError
         return kind(f"{where}: {problem}{_before(self.count)}")
 

@@ -23,7 +23,7 @@ def capture() -> None:
 
 @capture.command("claude-code")
 @with_server
-@click.option("--print-config", is_flag=True, required=True, help="Print the settings to paste.")
+@click.option("--print-config", is_flag=True, help="Print the settings to paste, as is done anyway.")
 def claude_code(server: Server, print_config: bool) -> None:
     """Print the hooks for ~/.claude/settings.json, or for the settings of one project.
 

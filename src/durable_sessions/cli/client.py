@@ -10,6 +10,7 @@ import httpcore2
 import msgspec
 
 from durable_sessions.cli.command_errors import UnreachableError, key_needed, meaning, other_server
+from durable_sessions.cli.wording import in_options
 from durable_sessions.client import connection_problems
 from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
@@ -85,7 +86,7 @@ class Server:
             raise UnreachableError(f"{self.url} did not answer ({why}).") from error
         if not 200 <= answer.status < 300:
             said = _said(self.url, answer.status, answer.content)
-            text = key_needed(said.message) if answer.status == 401 else said.message
+            text = key_needed(said.message) if answer.status == 401 else in_options(said.message)
             raise meaning(answer.status)(text, said.details.error_code)
         try:
             return msgspec.json.decode(answer.content, type=shape)

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from durable_sessions.cli.advice import PROGRAM
+from durable_sessions.cli.wording import in_options
 from durable_sessions.client import errors
 from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError, StreamNotFoundError
 from durable_sessions.rendering.text import clean
@@ -80,6 +82,8 @@ _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
 
 
 _NOTHING_THERE = (404, 405, 501)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_DEFAULT_PORT = 4437
 _NO_ROUTE = "route_not_found"
 _MISSING = (ObjectNotFoundError, StreamNotFoundError)
 _BY_STATUS = {
@@ -152,10 +156,19 @@ def key_needed(message: str) -> str:
 
 
 def _refused(error: errors.ApiError) -> str:
-    message = error.message
+    message = in_options(error.message)
     if error.outcome_unknown:
         return f"{message} An earlier attempt got no answer, so it may have been done all the same."
     return message
+
+
+def unreachable(url: str, reason: str) -> str:
+    """Return what to do about an address where nothing answers."""
+    parts = urlsplit(url)
+    serve = "serve" if parts.port == _DEFAULT_PORT else f"serve --port {parts.port}"
+    start = f"Start a server with: {PROGRAM} {serve}\n" if parts.port and parts.hostname in _LOOPBACK else ""
+    name = f"{'or name' if start else 'Name'} the one you mean with --url or DURABLE_SESSIONS_URL."
+    return f"Nothing answers at {url} ({reason}).\n{start}{name}"
 
 
 def _unreachable(url: str, error: errors.ConnectionFailedError) -> str:
@@ -163,8 +176,4 @@ def _unreachable(url: str, error: errors.ConnectionFailedError) -> str:
         return f"{url} cannot be used: {error.reason}."
     if error.outcome_unknown:
         return f"{url} did not answer ({error.reason}); what was asked for may have been done all the same."
-    return (
-        f"Nothing answers at {url} ({error.reason}).\n"
-        "Start a server with: durable-sessions serve\n"
-        "or name the one you mean with --url or DURABLE_SESSIONS_URL."
-    )
+    return unreachable(url, error.reason)

@@ -9,7 +9,7 @@ NAMES = ("durable-sessions", "ds")
 
 
 @click.command()
-@click.argument("shell", type=OneOf(["bash", "zsh", "fish"]))
+@click.argument("shell", type=OneOf(["bash", "zsh", "fish"]), metavar="SHELL")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the script that lets SHELL complete commands, options and session ids.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from durable_sessions.cli.advice import command_line, replaced, typed_words
 from durable_sessions.cli.command_errors import CommandError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection
 from durable_sessions.cli.terminal import Output
@@ -27,9 +28,10 @@ def sessions_to_end(
     if is_sure or not sys.stdin.isatty():
         for text, info in zip(given, found, strict=True):
             if text != info.id:
+                again = replaced(typed_words(click.get_current_context()), text, info.id)
                 raise WrongInputError(
                     f"There is no session {text}; nothing was done. The only one whose id begins like that "
-                    f"is {described(info)}. Without a question this needs the whole id: {info.id}"
+                    f"is {described(info)}. Without a question this needs the whole id: {again}"
                 )
     return found
 
@@ -59,7 +61,10 @@ def confirm(question: str, *, is_sure: bool) -> None:
     if is_sure:
         return
     if not sys.stdin.isatty():
-        raise WrongInputError(f"{question} Nothing was done: nobody can be asked here, so add --yes.")
+        typed = typed_words(click.get_current_context())
+        at = typed.index("--") if "--" in typed else len(typed)
+        again = command_line([*typed[:at], "--yes", *typed[at:]])
+        raise WrongInputError(f"{question} Nothing was done: nobody can be asked here, so add --yes: {again}")
     if not click.confirm(clean(question), err=True):
         raise CommandError("Nothing was done.")
 

@@ -47,11 +47,15 @@ class ServerConnection:
 
     def find(self, session: str) -> SessionInfo:
         """Return a session by its id, or by a unique prefix of it."""
-        return find_session(self.client, session)
+        return find_session(self.client, session, self._looked_for)
+
+    def _looked_for(self, text: str) -> str:
+        words = server_words(click.get_current_context())
+        return command_line(["sessions", "--archived", "-q", text, *words])
 
     def command(self, name: str, session: str, *options: str) -> str:
         """Return the command line of a command for a session, with the options that name the server."""
-        words = [*options, *_server_words(click.get_current_context())]
+        words = [*options, *server_words(click.get_current_context())]
         if session.startswith("-"):  # otherwise it would be taken for an option
             return command_line([name, *words, "--", session])
         return command_line([name, session, *words])
@@ -67,7 +71,7 @@ class ServerConnection:
                 self.__dict__[one].close()
 
 
-def _server_words(context: click.Context) -> Iterator[str]:
+def server_words(context: click.Context) -> Iterator[str]:
     """Yield the options of the command line that name the server and the key."""
     for name, option in (("url", "--url"), ("api_key", "--api-key")):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -18,14 +18,25 @@ ARTIFACT_BYTES_MAX = 16 * 1024 * 1024
 """Larger images are linked in a page, not embedded."""
 
 
+DEFAULT_FORMAT = "jsonl"
+_FORMAT_HELP = (
+    f"What to write.  [default: by the end of the file's name, such as .html; else {DEFAULT_FORMAT}]"
+)
+
+
 @click.command()
 @click.argument("session", type=SESSION)
 @with_connection
-@click.option("--format", "-f", "name", type=OneOf([*FORMATS]), required=True, help="What to write.")
+@click.option("--format", "-f", "name", type=OneOf([*FORMATS]), help=_FORMAT_HELP)
 @with_output_file
 @click.option("--full", is_flag=True, help="Leave nothing out that the format would shorten.")
 def export(
-    connection: ServerConnection, output: Output, session: str, name: str, path: Path | None, full: bool
+    connection: ServerConnection,
+    output: Output,
+    session: str,
+    name: str | None,
+    path: Path | None,
+    full: bool,
 ) -> None:
     """Write all events of SESSION to a file, or to standard output.
 
@@ -36,6 +47,7 @@ def export(
     markdown        a document to read or paste
     html            one page to read, which needs nothing else
     """
+    name = name or _format_of(path)
     info = connection.find(session)
     options = ExportOptions(full=full, artifact=_Artifacts(connection.client).get, server_url=connection.url)
     beside = path is not None or not output.is_terminal
@@ -57,6 +69,16 @@ def export(
         output.tell(exported)
     else:
         output.note(f"{path}: {ticks.count:,} {plural(ticks.count, 'event')}, {size(written)}")
+
+
+def _format_of(path: Path | None) -> str:
+    """Return the format that goes with the name of a file."""
+    if path is None or path.suffix not in {one.suffix for one in FORMATS.values()}:
+        return DEFAULT_FORMAT
+    fitting = [name for name, one in FORMATS.items() if one.suffix == path.suffix]
+    if len(fitting) > 1:
+        raise click.UsageError(f"{path.name} can be {' or '.join(fitting)}: say which with --format.")
+    return fitting[0]
 
 
 class _Artifacts:

@@ -11,6 +11,7 @@ from durable_sessions.cli.output import Target, with_target
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
 from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.rendering.text import plural
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.sweeper import Removal, Sweeper, plan
 from durable_sessions.tools.verify import CATALOG_NAME
@@ -29,7 +30,8 @@ def gc(where: Target, dry_run: bool) -> None:
         removals = asyncio.run(_collect(where, dry_run=dry_run))
     for removal in removals:
         where.say(f"{removal.path}: {removal.reason}")
-    where.say(f"{len(removals)} objects {'can be' if dry_run else 'were'} removed")
+    were = "can be" if dry_run else "was" if len(removals) == 1 else "were"
+    where.say(f"{len(removals)} {plural(len(removals), 'object')} {were} removed")
     where.tell({"removed": not dry_run, "objects": [removal._asdict() for removal in removals]})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 import httpcore2
@@ -13,9 +14,17 @@ import msgspec
 
 from durable_sessions.access.caller import ROLES, Role
 from durable_sessions.cli import first_key
+from durable_sessions.cli.advice import command_line
 from durable_sessions.cli.client import Server, T, with_server
-from durable_sessions.cli.command_errors import CommandError, DeniedError, UnreachableError, WrongInputError
+from durable_sessions.cli.command_errors import (
+    CommandError,
+    DeniedError,
+    UnreachableError,
+    WrongInputError,
+    unreachable,
+)
 from durable_sessions.cli.confirmation import confirm, with_yes
+from durable_sessions.cli.connection import server_words
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import Future, Number, OneOf
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
@@ -185,10 +194,14 @@ def _create(
 def list_keys(server: Server, as_json: bool, everything: bool) -> None:
     """List the keys of your workspace; an operator sees those of all workspaces."""
     now = rfc3339(time.time_ns() // 1_000_000)
-    shown = [key for key in _all(server) if everything or key.is_valid(now)]
+    all_of_them = _all(server)
+    shown = [key for key in all_of_them if everything or key.is_valid(now)]
     if as_json:
         for key in shown:
             click.echo(msgspec.json.encode(key))
+        return
+    if not shown:
+        click.echo(_none(all_of_them, server), err=True)
         return
     _print_table(
         ("ID", "WORKSPACE", "PRINCIPAL", "ROLE", "RATE", "CREATED", "LAST USED", "EXPIRES", "REVOKED"),
@@ -221,11 +234,23 @@ def revoke(server: Server, as_json: bool, key_id: str, is_sure: bool) -> None:
     """
     if not is_sure:
         _confirm_last(_all(server), key_id)
-    key = _ask(server, "DELETE", f"{ROUTE}/{key_id}", ServerKey)
+    key = _ask(server, "DELETE", f"{ROUTE}/{quote(key_id, safe='')}", ServerKey)
     if as_json:
         click.echo(msgspec.json.encode(key))
     else:
         click.echo(f"{key.id}: revoked at {key.revoked_at}")
+
+
+def _none(keys: Sequence[ServerKey], server: Server) -> str:
+    """Return what to say when no key is listed."""
+    if keys:
+        return "No key lets anybody in any more; see those that did with --all."
+    create = ["keys", "create", "--principal", "admin", "--role", "admin"]
+    return (
+        f"{server.url} has no keys yet, and answers everybody on its machine. To require keys, create the "
+        "first where it runs; --data names its data directory if that is not ./data.\n"
+        f"Try: {command_line([*create, *server_words(click.get_current_context())])}"
+    )
 
 
 def _all(server: Server) -> list[ServerKey]:
@@ -257,7 +282,7 @@ def _ask(server: Server, method: str, path: str, shape: type[T], body: object = 
     try:
         return server.ask(method, path, shape, body)
     except httpcore2.ConnectError as error:
-        raise UnreachableError(f"Nothing listens at {server.url} ({error}).") from error
+        raise UnreachableError(unreachable(server.url, str(error))) from error
 
 
 def _minute(at: str | None) -> str:

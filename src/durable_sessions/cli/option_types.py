@@ -25,6 +25,10 @@ class OneOf(click.Choice[str]):
         known = f"Give one of {', '.join(self.choices)}."
         return " ".join(filter(None, (f"{value!r} is not known.", nearest(str(value), self.choices), known)))
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Return what to give."""
+        return f"Give one of {', '.join(self.choices)}."
+
 
 class WholeNumber(click.IntRange):
     """A whole number from some lowest one on."""

@@ -15,6 +15,7 @@ from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
 from durable_sessions.errors import LogLockedError
 from durable_sessions.node.node import Node
+from durable_sessions.rendering.text import plural
 
 ROUTE = "/v1/admin/reindex"
 LOOK_SECONDS = 0.25
@@ -74,7 +75,7 @@ def reindex(where: Target, server: Server) -> None:
                 ) from locked
             by = str(where.data)
     answer = Reindexed(events, round(time.monotonic() - begin, 3))
-    where.say(f"{by}: {answer.events:,} events indexed in {answer.seconds:,.1f} s")
+    where.say(f"{by}: {answer.events:,} {plural(answer.events, 'event')} indexed in {answer.seconds:,.1f} s")
     where.tell(answer)
 
 

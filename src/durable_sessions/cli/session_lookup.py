@@ -1,5 +1,7 @@
 """Finds a session by its id, or by a unique prefix of it."""
 
+from collections.abc import Callable
+
 from durable_sessions.cli.command_errors import MissingError, WrongInputError, is_elsewhere
 from durable_sessions.client import Client, SessionInfo
 from durable_sessions.client.errors import NotFoundError
@@ -9,11 +11,11 @@ CANDIDATES_MAX = 5
 """How many sessions are listed when a prefix is ambiguous."""
 
 
-def find_session(client: Client, given: str) -> SessionInfo:
+def find_session(client: Client, given: str, looked_for: Callable[[str], str]) -> SessionInfo:
     """Return the session with this id; failing that, the only one whose id begins with it.
 
     Archived sessions count, so that a prefix never silently means another session than it would
-    with ``--archived``.
+    with ``--archived``. ``looked_for`` returns the command line that looks for a text.
     """
     try:
         return client.sessions.get(given)
@@ -23,8 +25,8 @@ def find_session(client: Client, given: str) -> SessionInfo:
         found = _with_prefix(client, given)
         if not found:
             raise MissingError(
-                f"There is no session {given}, and none whose id begins like that. "
-                "ds sessions lists them; ds sessions -q TEXT looks for a title."
+                f"There is no session {given}, and none whose id begins like that. Look for it in ids, "
+                f"titles and metadata with: {looked_for(given)}"
             ) from error
         if len(found) > 1:
             raise WrongInputError(_ambiguous(given, found)) from error

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import click
 
 from durable_sessions.cli.output import Target, with_target
+from durable_sessions.rendering.text import plural
 from durable_sessions.tools.verify import Findings
 from durable_sessions.tools.verify import verify as run_verification
 
@@ -33,6 +34,13 @@ async def _verify(where: Target, *, bucket_only: bool, artifacts: bool) -> Findi
     return await run_verification(bucket, None if bucket_only else where.data, artifacts=artifacts)
 
 
+def _noun(plural_noun: str, count: int) -> str:
+    """Return what was checked, for so many."""
+    if count != 1:
+        return plural_noun
+    return "batch" if plural_noun == "batches" else plural_noun.removesuffix("s")
+
+
 def report(where: Target, findings: Findings) -> None:
     """Print what a verification has found."""
     problems = [
@@ -45,5 +53,8 @@ def report(where: Target, findings: Findings) -> None:
         where.say(f"problem: {problem}")
     for note in findings.notes:
         where.say(f"note: {note}")
-    where.say("checked: " + (", ".join(f"{count} {what}" for what, count in checked.items()) or "nothing"))
-    where.say("ok" if not problems else f"{len(problems)} problems")
+    where.say(
+        "checked: "
+        + (", ".join(f"{count} {_noun(what, count)}" for what, count in checked.items()) or "nothing")
+    )
+    where.say("ok" if not problems else f"{len(problems)} {plural(len(problems), 'problem')}")

@@ -35,6 +35,7 @@ _LIBRARYS_OWN = (click.Choice, click.IntRange, click.FloatRange)
         (("keys", "create", "--principal", "a", "--role", "wirter"), "Did you mean writer?"),
         (("keys", "create", "--principal", "a", "--role", "reader", "--requests-per-second", "0"), "above 0"),
         (("completion", "bsh"), "Did you mean bash?"),
+        (("completion",), "Missing argument 'SHELL'. Give one of bash, zsh, fish."),
         (("artifact", "putt"), "There is no command 'putt'. Did you mean put?"),
         (("keys", "lst"), "There is no command 'lst'. Did you mean list?"),
     ],

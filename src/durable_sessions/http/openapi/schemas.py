@@ -31,7 +31,7 @@ def time(description: str = "") -> Schema:
 
 def time_or_day() -> Schema:
     """Return the schema of a time in a query: RFC 3339, or only a day."""
-    return text(anyOf=[{"format": "date-time"}, {"format": "date"}])
+    return {"anyOf": [text(format="date-time"), text(format="date")]}
 
 
 def choice(*values: str, description: str = "") -> Schema:

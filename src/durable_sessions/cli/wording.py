@@ -1,0 +1,32 @@
+"""The server's refusals in the words of the command line: options instead of members and parameters."""
+
+import re
+
+import click
+
+_API_NAMES = {"expires": "expires_at", "from_": "from", "query": "q"}
+"""What the API calls an option or argument, where the command has another name for it."""
+_BODY = re.compile(r"^The body is not usable: ")
+_PARAMETER = re.compile(r"^The parameter ")
+_SEND = re.compile(r"\b([Ss])end\b")
+_LENGTH = re.compile(r" is of another length; send a text of length <= (\d+)")
+_ID_ADVICE = re.compile(r" To go on with it, append to .*$", re.DOTALL)
+
+
+def in_options(message: str) -> str:
+    """Return what the server said to a command, about its options and arguments."""
+    context = click.get_current_context(silent=True)
+    message = _ID_ADVICE.sub(" Choose another id.", message)
+    message = _PARAMETER.sub("", _BODY.sub("", message))
+    message = _LENGTH.sub(r" is too long; send at most \1 characters", message)
+    for parameter in context.command.params if context is not None else ():
+        message = _named(message, parameter)
+    return _SEND.sub(lambda found: "Give" if found[1] == "S" else "give", message)
+
+
+def _named(message: str, parameter: click.Parameter) -> str:
+    """Return the message with the name of a parameter as it is typed."""
+    shown = max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.name.upper()
+    name = re.escape(_API_NAMES.get(parameter.name, parameter.name))
+    message = re.sub(rf"^{name}=(?=\S)", f"{shown} ", message)
+    return re.sub(rf"(^|\bgive |\bsend ){name}(?= is | has | up to | goes )", rf"\g<1>{shown}", message)
