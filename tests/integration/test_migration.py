@@ -136,6 +136,11 @@ def test_a_copy_that_is_killed_at_any_request_is_completed_by_the_next_run(
         assert states(ours, "managed:") == states(theirs)
         again = run(program, source, target)
         assert again.stdout.splitlines()[-1] == "All is copied: 4 sessions, 0 new events."
+        theirs.session("closed").archive()
+        archived = run(program, source, target)
+        assert archived.stdout.splitlines()[-1] == "All is copied: 4 sessions, 0 new events."
+        assert ours.session("managed:closed").info().lifecycle == "archived"
+        assert states(ours, "managed:") == states(theirs)
         theirs.session("open").append({"type": "user.message", "content": "One more."})
         grown = run(program, source, target)
         assert "managed:open: 1 new events" in grown.stdout

@@ -129,3 +129,12 @@ def test_a_page_that_is_wrong_is_found(text: str, tmp_path: Path) -> None:
     page.write_text(text)
     with Walk(tmp_path / "walk") as walk, pytest.raises(AssertionError):
         walk.run(page)
+
+
+def test_second_servers_of_pages_do_not_get_in_each_others_way() -> None:
+    ports = [
+        (port, page.name)
+        for page in GUIDES
+        for port in {*re.findall(r"serve --port (\d+)", page.read_text())}
+    ]
+    assert len({port for port, _ in ports}) == len(ports) >= 2, ports

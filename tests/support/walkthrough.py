@@ -12,7 +12,7 @@ above it, in comments that a reader of the page does not see:
 
 ``make serve`` starts the server, on a port of its own, which is put in the place of the usual one, 4437. A
 page that begins otherwise finds a server that runs, and ``ds`` and ``python`` on its path. A second server,
-if a page wants one, is on port 4438.
+if a page wants one, is on port 4438 or 4439: each page has its own, for its reader may leave it running.
 """
 
 import os
@@ -126,7 +126,7 @@ class Walk:
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         self.server = ServerProcess(folder / "data")
-        self._second_port = free_port()
+        self._more_ports = {"4438": free_port(), "4439": free_port()}
         self._programs = folder / ".venv" / "bin"
         self._is_set_up = True
         self._is_repeat = False
@@ -230,8 +230,8 @@ class Walk:
             assert text in output, f"{block} does not show {text!r} but:\n{output}"
 
     def _here(self, text: str) -> str:
-        ports = {"4437": self.server.port, "4438": self._second_port}
-        return re.sub(r"\b443[78]\b", lambda port: str(ports[port[0]]), text)
+        ports = {"4437": self.server.port, **self._more_ports}
+        return re.sub(r"\b443[789]\b", lambda port: str(ports[port[0]]), text)
 
     def _install(self) -> None:
         self._programs.mkdir(parents=True)
