@@ -54,8 +54,16 @@ def reindex(where: Target, server: Server) -> None:
     The running server is asked to, and serves meanwhile. If none listens, the data directory is opened.
     """
     begin = time.monotonic()
-    columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=where.json) as progress:
+    errors = Console(stderr=True)
+    columns = (
+        TextColumn("indexing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("events"),
+        TimeRemainingColumn(),
+    )
+    is_hidden = where.json or not errors.is_terminal
+    with Progress(*columns, console=errors, transient=True, disable=is_hidden) as progress:
         bar = progress.add_task("indexing", total=None)
 
         def show(done: int, events: int) -> None:
@@ -75,7 +83,8 @@ def reindex(where: Target, server: Server) -> None:
                 ) from locked
             by = str(where.data)
     answer = Reindexed(events, round(time.monotonic() - begin, 3))
-    where.say(f"{by}: {answer.events:,} {plural(answer.events, 'event')} indexed in {answer.seconds:,.1f} s")
+    counted = f": {answer.events:,} {plural(answer.events, 'event')}" if answer.events else ""
+    where.say(f"The search index of {by} was rebuilt{counted} in {answer.seconds:,.1f} s.")
     where.tell(answer)
 
 

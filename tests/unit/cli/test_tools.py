@@ -335,6 +335,22 @@ def test_reindexing_waits_until_a_running_server_is_done(run: Run, monkeypatch: 
 
 
 @pytest.mark.parametrize(
+    ("events", "counted"), [(1_500, ": 1,500 events in "), (1, ": 1 event in "), (0, " in ")]
+)
+def test_reindexing_says_in_one_line_what_it_did(
+    run: Run, monkeypatch: pytest.MonkeyPatch, events: int, counted: str
+) -> None:
+    """Also of an index that was rebuilt before anybody looked, and then without a wrong number."""
+    monkeypatch.setattr(reindex, "LOOK_SECONDS", 0.0)
+    building = [ready("building", events=events, events_left=1)] if events else []
+    with answering((200, {"status": "started"}), *building, ready("ready")) as (url, _):
+        told = run("reindex", "--url", url)
+    assert (told.status, told.err) == (0, "")
+    assert len(told.out.splitlines()) == 1
+    assert told.out.startswith(f"The search index of {url} was rebuilt{counted}")
+
+
+@pytest.mark.parametrize(
     ("reason", "said"), [("the disk is full", "the disk is full"), ("", "see the server log")]
 )
 @pytest.mark.parametrize("state", ["failing", "paused"])
