@@ -25,6 +25,12 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": True}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test named after an address in memory: the workers of one run must collect the same names."""
+    for item in items:
+        assert " at 0x" not in item.nodeid, f"give the cases of {item.nodeid} ids of their own"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say at the end what was skipped in all workers, and which command would enable it."""
     reports = terminalreporter.stats.get("skipped", [])
