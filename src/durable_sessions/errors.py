@@ -366,6 +366,12 @@ class TooManyKeysError(DurableSessionsError):
     code = "too_many_keys"
 
 
+class KeysUnprovenError(DurableSessionsError):
+    """This process of the server has lost touch with the one that keeps the keys, and cannot know whether yours is still valid. Try again shortly."""  # noqa: E501
+
+    code = "keys_unproven"
+
+
 class KeysTooFastError(DurableSessionsError):
     """The workspace {workspace} may make {per_minute} keys a minute; the next in {retry_after_seconds} s."""
 

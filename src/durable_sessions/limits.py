@@ -319,6 +319,29 @@ class Limits:
     workspace_keys_max: int = 1_000
     # Keys that the admins of such a workspace can make in a minute. Beyond it: 429 with Retry-After.
     workspace_keys_per_minute_max: int = 60
+    # For how long a worker admits by its copy of the keys without a word from the one that keeps them.
+    # Beyond it: 503.
+    key_proof_seconds: float = 15.0
+    # How often a worker has its copy of the keys confirmed, also if nothing has changed.
+    key_confirm_seconds: float = 1.0
+    # How long the answer to that is waited for.
+    key_confirm_seconds_max: float = 2.0
+    # How long the creation or revocation of a key waits for all workers. Beyond it: everywhere is false.
+    keys_everywhere_seconds_max: float = 2.0
+    # Keys that are sent to a worker at a time; all of them are sent in such slices.
+    key_feed_slice_max: int = 200
+    # The size of these keys.
+    key_feed_slice_bytes_max: int = 64 * KIB
+    # Changes of keys that wait for a slow worker; beyond it the worker gets all keys anew.
+    key_feed_queue_max: int = 1_000
+    # The size of these changes; beyond it the same.
+    key_feed_queue_bytes_max: int = 1 * MIB
+    # The longest line in the feed of keys; a worker that is sent a longer one connects again.
+    key_feed_line_bytes_max: int = 256 * KIB
+    # How soon a worker connects again to the one that keeps the keys; each time after twice as long,
+    key_feed_retry_seconds: float = 0.1
+    # up to this.
+    key_feed_retry_seconds_max: float = 1.0
     # The longest name of a key's principal, in characters. Beyond it: 400.
     principal_characters_max: int = 128
     # The highest rate that a key can be given; without one it has none. Beyond it: 400.

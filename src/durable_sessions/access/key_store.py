@@ -140,6 +140,11 @@ class KeyStore:
         await asyncio.shield(revoked)
         return key
 
+    async def everywhere(self) -> bool | None:
+        """Wait until all processes know the last change; say whether they do, None if there are no others."""
+        publisher = self._table.publisher
+        return None if publisher is None else await publisher.everywhere()
+
     def _require_manager(self, caller: Caller, workspace: str) -> None:
         caller.require(Role.ADMIN)
         if workspace != caller.workspace and not self._table.is_operator(caller):

@@ -7,20 +7,48 @@ it, and by what that process tells in all others.
 import asyncio
 import hmac
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.key import KeyDocument, LiveKey, digest
 from durable_sessions.clock import Clock
+from durable_sessions.errors import KeysUnprovenError
 
 BOOTSTRAP = "bootstrap"
 _LOOK_SECONDS_MAX = 86_400.0
+
+
+class TablePublisher(Protocol):
+    """Told of every change of a table, after it."""
+
+    def key_changed(self, document: KeyDocument) -> None:
+        """A key was added or changed."""
+        ...
+
+    def key_forgotten(self, key_id: str) -> None:
+        """A key was removed."""
+        ...
+
+    def keys_needed(self) -> None:
+        """From now on every request needs a key."""
+        ...
+
+    def keys_replaced(self) -> None:
+        """The whole content has changed."""
+        ...
+
+    async def everywhere(self) -> bool:
+        """Wait until all other processes have the table as it is now; False if that takes too long."""
+        ...
 
 
 class KeyTable:
     """All keys. From the first one on every request needs one, even if all are revoked.
 
     ``home`` is the workspace that is served while there are no keys; its admins are the operators, who
-    manage the keys of all workspaces. ``version`` grows with each change.
+    manage the keys of all workspaces. ``version`` grows by one with each change. ``publisher`` tells other
+    processes of changes, None if there are none. ``is_fresh`` is set where the table follows that of another
+    process: it says whether the table may be relied on.
     """
 
     def __init__(self, clock: Clock, home: str) -> None:
@@ -28,6 +56,8 @@ class KeyTable:
         self.home = home
         self.required = False
         self.version = 0
+        self.publisher: TablePublisher | None = None
+        self.is_fresh: Callable[[], bool] | None = None
         self._by_id: dict[str, LiveKey] = {}
         self._by_digest: dict[bytes, LiveKey] = {}
         self._revoked_by_digest: dict[bytes, KeyDocument] = {}
@@ -75,8 +105,20 @@ class KeyTable:
 
     # Validity ---------------------------------------------------------------------------
 
+    @property
+    def is_unproven(self) -> bool:
+        """Whether nobody can be admitted, because the table may be out of date."""
+        return self.is_fresh is not None and not self.is_fresh()
+
+    def require_proven(self) -> None:
+        """Refuse everybody while the table may be out of date."""
+        if self.is_fresh is not None and not self.is_fresh():
+            raise KeysUnprovenError
+
     def valid(self, caller: Caller) -> bool:
         """Say whether an admitted caller is still valid; one without a key is not once there are keys."""
+        if self.is_fresh is not None and not self.is_fresh():
+            return False
         if caller.key_id is None:
             return not self.required
         if caller.key_id == BOOTSTRAP:
@@ -134,6 +176,8 @@ class KeyTable:
             self._revoked_by_digest[key.digest] = document
             self._end(document.id)
         self.version += 1
+        if self.publisher is not None:
+            self.publisher.key_changed(document)
         self.require_keys()
         return key
 
@@ -145,6 +189,8 @@ class KeyTable:
         self._by_digest.pop(key.digest, None)
         self._revoked_by_digest.pop(key.digest, None)
         self.version += 1
+        if self.publisher is not None:
+            self.publisher.key_forgotten(key_id)
         self._end(key_id)
         return True
 
@@ -153,7 +199,15 @@ class KeyTable:
         if not self.required:
             self.required = True
             self.version += 1
+            if self.publisher is not None:
+                self.publisher.keys_needed()
             self._end(None)
+
+    def used(self, key_id: str, last_used_ms: int) -> None:
+        """Note when another process has last seen a key."""
+        key = self._by_id.get(key_id)
+        if key is not None and (key.last_used_ms is None or key.last_used_ms < last_used_ms):
+            key.last_used_ms = last_used_ms
 
     def replacement(self) -> "KeyReplacement":
         """Return a new content for the table, to be filled in steps; until it is finished nothing changes."""
@@ -196,7 +250,14 @@ class KeyTable:
         self.version += 1
         if required or by_id:
             self.require_keys()
+        if self.publisher is not None:
+            self.publisher.keys_replaced()
         for key_id in [key_id for key_id in self._watchers if not self._admits(key_id)]:
+            self._end(key_id)
+
+    def end_all(self) -> None:
+        """Notify all watchers: whom they watch cannot be shown to be valid any more."""
+        for key_id in list(self._watchers):
             self._end(key_id)
 
     def _admits(self, key_id: str | None) -> bool:
@@ -221,6 +282,10 @@ class KeyReplacement:
         self._table = table
         self._by_id: dict[str, LiveKey] = {}
         self._required = False
+
+    def __len__(self) -> int:
+        """Return how many keys were added."""
+        return len(self._by_id)
 
     def add(self, document: KeyDocument) -> None:
         """Add a key, after those that are older."""

@@ -105,6 +105,7 @@ STATUS_BY_CODE: dict[str, int] = {
     "object_not_found": 500,
     "object_damaged": 500,
     "overloaded": 503,
+    "keys_unproven": 503,
     "search_unavailable": 503,
     "shutting_down": 503,
     "partition_stopped": 503,

@@ -25,7 +25,7 @@ from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
-from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody
+from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody, RevokedKey
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi.keys import LIMIT, ORDER
 from durable_sessions.limits import Limits
@@ -85,7 +85,8 @@ class Administration:
         return answer if isinstance(answer, Answer) else await answer
 
     async def _revoke(self, request: Request, caller: Caller, key_id: str) -> Response:
-        return _json(_shown(await self._store.revoke(caller, key_id, _id(request))))
+        key = await self._store.revoke(caller, key_id, _id(request))
+        return _json(RevokedKey(**msgspec.structs.asdict(_shown(key)), everywhere=await self._everywhere()))
 
     async def _create(self, request: Request, caller: Caller) -> Response:
         content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -104,7 +105,13 @@ class Administration:
             key, secret = await self._create_first(caller, wanted, request)
         else:
             key, secret = await self._store.create(caller, wanted, _id(request))
-        return _json(CreatedKey(**msgspec.structs.asdict(_shown(key)), secret=secret), 201)
+        shown = msgspec.structs.asdict(_shown(key))
+        return _json(CreatedKey(**shown, secret=secret, everywhere=await self._everywhere()), 201)
+
+    async def _everywhere(self) -> bool | msgspec.UnsetType:
+        """Say whether all workers know the last change of the keys; nothing if there is only one."""
+        known = await self._store.everywhere()
+        return msgspec.UNSET if known is None else known
 
     async def _create_first(self, caller: Caller, wanted: NewKey, request: Request) -> tuple[LiveKey, str]:
         self._first_key.take(request)

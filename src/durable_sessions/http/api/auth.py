@@ -9,7 +9,12 @@ from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.key_table import KeyTable
 from durable_sessions.clock import Clock
-from durable_sessions.errors import KeyRateExceededError, UnauthenticatedError
+from durable_sessions.errors import (
+    DurableSessionsError,
+    KeyRateExceededError,
+    KeysUnprovenError,
+    UnauthenticatedError,
+)
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.request_headers import AUTHORIZATION
@@ -37,8 +42,8 @@ class Authenticator:
 
     @property
     def keys_required(self) -> bool:
-        """Whether a request needs a key."""
-        return self._keys.required
+        """Whether a request needs a key; also as long as nobody can know."""
+        return self._keys.required or self._keys.is_unproven
 
     def caller(self, request: Request) -> Caller:
         """Return the caller of a request, or refuse: no key, an unknown key, or too many requests.
@@ -51,6 +56,7 @@ class Authenticator:
             assert isinstance(caller, Caller)
             CURRENT_HOLDER.set(caller.key_id or LOCAL)
             return caller
+        self._keys.require_proven()
         if not self._keys.required:
             CURRENT_HOLDER.set(LOCAL)
             request.caller = self._local
@@ -75,6 +81,7 @@ class Authenticator:
         if request.caller is not None:
             assert isinstance(request.caller, Caller)
             return request.caller
+        self._keys.require_proven()
         if not self._keys.required:
             return self._local
         key = self._keys.find(secret_of(request.headers))
@@ -101,7 +108,13 @@ class Authenticator:
     def require_valid(self, caller: Caller) -> None:
         """Refuse a caller whose key was revoked after the request was admitted."""
         if not self._keys.valid(caller):
-            raise UnauthenticatedError(problem="The key was revoked or has expired.")
+            raise self._ended()
+
+    def _ended(self) -> DurableSessionsError:
+        """Return why a caller that was admitted is not valid any more."""
+        if self._keys.is_unproven:
+            return KeysUnprovenError()
+        return UnauthenticatedError(problem="The key was revoked or has expired.")
 
     async def waiting(self, caller: Caller, answer: Awaitable[T]) -> T:
         """Await an answer for a caller; refuse as soon as the caller's key is revoked."""
@@ -115,7 +128,7 @@ class Authenticator:
                 raise
             # Cancelled by the watch above, not from outside: it becomes an answer, and the task goes on.
             task.uncancel()
-            raise UnauthenticatedError(problem="The key was revoked or has expired.") from None
+            raise self._ended() from None
         finally:
             forget()
             del task  # a cancelled task keeps its frames alive: break the cycle

@@ -48,10 +48,26 @@ class KeyAnswer(msgspec.Struct):
     revoked_by: str | None
 
 
+_Everywhere = Annotated[
+    bool | msgspec.UnsetType,
+    about(
+        "Whether all workers of the server know it. One that does not yet will within 15 seconds, or it "
+        "refuses everybody. Only there if the server has several workers."
+    ),
+]
+
+
 class CreatedKey(KeyAnswer):
     """A key as it is shown to whoever created it, once."""
 
     secret: Annotated[str, about("Send it as `Authorization: Bearer <secret>`.")]
+    everywhere: _Everywhere = msgspec.UNSET
+
+
+class RevokedKey(KeyAnswer):
+    """A key as it is shown to whoever revoked it."""
+
+    everywhere: _Everywhere = msgspec.UNSET
 
 
 class ActActor(msgspec.Struct):

@@ -24,7 +24,7 @@ def codes(operation: Operation) -> list[str]:
     """Return every code with which the API, and not the carrier, can refuse this operation."""
     found = [*operation.errors]
     if operation.role is not None:
-        found += ["authentication_error", "rate_limited", "share_exceeded"]
+        found += ["authentication_error", "keys_unproven", "rate_limited", "share_exceeded"]
         if operation.role != "reader":
             found.append("permission_error")
     if face(operation) == "sessions":

@@ -1,6 +1,6 @@
 """Keys and the audit record: their operations and schemas."""
 
-from durable_sessions.http.bodies.keys import AuditedAct, CreatedKey, KeyAnswer, NewKeyBody
+from durable_sessions.http.bodies.keys import AuditedAct, CreatedKey, KeyAnswer, NewKeyBody, RevokedKey
 from durable_sessions.http.openapi.common import PAGE
 from durable_sessions.http.openapi.error_groups import READING, WRITING_UNMETERED
 from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer, json_body
@@ -47,7 +47,7 @@ NOUN = Noun(
             "Revoke a key. To do it again changes nothing.",
             {
                 200: json_answer(
-                    "Revoked: it lets nobody in from this moment on, and ends open streams.", ref("Key")
+                    "Revoked: it lets nobody in from this moment on, and ends open streams.", RevokedKey
                 )
             },
             errors=("route_not_found",),

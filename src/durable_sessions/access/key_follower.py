@@ -1,0 +1,222 @@
+"""Follows the table of keys of another process, and knows until when what it has may be trusted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+import structlog
+
+from durable_sessions.access.key_feed import (
+    KeyChange,
+    KeyChanged,
+    KeyFeedError,
+    KeyForgotten,
+    KeyRecord,
+    KeysConfirmed,
+    KeysSeen,
+    SnapshotBegun,
+    SnapshotEnded,
+    SnapshotSlice,
+    encode,
+    records,
+)
+from durable_sessions.access.key_table import KeyReplacement, KeyTable
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.limits import Limits
+
+logger = structlog.get_logger(__name__)
+
+OpenStream = Callable[[str], AsyncIterator[bytes]]
+"""Connects to the publisher's ``follow`` with the name of this follower."""
+Acknowledge = Callable[[bytes], Awaitable[bytes]]
+"""Calls the publisher's ``acknowledge``."""
+
+
+class KeyFollower:
+    """Keeps a table equal to the publisher's; without its confirmation the table soon admits nobody.
+
+    The follower is confirmed as of the moment at which it *sent* an acknowledgement whose answer names no
+    newer version than it has: at some moment after that the publisher had nothing newer. ``name`` is new for
+    each process. ``now`` is a monotonic clock that also counts while the machine sleeps, in seconds.
+    """
+
+    def __init__(
+        self, name: str, table: KeyTable, acknowledge: Acknowledge, now: Callable[[], float], limits: Limits
+    ) -> None:
+        self.name = name
+        self.incarnation: str | None = None
+        self.version = -1
+        self.failure: str | None = None
+        self._table = table
+        self._acknowledge = acknowledge
+        self._now = now
+        self._limits = limits
+        self._confirmed_at: float | None = None
+        self._awaited: tuple[int, float] | None = None
+        self._replacement: KeyReplacement | None = None
+        self._begun: str | None = None
+        self._told_used_ms = 0
+        self._advanced = asyncio.Event()
+        self._was_fresh = False
+        table.is_fresh = self.is_fresh
+
+    # Freshness --------------------------------------------------------------------------
+
+    def is_fresh(self) -> bool:
+        """Say whether the publisher has confirmed the table recently enough to rely on it."""
+        confirmed_at = self._confirmed_at
+        return confirmed_at is not None and self._now() - confirmed_at < self._limits.key_proof_seconds
+
+    @property
+    def confirmed_seconds_ago(self) -> float | None:
+        """How long ago the table was confirmed; None if it never was."""
+        return None if self._confirmed_at is None else self._now() - self._confirmed_at
+
+    def check(self) -> None:
+        """End those who were admitted by the table, once it is no longer fresh."""
+        is_fresh = self.is_fresh()
+        if self._was_fresh and not is_fresh:
+            logger.warning("keys_unproven", reason=self.failure)
+            self._table.end_all()
+        self._was_fresh = is_fresh
+
+    # Following --------------------------------------------------------------------------
+
+    async def run(self, open_stream: OpenStream) -> None:
+        """Follow until cancelled; connect again whenever the connection is lost."""
+        checking = asyncio.create_task(self._check_often())
+        pause_seconds = self._limits.key_feed_retry_seconds
+        try:
+            while True:
+                version = self.version
+                try:
+                    await self.follow(open_stream(self.name))
+                    self.failure = "the connection has ended"
+                except (DurableSessionsError, KeyFeedError, OSError) as error:
+                    self.failure = str(error) or repr(error)
+                if self.version != version:
+                    pause_seconds = self._limits.key_feed_retry_seconds
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, self._limits.key_feed_retry_seconds_max)
+        finally:
+            checking.cancel()
+
+    async def _check_often(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.key_confirm_seconds)
+            self.check()
+
+    async def follow(self, chunks: AsyncIterator[bytes]) -> None:
+        """Apply one connection's snapshot and changes until it ends, and acknowledge them meanwhile."""
+        self._replacement = None
+        # What follows may be of another publisher, whose versions mean something else.
+        self.incarnation = self._awaited = None
+        confirming = asyncio.create_task(self._confirm())
+        try:
+            async for record in records(chunks, self._limits.key_feed_line_bytes_max):
+                self.apply(record)
+        finally:
+            confirming.cancel()
+            aclose = getattr(chunks, "aclose", None)
+            if aclose is not None:
+                await aclose()
+
+    def apply(self, record: KeyRecord) -> None:
+        """Apply one record; one that does not follow from those before is refused."""
+        if isinstance(record, SnapshotBegun):
+            self._begun = record.incarnation
+            self._replacement = self._table.replacement()
+        elif isinstance(record, SnapshotSlice):
+            replacement = self._replacement
+            if replacement is None:
+                raise KeyFeedError("keys outside of a snapshot")
+            for document in record.keys:
+                replacement.add(document)
+        elif isinstance(record, SnapshotEnded):
+            self._replace(record)
+        else:
+            self._change(record)
+
+    def _replace(self, record: SnapshotEnded) -> None:
+        replacement, self._replacement = self._replacement, None
+        if replacement is None or len(replacement) != record.count:
+            raise KeyFeedError(f"a snapshot is not complete: it should have {record.count} keys")
+        if record.required:
+            replacement.require_keys()
+        replacement.finish()
+        self.incarnation = self._begun
+        self._reached(record.version)
+
+    def _change(self, record: KeyChange) -> None:
+        if self.incarnation is None or record.version != self.version + 1:
+            raise KeyFeedError(f"version {record.version} does not follow {self.version}")
+        if isinstance(record, KeyChanged):
+            self._table.apply(record.key)
+        elif isinstance(record, KeyForgotten):
+            self._table.forget(record.id)
+        else:
+            self._table.require_keys()
+        self._reached(record.version)
+
+    def _reached(self, version: int) -> None:
+        self.version = version
+        if self._awaited is not None and version >= self._awaited[0]:
+            self._confirm_as_of(self._awaited[1])
+            self._awaited = None
+        self._advanced.set()
+
+    # Acknowledging ----------------------------------------------------------------------
+
+    async def _confirm(self) -> None:
+        """Acknowledge every version, and now and then the same again, to be confirmed."""
+        while True:
+            self._advanced.clear()
+            if self.incarnation is not None:
+                try:
+                    async with asyncio.timeout(self._limits.key_confirm_seconds_max):
+                        await self.confirm()
+                except (DurableSessionsError, msgspec.MsgspecError, OSError) as error:
+                    self.failure = str(error) or repr(error)
+            try:
+                async with asyncio.timeout(self._limits.key_confirm_seconds):
+                    await self._advanced.wait()
+            except TimeoutError:
+                pass
+
+    async def confirm(self) -> None:
+        """Acknowledge what the table has, and take the answer as a confirmation if there is nothing newer."""
+        assert self.incarnation is not None
+        sent_at, used_until_ms = self._now(), self._told_used_ms
+        used = self._used()
+        seen = KeysSeen(self.name, self.incarnation, self.version, used)
+        try:
+            answer = msgspec.json.decode(await self._acknowledge(encode(seen)), type=KeysConfirmed)
+        except BaseException:
+            self._told_used_ms = used_until_ms  # told again with the next one
+            raise
+        if answer.incarnation != self.incarnation:
+            return  # a new publisher: its snapshot is still to come
+        if answer.version <= self.version:
+            self._confirm_as_of(sent_at)
+            self.failure = None
+        elif self._awaited is None or self._awaited[0] <= self.version:
+            self._awaited = answer.version, sent_at
+
+    def _confirm_as_of(self, at: float) -> None:
+        if self._confirmed_at is None or at > self._confirmed_at:
+            self._confirmed_at = at
+        self._was_fresh = self._was_fresh or self.is_fresh()
+
+    def _used(self) -> dict[str, int]:
+        """Return when keys were last used here, as far as that was not told yet; only a hint, so not all."""
+        since_ms = self._told_used_ms
+        recent = [
+            (key.last_used_ms, key.document.id)
+            for key in self._table.all()
+            if key.last_used_ms is not None and key.last_used_ms > since_ms
+        ]
+        recent.sort()
+        del recent[self._limits.key_feed_slice_max :]  # the others next time
+        if recent:
+            self._told_used_ms = recent[-1][0]
+        return {key_id: last_used_ms for last_used_ms, key_id in recent}
