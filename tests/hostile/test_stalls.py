@@ -114,14 +114,14 @@ class Stage:
             ]
             await asyncio.gather(*made)
         await asyncio.sleep(1.1)
-        before = self.node.engine.partition.streams_expired
+        before = self.node.engine.partition.counts().streams_expired
         await self.node.engine.partition.expire_in_steps()
-        assert self.node.engine.partition.streams_expired >= before + EXPIRED
+        assert self.node.engine.partition.counts().streams_expired >= before + EXPIRED
 
     async def rest(self) -> None:
         """Take out of memory what is idle."""
         for _ in range(3):
-            await self.node.engine.partition.rest()
+            await self.node.engine.partition.evict_idle()
 
     async def maintain(self) -> None:
         """Merge what can be merged, and sweep the bucket."""

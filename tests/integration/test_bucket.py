@@ -88,7 +88,7 @@ async def test_a_reader_never_notices_the_borders(client: httpx2.AsyncClient) ->
 async def test_flushes_come_by_size_and_trim_the_log(small: LocalServer, client: httpx2.AsyncClient) -> None:
     await fill(client, 2, 1000)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while small.node.engine.partition.unflushed_bytes >= SMALL_TIERS.flush_bytes_max:
+        while small.node.engine.partition.backlog.bytes_held >= SMALL_TIERS.flush_bytes_max:
             await asyncio.sleep(0.05)
     assert small.node.engine.archive.manifest.number >= 2
     assert await read(client, "s0") == [event(number) for number in range(1000)]
@@ -168,7 +168,7 @@ async def test_expiry_reaches_streams_that_left_memory(
     await flush(client)
     partition = small.node.engine.partition
     for _ in range(3):
-        await partition.rest()
+        await partition.evict_idle()
     assert not partition._state.by_id
     assert (await client.head("/v1/stream/brief")).headers["stream-ttl"] == "8"
     async with asyncio.timeout(PATIENCE_SECONDS):  # its time, and the lag that is granted on top

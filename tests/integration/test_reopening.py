@@ -406,7 +406,7 @@ async def test_a_log_that_is_opened_again_does_not_take_the_bucket_back_from_a_c
         assert first.node.keeper.health.reopenings == 0
         refused = await client.post(f"{first.url}/v1/stream/s", headers=JSON, content=b"[3]")
         assert refused.status_code == 503
-        await second.node.engine.partition.look()
+        await second.node.engine.partition.check_fence()
         added = await client.post(f"{second.url}/v1/stream/s", headers=JSON, content=b"[4]")
         assert added.status_code == 204
         assert (await client.get(f"{second.url}/v1/stream/s")).json() == [1, 4]

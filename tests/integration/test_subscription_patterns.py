@@ -38,7 +38,7 @@ async def filled(server: LocalServer, client: httpx2.AsyncClient) -> None:
     assert (await client.put("/v1/stream/wakes", headers=JSON)).status_code == 201
     assert (await client.post("/v1/admin/flush")).status_code == 200
     for _ in range(3):
-        await server.node.engine.partition.rest()
+        await server.node.engine.partition.evict_idle()
     assert not in_memory(server, "far/")
 
 

@@ -265,7 +265,7 @@ def never_sweep(patch: pytest.MonkeyPatch) -> None:
 
 
 def evict_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
-    async def rest(self: Partition) -> int:
+    async def evict_idle(self: Partition) -> int:
         self._state.era += 1
         await self.settled()
         for stream in list(self._state.by_id.values()):
@@ -275,7 +275,7 @@ def evict_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
                 self._published.evict(durable)
         return 0
 
-    patch.setattr(Partition, "rest", rest)
+    patch.setattr(Partition, "evict_idle", evict_idle)
 
 
 def removed_streams_come_back(patch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,7 @@ class EngineBesideModel(RuleBasedStateMachine, Generic[M]):
     def let_idle_streams_leave_memory(self) -> None:
         """Evict what was not used for a while."""
         for _ in range(3):
-            self.loop.run_until_complete(self.partition.rest())
+            self.loop.run_until_complete(self.partition.evict_idle())
 
 
 async def answered(call: Operation) -> Answer:

@@ -86,11 +86,11 @@ class Archive(Protocol):
         """Archive the batches after the last flush, up to ``through``; all or nothing."""
         ...
 
-    async def look(self) -> None:
-        """Check the fence: raise ManifestLostError if another writer has taken over the archive."""
+    async def check_fence(self) -> None:
+        """Raise ManifestLostError if another writer has taken over the archive."""
         ...
 
-    def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
+    def call_when_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
         """Set the callback that is called at once when another writer has taken over the archive."""
         ...
 
@@ -150,8 +150,8 @@ class NothingArchived:
         """Refuse: there is nowhere to flush to."""
         raise AssertionError
 
-    async def look(self) -> None:
+    async def check_fence(self) -> None:
         """Do nothing: there is no archive to lose."""
 
-    def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
+    def call_when_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
         """Do nothing: there is no archive to lose."""

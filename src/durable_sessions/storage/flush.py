@@ -16,7 +16,7 @@ from durable_sessions.threads import CPU
 
 logger = structlog.get_logger(__name__)
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 
 
 class Flusher:
@@ -24,13 +24,14 @@ class Flusher:
 
     def __init__(self, partition: Partition, clock: Clock, limits: Limits, flush_seconds: float) -> None:
         self._partition = partition
+        self._backlog = partition.backlog
         self._clock = clock
         self._limits = limits
         self._flush_ms = int(flush_seconds * 1000)
         self._era_ms = int(limits.era_seconds * 1000)
         self._turn = asyncio.Lock()
         self._task: Task | None = None
-        self._at_once = partition.unflushed_from is not None
+        self._at_once = self._backlog.oldest is not None
         self._confirmed_ms = clock.now_ms()
         self.failure: Failure | None = None
         self.flushes = 0
@@ -57,8 +58,9 @@ class Flusher:
 
     async def flush_all(self) -> None:
         """Flush everything that is durable now; raise if the bucket fails."""
-        last = self._partition.last_position
-        while self._partition.unflushed_from is not None and self._partition.unflushed_from <= last:
+        # Up to what is newest now: under load there is always something newer.
+        last = self._backlog.newest
+        while (oldest := self._backlog.oldest) and last is not None and oldest.position <= last.position:
             await self._flush()
 
     async def _flush(self) -> None:
@@ -77,27 +79,27 @@ class Flusher:
                 self.failure = None
 
     def _due(self) -> bool:
-        since_ms = self._partition.unflushed_since_ms
-        if since_ms is None:
+        oldest = self._backlog.oldest
+        if oldest is None:
             self._at_once = False
             return False
         if self._at_once:
             # What replay finds at a start is flushed immediately. If two copies of a data directory are
             # started alternately, one of them soon owns the bucket and the other is refused.
             return True
-        waited_ms = self._clock.now_ms() - since_ms
+        waited_ms = self._clock.now_ms() - oldest.at_ms
         # Only flushed streams can be evicted, so too many streams in memory are a reason to flush, too.
         longest_ms = min(self._flush_ms, self._era_ms) if self._partition.crowded(2) else self._flush_ms
         # If the clock was set back, the age is unknown: flush then as well.
         in_time = 0 <= waited_ms < longest_ms
-        return not in_time or self._partition.unflushed_bytes >= self._limits.flush_bytes_max
+        return not in_time or self._backlog.bytes_held >= self._limits.flush_bytes_max
 
     async def _run(self) -> None:
-        pause = _LOOK_SECONDS
-        rested = self._clock.now_ms()
+        pause = _POLL_SECONDS
+        evicted_ms = self._clock.now_ms()
         while True:
             await asyncio.sleep(pause)
-            pause = _LOOK_SECONDS
+            pause = _POLL_SECONDS
             try:
                 while self._due():
                     await self._flush()
@@ -109,19 +111,19 @@ class Flusher:
                 pause = self._limits.flush_retry_seconds
             # Documents can fill memory before the next era begins.
             swamped = self._partition.tip.attribute_bytes > 2 * self._limits.attribute_bytes_max
-            if swamped or not 0 <= self._clock.now_ms() - rested < self._era_ms:
-                rested = self._clock.now_ms()
-                await self._rest()
+            if swamped or not 0 <= self._clock.now_ms() - evicted_ms < self._era_ms:
+                evicted_ms = self._clock.now_ms()
+                await self._evict_idle()
 
     async def _confirm(self) -> None:
         """Check the fence now and then, also while there is nothing to flush."""
         if not 0 <= self._clock.now_ms() - self._confirmed_ms < self._flush_ms:
-            await self._partition.look()
+            await self._partition.check_fence()
             self._confirmed_ms = self._clock.now_ms()
 
-    async def _rest(self) -> None:
+    async def _evict_idle(self) -> None:
         try:
-            if await self._partition.rest():
+            if await self._partition.evict_idle():
                 await CPU.run(release_memory)
         except DurableSessionsError:
             pass  # the log has failed, which its own waiters are told

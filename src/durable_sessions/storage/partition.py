@@ -7,7 +7,6 @@ the I/O of the log and of the archive does not.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TypeVar
 
 import structlog
@@ -24,8 +23,7 @@ from durable_sessions.errors import (
     StreamNotFoundError,
 )
 from durable_sessions.limits import Limits
-from durable_sessions.log import Claimant, Extent, Log
-from durable_sessions.storage import batch
+from durable_sessions.log import Claimant, Log
 from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.backlog import FlushBacklog
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry
@@ -34,10 +32,12 @@ from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
 from durable_sessions.storage.door import ScannedStream, Slice, StreamListener, StreamPage, StreamView
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.eviction import StreamEviction
+from durable_sessions.storage.expiration import StreamExpiration
 from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.folder_pages import Folders
 from durable_sessions.storage.log_flush import LogFlush
 from durable_sessions.storage.published import PublishedStreams
+from durable_sessions.storage.publisher import Publisher
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.record_reader import Reader
 from durable_sessions.storage.retention import NO_RETENTION, Retention
@@ -45,7 +45,7 @@ from durable_sessions.storage.stream_scan import StreamScan
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
-from durable_sessions.streams.effects import Effect, Linked, Name, StreamCreated, StreamRemoved
+from durable_sessions.streams.effects import Effect, Name
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
@@ -60,10 +60,11 @@ EMBEDDED = Claimant("embedded")
 """Who claims a log that only one process can open."""
 
 _STEP_STREAMS = 100
-"""How many streams are expired or evicted at a time; a count, not a duration, to be deterministic."""
+"""How many streams are expired before the event loop runs other work; a count, so that runs are the same."""
 
-
-_DOCUMENTS_MAX = 8  # unflushed documents may take this many times the budget
+_DOCUMENTS_MAX = 8
+"""How many times their budget documents may take before requests are shed. They can exceed it because only
+flushed streams can be evicted."""
 
 
 def _refusal(lost: Lost) -> DurableSessionsError:
@@ -71,7 +72,11 @@ def _refusal(lost: Lost) -> DurableSessionsError:
 
 
 class Partition:
-    """Streams with durable appends, consistent reads and live tails."""
+    """Streams with durable appends, consistent reads and live tails.
+
+    ``backlog`` is what waits for a flush; ``epoch`` is the position of the claim that owns the log, and
+    ``lost`` says how that ownership ended.
+    """
 
     def __init__(
         self, log: Log, clock: Clock, limits: Limits, archive: Archive, retention: Retention
@@ -81,21 +86,24 @@ class Partition:
         self._limits = limits
         self._archive = archive
         self._loop = asyncio.get_running_loop()
-        self._expiry = ExpiryQueue()
-        self._backlog = FlushBacklog(clock)
+        self.backlog = FlushBacklog(clock)
         self._state = State(archive.cold, self._warmed, retention.govern)
         self._published = PublishedStreams(limits, self._warm, archive.stream_count())
         self._reader = Reader(self._published, log, archive.records)
         self._folders = Folders(self._state, self._published, archive)
         self._scan = StreamScan(self._state, self._published, archive)
-        self._eviction = StreamEviction(self._state, self._published, self._expiry, archive, limits)
-        self._flush = LogFlush(log, archive, self._backlog, self._state, self._published, limits)
-        self._committer = Committer(log, self._publish, limits, self.step_down)
+        expiry = ExpiryQueue()
+        self._eviction = StreamEviction(self._state, self._published, expiry, archive, limits)
+        self._flush = LogFlush(log, archive, self.backlog, self._state, self._published, limits)
+        self._publisher = Publisher(self._state, self._published, expiry, self.backlog)
+        self._committer = Committer(log, self._publisher.publish, limits, self.step_down)
+        self._expiration = StreamExpiration(
+            self._state, expiry, archive, self._committer, self._submit_unwatched, limits
+        )
         self._quotas: Quotas | None = None
         self._stepped_down: asyncio.Future[Lost] = self._loop.create_future()
         self.lost: Lost | None = None
         self.epoch = 0
-        self.streams_expired = 0
 
     @classmethod
     async def open(
@@ -112,7 +120,7 @@ class Partition:
         archive = archive or NothingArchived()
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
-        archive.tell_lost(partition.step_down)
+        archive.call_when_lost(partition.step_down)
         partition._state.next_stream = archive.next_stream
         partition._state.outbox.source = log.lineage or ""
         if quotas is not None and quotas.bounded:
@@ -127,22 +135,11 @@ class Partition:
         return partition
 
     async def _replay(self) -> None:
-        for count, effect in enumerate(await self._archive.subscriptions(), 1):
-            self._state.apply(effect)
-            if isinstance(effect, Linked) or count % (10 * _STEP_STREAMS) == 0:  # one may carry many links
-                await asyncio.sleep(0)
-        async for position, payload in self._log.replay(self._archive.flushed_through):
-            effects = 0
-            for effect, offset, encoded in batch.decode(payload):
-                self._state.apply(effect)
-                self._show(effect, Extent(position, offset, len(encoded)), encoded)
-                effects += 1
-                if effects % _STEP_STREAMS == 0 or isinstance(effect, Linked):
-                    await asyncio.sleep(0)
-            self._backlog.add(position, len(payload), effects)
+        await self._publisher.replay(self._log, self._archive)
         # An entry of the outbox takes more than a byte of the log. So numbers that begin with a position are
         # new ones, even if a repair has lost the newest entries.
-        self._state.outbox.number_from(self.last_position)
+        newest = self.backlog.newest
+        self._state.outbox.number_from(self._archive.flushed_through if newest is None else newest.position)
         for count, stream in enumerate(list(self._state.by_id.values()), 1):
             if count % (10 * _STEP_STREAMS) == 0:
                 await asyncio.sleep(0)
@@ -193,7 +190,7 @@ class Partition:
                 self._quotas.check(self._state, decided)
         except DurableSessionsError as error:
             for key in on:
-                self._expire(key, now_ms)
+                self._expiration.expire(key, now_ms)
             return self._refuse(error)
         return self._commit(decided, result) if decided else self._committer.settled(result)
 
@@ -260,15 +257,15 @@ class Partition:
             return str(self.lost)
         if self._committer.failure is not None:
             return self._committer.failure
-        if self._backlog.bytes_held >= self._limits.unflushed_bytes_max:
-            return f"{self._backlog.bytes_held} bytes wait to be flushed to the bucket"
+        if self.backlog.bytes_held >= self._limits.unflushed_bytes_max:
+            return f"{self.backlog.bytes_held} bytes wait to be flushed to the bucket"
         return None
 
     def admit(self, body_bytes: int) -> None:
         """Shed a request if too many bytes are waiting to become durable or to be flushed."""
         if self._committer.pending_bytes + body_bytes > self._limits.pending_bytes_max:
             raise OverloadedError(what="appends not yet durable")
-        if self._backlog.bytes_held + body_bytes > self._limits.unflushed_bytes_max:
+        if self.backlog.bytes_held + body_bytes > self._limits.unflushed_bytes_max:
             raise OverloadedError(what="appends not yet in the bucket")
 
     def admit_document(self, size: int) -> None:
@@ -304,7 +301,7 @@ class Partition:
         if durable.stream.expired(now):
             self._committer.require_running()  # its removal could not be made durable
             kept_for_forks = durable.stream.forks > 0
-            self._expire(key, now)
+            self._expiration.expire(key, now)
             raise StreamGoneError(path=key.path) if kept_for_forks else StreamNotFoundError(path=key.path)
         return durable
 
@@ -340,49 +337,21 @@ class Partition:
 
         Expired streams are answered as missing already. Idle ones are found once the catalog knows of them.
         """
-        for _ in self._expiring():
+        for _ in self._expiration.expiring(self._clock.now_ms()):
             pass
 
     async def expire_now(self) -> None:
         """Remove all expired streams durably before returning; in steps, so that other work can run."""
-        before = self.streams_expired
+        before = self._expiration.removed
         await self.expire_in_steps()
-        if self.streams_expired != before:
+        if self._expiration.removed != before:
             await self.settled()
 
     async def expire_in_steps(self) -> None:
         """Do the same as :meth:`expire` in steps, so that other work can run."""
-        for count, _ in enumerate(self._expiring(), 1):
+        for count, _ in enumerate(self._expiration.expiring(self._clock.now_ms()), 1):
             if count % _STEP_STREAMS == 0:
                 await asyncio.sleep(0)
-
-    def _expiring(self) -> Iterator[None]:
-        """Remove expired streams one after the other; anything may happen between two of them."""
-        now = self._clock.now_ms()
-        for stream in self._expiry.due(now):
-            if stream is not None:
-                self._expire(stream.key, now)
-            yield
-        left = self._limits.removals_per_sweep_max
-        due = (number for number, _ in self._archive.due(now) if number not in self._state.removed)
-        for number in list(islice(due, 2 * left)):  # some may be in memory, and accessed since
-            if not left or self._committer.failure is not None:
-                return
-            if number in self._state.removed:
-                continue
-            known = self._state.by_id.get(number)
-            left -= known is None
-            one = known or self._state.get_id(number)
-            if one is not None:  # otherwise it was removed in the meantime
-                self._remove(lifetime.retire(self._state, one, now, self._limits))
-            yield
-
-    def _expire(self, key: Key, now_ms: int) -> None:
-        self._remove(lifetime.expire(self._state, key, now_ms))
-
-    def _remove(self, removed: Sequence[Effect]) -> None:
-        self.streams_expired += bool(removed)
-        self._submit_unwatched(removed)
 
     def _submit_unwatched(self, decided: Sequence[Effect]) -> None:
         """Submit effects whose future nobody awaits; a failure of the log is reported by other futures."""
@@ -395,57 +364,11 @@ class Partition:
         """The state when everything decided so far is durable; only for modules of storage itself."""
         return self._state
 
-    # Publishing -------------------------------------------------------------------------
-
-    def _publish(self, position: int, entries: list[Entry[object]]) -> None:
-        """Show a durable batch to readers; called only after its sync has returned."""
-        offset = effects = 0
-        for entry in entries:
-            effects += len(entry.effects)
-            for effect, encoded in zip(entry.effects, entry.encoded, strict=True):
-                self._show(effect, Extent(position, offset, len(encoded)), encoded)
-                offset += len(encoded)
-        self._backlog.add(position, offset, effects)
-
-    def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
-        if type(effect) is not StreamCreated:
-            if type(effect) is StreamRemoved:
-                self._expiry.discard(effect.stream)
-            self._published.show(effect, extent, encoded)
-            return
-        stream = self._state.by_id.get(effect.stream)
-        if stream is not None:  # otherwise it was removed again at the tip, and no reader will ever see it
-            self._published.create(stream, extent)
-            self._expiry.add(stream)
-
     # Moving to the bucket ---------------------------------------------------------------
 
-    @property
-    def unflushed_bytes(self) -> int:
-        """The size of the batches that wait for a flush."""
-        return self._backlog.bytes_held
-
-    @property
-    def unflushed_from(self) -> int | None:
-        """The position of the oldest unflushed batch; None if there is none."""
-        oldest = self._backlog.oldest
-        return None if oldest is None else oldest.position
-
-    @property
-    def last_position(self) -> int:
-        """The position of the newest durable batch."""
-        newest = self._backlog.newest
-        return self._archive.flushed_through if newest is None else newest.position
-
-    @property
-    def unflushed_since_ms(self) -> int | None:
-        """Since when the oldest unflushed batch is waiting; None if there is none."""
-        oldest = self._backlog.oldest
-        return None if oldest is None else oldest.at_ms
-
-    async def look(self) -> None:
-        """Check the fence: raise ManifestLostError if another writer has the bucket."""
-        await self._archive.look()
+    async def check_fence(self) -> None:
+        """Raise ManifestLostError if another writer has the bucket."""
+        await self._archive.check_fence()
 
     async def flush(self) -> bool:
         """Flush durable batches to the bucket and trim the log; say whether there were any.
@@ -459,7 +382,7 @@ class Partition:
         """Say whether the streams in memory, or their documents, exceed ``times`` their budget."""
         return self._eviction.crowded(times)
 
-    async def rest(self) -> int:
+    async def evict_idle(self) -> int:
         """Evict streams that are flushed entirely and were not used for an era; return how many.
 
         Called once per era, and earlier if streams take too much memory.
@@ -558,13 +481,13 @@ class Partition:
             append_bytes=published.counters.bytes,
             log_reads=self._reader.log_reads,
             bucket_reads=self._reader.bucket_reads,
-            streams_expired=self.streams_expired,
+            streams_expired=self._expiration.removed,
             sync_seconds=SyncSeconds(SYNC_SECONDS_BOUNDS, tuple(durations.counts), durations.sum_seconds),
             streams=published.count,
             active_streams=len(state.by_id),
             memory_bytes=published.memory_bytes,
             pending_bytes=committer.pending_bytes,
-            unflushed_bytes=self._backlog.bytes_held,
+            unflushed_bytes=self.backlog.bytes_held,
             waiting_readers=published.waiting,
             subscriptions=len(state.subscriptions),
             subscription_bytes=state.subscriptions.bytes_held,

@@ -179,12 +179,12 @@ class BucketArchive:
 
     # The writer -------------------------------------------------------------------------
 
-    async def look(self) -> None:
-        """Check whether another writer has taken the archive; raise ManifestLostError if one has."""
+    async def check_fence(self) -> None:
+        """Raise ManifestLostError if another writer has taken over the archive."""
         async with self._turn:
-            await self._chain.look()
+            await self._chain.check_fence()
 
-    def tell_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
+    def call_when_lost(self, on_lost: Callable[[ManifestLostError], None]) -> None:
         """Set the callback that is called as soon as another writer is seen to have taken the archive."""
         self._chain.on_lost = on_lost
 

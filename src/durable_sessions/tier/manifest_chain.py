@@ -19,7 +19,7 @@ from durable_sessions.errors import (
 )
 from durable_sessions.partition_id import PartitionId
 
-_LOOK_SECONDS_MAX = 1.0
+_DETAILS_SECONDS_MAX = 1.0
 
 
 class ManifestChain:
@@ -80,8 +80,8 @@ class ManifestChain:
         if not await self._holds(self.newest):
             raise await self._lose()
 
-    async def look(self) -> None:
-        """Check whether another writer has committed a manifest; raise if one has."""
+    async def check_fence(self) -> None:
+        """Raise ManifestLostError if another writer has committed a manifest."""
         self.require_writer()
         # While a commit of our own is unsettled, a higher number may be ours: the commit finds out.
         if self._unsettled is None and await self._manifests.newest_number() > self.newest.number:
@@ -94,7 +94,7 @@ class ManifestChain:
         try:
             # The details are only for the error message. A writer that has lost the bucket must stop soon,
             # so it does not wait long for them.
-            async with asyncio.timeout(_LOOK_SECONDS_MAX):
+            async with asyncio.timeout(_DETAILS_SECONDS_MAX):
                 newest = await self._manifests.newest()
         except (DurableSessionsError, TimeoutError):
             newest = None

@@ -55,7 +55,7 @@ class Walk:
             await world.reopen()
         elif what == "rest":
             for _ in range(3):
-                await world.partition.rest()
+                await world.partition.evict_idle()
 
     async def page(self, **parameters: Any) -> dict[str, Any]:
         query = urlencode({name: value for name, value in parameters.items() if value is not None})

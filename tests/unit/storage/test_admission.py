@@ -44,7 +44,7 @@ async def test_bytes_that_are_not_yet_durable_are_bounded(tmp_path: Path) -> Non
 async def test_bytes_that_are_not_yet_in_the_bucket_are_bounded(tmp_path: Path) -> None:
     world = await World(tmp_path, replace(LIMITS, unflushed_bytes_max=1_000)).open()
     await world.create("s", b'"%b"' % (b"x" * 500))
-    held = world.partition.unflushed_bytes
+    held = world.partition.backlog.bytes_held
     assert held == world.partition.counts().unflushed_bytes > 500
     world.partition.admit(1_000 - held)
     with pytest.raises(OverloadedError, match="appends not yet in the bucket"):
@@ -60,7 +60,7 @@ async def test_bytes_that_are_not_yet_in_the_bucket_are_bounded(tmp_path: Path) 
 async def test_a_full_backlog_says_why_appends_are_refused(tmp_path: Path) -> None:
     world = await World(tmp_path, replace(LIMITS, unflushed_bytes_max=500)).open()
     await world.create("s", b'"%b"' % (b"x" * 490))
-    held = world.partition.unflushed_bytes
+    held = world.partition.backlog.bytes_held
     assert held > 500, "what is stored is larger than the body that was admitted"
     assert world.partition.refusal == f"{held} bytes wait to be flushed to the bucket"
     await world.flush()
@@ -119,7 +119,7 @@ async def test_a_stream_with_something_unflushed_is_never_evicted(tmp_path: Path
     await world.append("changed", b"[2]")
     await world.create("new", b"[1]")
     for _ in range(3):
-        await world.partition.rest()
+        await world.partition.evict_idle()
     assert world.partition.in_memory(1) is None
     assert world.partition.find(key("changed")).tail == 2
     assert await world.read("new") == b"1,"
@@ -131,10 +131,10 @@ async def test_a_stream_is_not_evicted_in_the_era_in_which_it_was_used(tmp_path:
     world = await World(tmp_path, replace(LIMITS, active_streams_max=0)).open()
     await world.create("s", b"[1]")
     await world.flush()
-    assert await world.partition.rest() == 0
+    assert await world.partition.evict_idle() == 0
     world.partition.find(key("s"))
-    assert await world.partition.rest() == 0
-    assert await world.partition.rest() == 1
+    assert await world.partition.evict_idle() == 0
+    assert await world.partition.evict_idle() == 1
     assert world.partition.active_streams == 0
     await world.close()
 
@@ -145,7 +145,7 @@ async def test_nothing_is_evicted_while_there_is_room(tmp_path: Path) -> None:
         await world.create(name, b"[1]")
     await world.flush()
     for _ in range(4):
-        assert await world.partition.rest() == 0
+        assert await world.partition.evict_idle() == 0
     assert not world.partition.crowded()
     await world.create("c", b"[1]")
     assert world.partition.crowded()

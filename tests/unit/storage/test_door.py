@@ -56,7 +56,7 @@ async def asleep(tmp_path: Path, count: int) -> World:
     await world.create("other/1")
     await world.flush()
     for _ in range(3):
-        await world.partition.rest()
+        await world.partition.evict_idle()
     assert not world.partition.active_streams
     return world
 
@@ -87,7 +87,7 @@ async def test_a_view_shows_what_became_durable_after_its_stream_left_memory(tmp
     world = await asleep(tmp_path, 1)
     view: StreamView = world.partition.find(key("s/0"))
     for _ in range(3):
-        await world.partition.rest()
+        await world.partition.evict_idle()
     assert world.partition.in_memory(view.stream.id) is None
     await world.append("s/0", b"[2]")
     assert view.tail == 2

@@ -25,7 +25,7 @@ async def evict(world: World) -> None:
     """Flush, and let what nobody uses leave memory."""
     await world.flush()
     for _ in range(3):
-        await world.partition.rest()
+        await world.partition.evict_idle()
     assert not world.partition._published.by_id
 
 

@@ -25,7 +25,7 @@ async def test_a_clock_that_was_set_back_does_not_keep_data_from_the_bucket(tmp_
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not flusher.flushes:
             await asyncio.sleep(0.05)
-    assert world.partition.unflushed_from is None
+    assert world.partition.backlog.oldest is None
     await flusher.close()
     await world.close()
 
@@ -62,7 +62,7 @@ async def test_a_fault_of_ours_stops_the_flusher_and_is_told(
     assert "consecutive" in flusher.failure.reason
     monkeypatch.undo()
     await flusher.close()
-    assert world.partition.unflushed_from is None
+    assert world.partition.backlog.oldest is None
     await world.close()
 
 
@@ -85,7 +85,7 @@ async def test_a_flush_whose_client_goes_away_leaves_nothing_half_noted(
     assert flush.cancel()
     with pytest.raises(asyncio.CancelledError):
         await flush
-    assert world.partition.unflushed_bytes == 0
+    assert world.partition.backlog.bytes_held == 0
     assert not world.partition._state.removed
     for number in range(20):
         durable = world.partition.find(key(f"s{number}"))

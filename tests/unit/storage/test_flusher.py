@@ -27,7 +27,7 @@ QUICK = replace(LIMITS, flush_retry_seconds=0.01)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flush_module, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(flush_module, "_POLL_SECONDS", 0.001)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def test_it_flushes_when_the_oldest_batch_is_old_enough_and_not_before(tmp
         assert flusher.flushes == 0
         world.clock.advance(0.001)
         await until(lambda: flusher.flushes)
-        assert world.partition.unflushed_from is None
+        assert world.partition.backlog.oldest is None
 
 
 async def test_it_flushes_when_enough_bytes_wait_however_young_they_are(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_it_flushes_when_enough_bytes_wait_however_young_they_are(tmp_path
         await rounds(flusher)
         assert flusher.flushes == 0
         await world.append("s", b'"%b"' % (b"x" * 1_000))
-        await until(lambda: world.partition.unflushed_bytes == 0)
+        await until(lambda: world.partition.backlog.bytes_held == 0)
         assert flusher.flushes
 
 
@@ -218,7 +218,7 @@ async def test_the_last_flush_takes_everything(tmp_path: Path) -> None:
         flusher = flusher_of(world)
         flusher.start(Supervisor(world.clock, world.limits))
         await flusher.close()
-        assert world.partition.unflushed_from is None
+        assert world.partition.backlog.oldest is None
 
 
 @pytest.mark.parametrize("how", ["fails", "hangs"])
@@ -232,7 +232,7 @@ async def test_a_bucket_that_is_away_does_not_keep_the_server_from_ending(tmp_pa
         flusher = flusher_of(world)
         async with asyncio.timeout(60):
             await flusher.close()
-        assert world.partition.unflushed_from is not None, "it stays in the log until the next start"
+        assert world.partition.backlog.oldest is not None, "it stays in the log until the next start"
         world.faults.heal()
         await world.reopen()
         await world.flush()

@@ -47,7 +47,7 @@ async def test_a_page_of_large_documents_is_a_short_one(tmp_path: Path) -> None:
         )
     await world.flush()
     for _ in range(3):
-        await world.partition.rest()
+        await world.partition.evict_idle()
     found: list[str] = []
     sizes: list[int] = []
     after: int | None = None

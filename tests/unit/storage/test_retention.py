@@ -145,7 +145,7 @@ async def test_a_stream_that_nobody_uses_is_removed(world: World, where: str) ->
     await world.flush()
     if where == "cold":
         for _ in range(3):
-            await world.partition.rest()
+            await world.partition.evict_idle()
         assert not world.partition._state.by_id
     elif where != "in memory":
         await world.reopen(forget_catalog=where == "without the catalog")
@@ -153,7 +153,7 @@ async def test_a_stream_that_nobody_uses_is_removed(world: World, where: str) ->
     assert not await missing(world, "idle/s")
     await sweep(world, 0.001)
     assert await missing(world, "idle/s")
-    assert world.partition.streams_expired == 1
+    assert world.partition.counts().streams_expired == 1
     for path in ("idle/kept/s", "held/s", "other"):
         assert not await missing(world, path)
     await world.flush()
@@ -208,7 +208,7 @@ async def test_a_sweep_removes_a_bounded_number_and_the_next_goes_on(tmp_path: P
     world.clock.advance(2 * IDLE_SECONDS)
     for _ in range(4):
         await sweep(world)
-        removed.append(world.partition.streams_expired)
+        removed.append(world.partition.counts().streams_expired)
     assert removed == [3, 6, 7, 7]
     await world.close()
 

@@ -382,7 +382,7 @@ async def test_a_merge_waits_until_a_flush_of_unknown_outcome_is_settled_by_a_fl
         await world.flush()
     assert not await world.maintenance.step()
     await world.flush()
-    assert world.partition.unflushed_from is None
+    assert world.partition.backlog.oldest is None
     assert await world.maintenance.step()
 
 

@@ -122,7 +122,7 @@ def test_whoever_finds_the_number_taken_is_fenced_for_good() -> None:
         with pytest.raises(ManifestLostError):
             await chain.commit(successor(FIRST, 7))
         with pytest.raises(ManifestLostError):
-            await chain.look()
+            await chain.check_fence()
         assert len(told) == 1
         assert await Manifests(bucket).newest() == rival
 

@@ -360,13 +360,13 @@ async def test_who_loses_a_manifest_answers_nothing_any_more(
         await server.append("s", b'"a"')
         last = server.archive.flushed_through
         with pytest.raises(ManifestLostError, match=f"after position {last}"):
-            await (server.flush() if how == "flush" else server.partition.look())
+            await (server.flush() if how == "flush" else server.partition.check_fence())
         assert "another data directory" in str(await server.partition.until_lost())
         with pytest.raises(PartitionFencedError):
             await server.append("s", b'"b"')
         with pytest.raises(PartitionFencedError):
             await server.read("s")
-        for again in (server.flush, server.partition.look):
+        for again in (server.flush, server.partition.check_fence):
             with pytest.raises(ManifestLostError):
                 await again()
         assert str(first / "log") in (server.partition.refusal or "")
@@ -380,7 +380,7 @@ async def test_what_is_being_written_when_the_bucket_is_lost_has_an_unknown_outc
     async with Server(first, bucket) as server, Server(tmp_path / "b", bucket):
         flying = server.partition.append(Key("default", "s"), Append(b"2", JSON))
         with pytest.raises(ManifestLostError):
-            await server.partition.look()
+            await server.partition.check_fence()
         if flying.done() and flying.exception() is None:
             return  # it was acknowledged before
         with pytest.raises(Exception, match="may or may not"):
