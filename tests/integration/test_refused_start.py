@@ -116,3 +116,11 @@ def test_neighbours_of_a_directory_that_is_removed_stay(tmp_path: Path) -> None:
     (tmp_path / "made" / "neighbour").write_text("mine")
     _remove_data(tmp_path / "made" / "data", tmp_path / "made")
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["neighbour"]
+
+
+def test_a_file_is_no_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    done = serve("--port", "0", "--data", str(tmp_path / "notes"))
+    assert done.returncode == 1
+    assert f"data is {tmp_path / 'notes'}, which is a file: name a directory instead." in done.stderr
+    assert (tmp_path / "notes").read_text() == "mine"

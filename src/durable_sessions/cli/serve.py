@@ -73,6 +73,8 @@ def serve(config: Path | None, **options: str | None) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     COLLECTOR.bind()
     reuse_large_buffers()
+    if settings.data.exists() and not settings.data.is_dir():
+        raise SettingsError(problem=f"data is {settings.data}, which is a file: name a directory instead.")
     missing, bucket = _missing(settings.data), _missing_bucket(settings)
     require_usable(settings.host, settings.port)
     if missing is not None and (bucket is not None or not settings.bucket):

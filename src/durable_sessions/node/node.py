@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import structlog
 
@@ -191,7 +192,15 @@ class Node:
             self.process.offer_first_key()
         if settings.public_url and not self.keys.required:
             logger.warning("keys_required", public_url=settings.public_url, problem=str(KeysRequiredError()))
-        logger.info("listening", host=host, port=self.server.port, data=str(settings.data))
+        url = f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+        logger.info(
+            "listening",
+            url=url,
+            docs=f"{url}/docs",
+            host=host,
+            port=self.server.port,
+            data=str(settings.data),
+        )
 
     async def until_failed(self) -> Exception:
         """Wait until the server cannot continue, and return why; the process should exit."""
@@ -246,8 +255,11 @@ class CurrentAdmission:
 
 async def _partition_count(settings: Settings, wanted: int | None) -> int:
     """Return how many partitions the bucket has, or if it is new, gets."""
-    if wanted is None:
-        bucket = await Bucket.open(settings.bucket or settings.data / "bucket")
-        found = await read_format(bucket)
-        return 1 if found is None else found.partitions
-    return wanted
+    if wanted is not None:
+        return wanted
+    location = settings.bucket or settings.data / "bucket"
+    # A directory that is not there is created by the engine, which checks the log first.
+    if "://" not in str(location) and not await asyncio.to_thread(Path(location).is_dir):
+        return 1
+    found = await read_format(await Bucket.open(location))
+    return 1 if found is None else found.partitions
