@@ -48,7 +48,7 @@ EVENTS = [
     '{"type":"span.model_request_end","model_usage":%s,"text":"marmalade"}',
     '{"type":"session.status_idle","stop_reason":%s,"text":"marmalade"}',
     '{"type":"session.status_idle","stop_reason":{"type":%s},"text":"marmalade"}',
-    '{"type":"session.status_running","created_at":%s,"processed_at":%s,"offset":%s,"actor":%s,'
+    '{"type":"session.status_running","original_created_at":%s,"original_processed_at":%s,"offset":%s,"actor":%s,'
     '"text":"marmalade"}',
     '{"type":"session.thread_created","session_thread_id":"t","agent_name":%s,"parent_thread_id":%s,'
     '"text":"marmalade"}',

@@ -16,6 +16,7 @@ from durable_sessions.testing.server import local_server
 pytestmark = pytest.mark.anyio
 
 ROOM = 64 * KIB
+REQUIRED: dict[str, dict[str, str]] = {"agents": {"model": "m"}, "environments": {}}
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ async def test_resources(api: httpx2.AsyncClient) -> None:
 @pytest.mark.parametrize("kind", ["agents", "environments"])
 async def test_agents_and_environments(api: httpx2.AsyncClient, kind: str) -> None:
     for number in range(5):
-        body = {"name": f"{number}", "model": "m", "description": "x" * (ROOM // 2 - 1_500)}
+        body = {"name": f"{number}", **REQUIRED[kind], "description": "x" * (ROOM // 2 - 1_500)}
         assert (await api.post(f"/v1/{kind}", json=body)).status_code == 200
     found = await pages(api, f"/v1/{kind}", limit=100)
     assert [[one["name"] for one in page] for page in found] == [["4", "3"], ["2", "1"], ["0"]]
@@ -130,7 +131,7 @@ async def test_agents_and_environments(api: httpx2.AsyncClient, kind: str) -> No
 @pytest.mark.parametrize("kind", ["agents", "environments"])
 async def test_an_agent_or_environment_has_a_largest_size(api: httpx2.AsyncClient, kind: str) -> None:
     most = DEFAULT_LIMITS.registered_document_bytes_max
-    body = {"name": "n", "model": "m", "description": ""}
+    body = {"name": "n", **REQUIRED[kind], "description": ""}
     created = (await api.post(f"/v1/{kind}", json=body)).json()
     rest = len(json.dumps(created, separators=(",", ":"))) + (len('"version":1,') if kind != "agents" else 0)
     fits = await api.post(f"/v1/{kind}", json=body | {"description": "x" * (most - rest)})
