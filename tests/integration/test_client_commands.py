@@ -216,7 +216,7 @@ def test_a_bad_line_is_named_and_what_came_before_is_stored(ds: Commands, client
 
 def test_a_line_that_the_server_refuses_is_named_and_those_before_it_count(ds: Commands) -> None:
     done = ds.run("append", "refused", given=b'{"type":"a"}\n\n{"type":"b"}\n{"type":""}\n', status=2)
-    assert 'Line 4: send a "type"' in done.stderr
+    assert 'Line 4: give a "type"' in done.stderr
     assert "The 2 events before it are stored." in done.stderr
     assert [event["type"] for event in ds.lines("events", "refused", "--json")] == ["a", "b"]
     assert "Event" not in ds.run("append", "refused", given=b'{"type":""}\n', status=2).stderr
@@ -224,7 +224,7 @@ def test_a_line_that_the_server_refuses_is_named_and_those_before_it_count(ds: C
 
 def test_an_argument_that_the_server_refuses_is_counted_from_one(ds: Commands) -> None:
     said = ds.run("append", "none", '{"type":"a"}', '{"type":""}', status=2).stderr
-    assert 'Event 2: send a "type"' in said
+    assert 'Event 2: give a "type"' in said
     assert "There is no session none" in ds.run("events", "none", status=3).stderr
 
 
