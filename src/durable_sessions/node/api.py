@@ -132,6 +132,7 @@ class Api:
                 self._process.first_key,
                 self._process.clock,
                 self._process.limits,
+                self._parser,
             ),
             self._streams_face(),
             subscriptions,

@@ -24,6 +24,7 @@ from durable_sessions.errors import (
 from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.json_body import Expected, decode
+from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
 from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody, RevokedKey
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
@@ -52,7 +53,9 @@ class Administration:
         first_key: FirstKey,
         clock: Clock,
         limits: Limits,
+        parser: BodyParser,
     ) -> None:
+        self._parser = parser
         self._keys = keys
         self._stored = store
         self._first_key = first_key
@@ -92,7 +95,7 @@ class Administration:
         content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if content_type != b"application/json":
             raise InvalidKeyError(problem=f"Send Content-Type: application/json and {_SEND}.")
-        body = decode(request.body, NewKeyBody, _KEY, self._limits)
+        body = await self._parser.parsed(request.body, decode, request.body, NewKeyBody, _KEY, self._limits)
         wanted = NewKey(
             _workspace(caller.workspace if body.workspace is None else body.workspace),
             self._principal(body.principal),

@@ -172,8 +172,9 @@ class SubscriptionRoutes:
         return Response(204, [])
 
     async def _claim(self, request: Request, key: SubscriptionKey, call: "_Call") -> Response:
-        body = bodies.decode(
-            request.body, ClaimBody, "a JSON object with worker, a name of your choice", self._limits
+        send = "a JSON object with worker, a name of your choice"
+        body = await self._parser.parsed(
+            request.body, bodies.decode, request.body, ClaimBody, send, self._limits
         )
         claim = await self._manager.claim(key, bodies.text(body.worker, "worker", self._limits))
         expires_at_seconds = self._now_seconds() + self._limits.token_seconds_max
