@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from durable_sessions.clock import ManualClock
+from durable_sessions.http.api.sessions.page_tokens import page_token
 from durable_sessions.testing.server import local_server
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -163,3 +164,28 @@ async def test_what_only_routers_ask_is_not_served(clients: Clients) -> None:
     for client in clients:
         for path in ("/internal/sessions", "/internal/search?q=needle"):
             assert (await client.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [["0123456789ab&session=x", 0], ["", 0], ["", 0]],
+        [["", -1], ["", 0], ["", 0]],
+        [["", 10**9], ["", 0], ["", 0]],
+        [["", 0]],
+    ],
+    ids=["injected", "negative", "too deep", "too few"],
+)
+async def test_a_forged_page_of_a_search_is_refused(clients: Clients, places: list[Any]) -> None:
+    merged, _ = clients
+    answer = await merged.get("/v1/search", params={"q": "needle", "page": page_token(places)})
+    assert answer.status_code == 400
+    assert "page is not one that this search gave" in answer.json()["error"]["message"]
+
+
+async def test_a_name_of_a_session_stays_one_parameter(clients: Clients) -> None:
+    merged, _ = clients
+    for name in ("x&hits=99", "x%26limt=3", "a b"):
+        answer = await merged.get("/v1/search", params={"q": "needle", "session": name})
+        assert answer.status_code == 400
+        assert "id is 1 to 200" in answer.json()["error"]["message"]

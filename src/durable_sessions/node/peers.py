@@ -56,10 +56,6 @@ class Peers:
         """The application of a partition of this process, for requests that any can answer."""
         return self._front.engine.app
 
-    def is_local(self, partition: int) -> bool:
-        """Say whether this process has a partition."""
-        return partition in self._keepers
-
     def ask(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the application of a partition."""
         keeper = self._keepers.get(partition)

@@ -99,8 +99,9 @@ class Router:
             name = await self._parser.parsed(request.body, _session_in, request)
         except DurableSessionsError as error:
             return self._partitions.app.refuse(request, error)
-        number = self._own if name is None else session_partition(workspace, name.encode(), self._of)
-        return await answered(self._partitions.ask(number, request))
+        number = RequestTarget.ANY if name is None else session_partition(workspace, name.encode(), self._of)
+        # Without an id, or with one that cannot be, this process's own partition creates or refuses it.
+        return await answered(self._partitions.ask(self._own if number < 0 else number, request))
 
 
 async def answered(answer: Answer | Awaitable[Answer]) -> Answer:

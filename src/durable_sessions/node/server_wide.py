@@ -1,5 +1,6 @@
 """Requests that concern all partitions: lists, searches, health, metrics, flush, reindex."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -43,8 +44,11 @@ class ServerWide:
 
     async def _ask(self, request: Request) -> dict[PartitionId, Response]:
         answers = await gathered(self._partitions, [one.number for one in self._all], request)
-        found = zip(self._all, answers, strict=True)
-        return {partition: answer for partition, answer in found if isinstance(answer, Response)}
+        found: dict[PartitionId, Response] = {}
+        for partition, answer in zip(self._all, answers, strict=True):
+            assert isinstance(answer, Response), "none of these operations streams its answer"
+            found[partition] = answer
+        return found
 
     async def _ready(self, request: Request) -> Answer:
         answers = await self._ask(request)
@@ -75,6 +79,11 @@ class ServerWide:
         answers = await self._ask(request)
         if (refused := _refusal(answers)) is not None:
             return refused
+        # In a thread: of a hundred partitions, parsing takes longer than the event loop may be held.
+        text = await asyncio.to_thread(self._merged_metrics, answers)
+        return Response(200, next(iter(answers.values())).headers, text)
+
+    def _merged_metrics(self, answers: Mapping[PartitionId, Response]) -> bytes:
         families: dict[str, Metric] = {}
         processes: set[int] = set()
         for partition, answer in answers.items():
@@ -88,8 +97,7 @@ class ServerWide:
                 found = [_labelled(sample, *label) for sample in family.samples]
                 known.samples = found if known is family else known.samples + found
             processes.add(worker)
-        headers = next(iter(answers.values())).headers
-        return Response(200, headers, generate_latest(_Collected(families.values())))
+        return generate_latest(_Collected(families.values()))
 
 
 def _readiness(answer: Response) -> Readiness:

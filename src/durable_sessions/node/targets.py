@@ -12,6 +12,8 @@ from durable_sessions.partition_map import home_partition
 from durable_sessions.sessions.record import path_of
 
 _CACHED = 16_384
+_CACHED_BYTES_MAX = 512
+"""The longest path that is cached: a client may send any, and the cache is limited in bytes by this."""
 
 
 class RequestTarget(IntEnum):
@@ -44,7 +46,9 @@ def target_of(workspace: str, request: Request, of: int) -> int:
     if request.method == b"OPTIONS":
         return RequestTarget.ANY
     if path.startswith(STREAM_ROOT):
-        return _stream_partition(workspace, path[len(STREAM_ROOT) :], of)
+        encoded = path[len(STREAM_ROOT) :]
+        find = _stream_partition if len(encoded) <= _CACHED_BYTES_MAX else _stream_partition.__wrapped__
+        return find(workspace, encoded, of)
     if not path.startswith(API_ROOT):
         return RequestTarget.EVERY if path in _OPERATIONS else RequestTarget.ANY
     noun, _, rest = path[len(API_ROOT) :].partition(b"/")
@@ -66,9 +70,15 @@ def subscriptions_partition(workspace: str, of: int) -> int:
     return home_partition(workspace, "__subscriptions", of)
 
 
-@lru_cache(_CACHED)
 def session_partition(workspace: str, encoded: bytes, of: int) -> int:
     """Return the home of a session, given its id as it is in a URL."""
+    if len(encoded) > _CACHED_BYTES_MAX:
+        return RequestTarget.ANY  # no session has such an id: whoever is asked refuses it
+    return _session_partition(workspace, encoded, of)
+
+
+@lru_cache(_CACHED)
+def _session_partition(workspace: str, encoded: bytes, of: int) -> int:
     return home_partition(workspace, path_of(unquote(encoded.decode("latin-1"))), of)
 
 

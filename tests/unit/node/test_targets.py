@@ -4,6 +4,7 @@ import pytest
 
 from durable_sessions.http.api.route_table import ROUTES
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.node import targets
 from durable_sessions.node.targets import RequestTarget, target_of
 from durable_sessions.partition_id import SYSTEM
 from durable_sessions.partition_map import home_partition
@@ -82,3 +83,12 @@ def test_workspaces_are_apart() -> None:
 )
 def test_what_is_refused_whoever_is_asked_goes_nowhere_else(method: str, path: str) -> None:
     assert target(method, path) == RequestTarget.ANY
+
+
+def test_long_paths_are_not_kept() -> None:
+    before = targets._stream_partition.cache_info().currsize
+    for number in range(50):
+        name = f"{'x' * 900}{number}"
+        assert target("GET", f"/v1/stream/{name}") == home_partition("default", name, OF)
+        assert target("GET", f"/v1/sessions/{name}") == RequestTarget.ANY
+    assert targets._stream_partition.cache_info().currsize == before

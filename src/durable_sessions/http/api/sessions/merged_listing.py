@@ -5,8 +5,6 @@ is created meanwhile. A partition that cannot answer makes the list fail, not sh
 """
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +14,7 @@ from durable_sessions.errors import DurableSessionsError, InvalidRequestError
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.listing import ListCursor, PartitionRows, sort_of
+from durable_sessions.http.api.sessions.page_tokens import not_given, page_places, page_token
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
@@ -27,7 +26,6 @@ from durable_sessions.sessions.sort_key import SortKey
 PATH = b"/internal/sessions"
 """Where each partition answers with its part."""
 _FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_TOKEN_CHARACTERS_MAX = 4_096
 _START, _NOTHING = -1, -2
 """Places of a partition: before its first session, and behind its last in this direction.
 
@@ -60,7 +58,7 @@ class _Vector(msgspec.Struct, array_like=True):
         return _Vector(self.newest_first, not self.back, after)
 
     def __str__(self) -> str:
-        return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).rstrip(b"=").decode()
+        return page_token(self)
 
 
 class _Merged(NamedTuple):
@@ -137,18 +135,10 @@ class MergedListing:
         token = parameters.text("page")
         if token is None:
             return _Vector(order == "desc", back=False, after=[_START] * len(self._partitions))
-        wrong = InvalidRequestError(
-            problem="page is not one that this server gave; send next_page as it came."
-        )
-        if len(token) > _TOKEN_CHARACTERS_MAX:
-            raise wrong
-        try:
-            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-            vector = msgspec.msgpack.decode(raw, type=_Vector)
-        except (binascii.Error, ValueError, msgspec.MsgspecError):
-            raise wrong from None
-        if len(vector.after) != len(self._partitions) or min(vector.after) < _NOTHING:
-            raise wrong
+        vector = page_places(token, _Vector, "server")
+        known = len(vector.after) == len(self._partitions) and min(vector.after) >= _NOTHING
+        if not known or (vector.back and _START in vector.after):
+            raise not_given("server")
         made = "desc" if vector.newest_first else "asc"
         if "order" in parameters and made != order:
             raise InvalidRequestError(problem=f"The page was made with order={made}; send the same order.")

@@ -5,16 +5,17 @@ The statistics of words are those of each partition. One that cannot answer is n
 """
 
 import asyncio
-import base64
-import binascii
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
-from durable_sessions.errors import DurableSessionsError, InvalidRequestError
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.merged_listing import Ask
+from durable_sessions.http.api.sessions.page_tokens import not_given, page_places, page_token
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.searches import SearchPart
 from durable_sessions.http.bodies.search import FoundSession, FoundSessionsAnswer
@@ -29,9 +30,9 @@ from durable_sessions.times import rfc3339
 PATH = b"/internal/search"
 """Where each partition answers with its part."""
 _FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_TOKEN_CHARACTERS_MAX = 8_192
 _PART = msgspec.msgpack.Decoder(SearchPart)
 _UNAVAILABLE = 503
+_VIEW = re.compile("[0-9a-f]{12}", re.ASCII)
 
 
 class _Place(msgspec.Struct, array_like=True):
@@ -39,6 +40,11 @@ class _Place(msgspec.Struct, array_like=True):
 
     view: str = ""
     offset: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a partition can have been there; what a client sends becomes part of other requests."""
+        return 0 <= self.offset <= DEPTH_MAX and (not self.view or bool(_VIEW.fullmatch(self.view)))
 
     def __str__(self) -> str:
         return f"{self.view}-{self.offset}"
@@ -97,7 +103,7 @@ class MergedSearch:
         known = [at_ms for at_ms in through if at_ms is not None]
         said = FoundSessionsAnswer(
             data=page.groups,
-            next_page=_token(places) if more and _depth(places) < DEPTH_MAX else None,
+            next_page=page_token(list(places.values())) if more and _depth(places) < DEPTH_MAX else None,
             total_hits=sum(part.total_hits for part in parts.values()),
             total_sessions=sum(part.total_sessions for part in parts.values()),
             indexed_through=rfc3339(min(known)) if not missing and len(known) == len(through) else None,
@@ -144,7 +150,7 @@ class MergedSearch:
         homes: dict[int, list[bytes]] = {}
         for name in named:
             home = home_partition(workspace, path_of(name), len(self._partitions))
-            homes.setdefault(home, []).append(b"session=" + name.encode())
+            homes.setdefault(home, []).append(b"session=" + quote(name, safe="").encode())
         requests = {}
         for number in homes if named else self._partitions:
             query = [*kept, *homes.get(number, ())]
@@ -159,23 +165,10 @@ class MergedSearch:
         token = parameters.text("page")
         if token is None:
             return {number: _Place() for number in self._partitions}
-        wrong = InvalidRequestError(
-            problem="page is not one that this search gave; send next_page as it came."
-        )
-        if len(token) > _TOKEN_CHARACTERS_MAX:
-            raise wrong
-        try:
-            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-            places = msgspec.msgpack.decode(raw, type=list[_Place])
-        except (binascii.Error, ValueError, msgspec.MsgspecError):
-            raise wrong from None
-        if len(places) != len(self._partitions):
-            raise wrong
+        places = page_places(token, list[_Place], "search")
+        if len(places) != len(self._partitions) or not all(place.is_known for place in places):
+            raise not_given("search")
         return dict(zip(self._partitions, places, strict=True))
-
-
-def _token(places: dict[int, _Place]) -> str:
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(list(places.values()))).rstrip(b"=").decode()
 
 
 def _depth(places: dict[int, _Place]) -> int:

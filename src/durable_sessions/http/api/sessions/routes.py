@@ -61,6 +61,8 @@ _NO_STORE = (b"Cache-Control", b"no-store")
 _WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
 _AT_ONCE = (Response, StreamingResponse, Later)
 _REGISTRIES = ("/v1/agents/", "/v1/environments/")
+_CACHED_PATH_BYTES_MAX = 1_024
+"""The longest path whose target is cached: without it, a client could fill the cache with long ones."""
 _SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
 
 
@@ -102,7 +104,9 @@ class SessionsFace:
         caller: Caller | None = None
         try:
             caller = self._auth.caller(request)
-            target = _target(caller.workspace, request.path)
+            path = request.path
+            find = _target if len(path) <= _CACHED_PATH_BYTES_MAX else _target.__wrapped__
+            target = find(caller.workspace, path)
             route = None if target is None else target.resource.methods.get(request.method)
             if target is None or route is None:
                 raise _wrong(request, caller, target)
@@ -365,7 +369,7 @@ def _target(workspace: str, path: bytes) -> _Target | None:
 def _session_of(workspace: str, path: bytes) -> Key | None:
     """Return the session that a path is below, None if there is none."""
     try:
-        target = _target(workspace, path)
+        target = _target.__wrapped__(workspace, path)
     except InvalidSessionError:
         return None
     first = target.arguments[0] if target is not None and target.arguments else None
