@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shutil
 import signal
 import sys
 import tempfile
@@ -11,7 +10,21 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from bench import appends, catchup, costs, growth, machine, search, sessions, tailing
+from bench import (
+    appends,
+    catchup,
+    costs,
+    graph,
+    growth,
+    load,
+    machine,
+    memory,
+    search,
+    sessions,
+    slots,
+    tailing,
+    workers,
+)
 from bench.figures import say
 from bench.options import Fleet, Options
 from bench.place import Place, temporary_place
@@ -25,14 +38,18 @@ PARTS: dict[str, Callable[[Place, Options], Part]] = {
     "search": search.run,
     "growth": growth.run,
     "costs": costs.run,
+    "workers": workers.run,
+    "slots": slots.run,
+    "graph": graph.run,
+    "memory": memory.run,
 }
 
 
 def main() -> None:
     """Run the parts that were asked for and print the report."""
     given = _parse()
-    if shutil.which("wrk") is None:
-        sys.exit("bench: wrk is missing; install it (Debian: apt-get install wrk)")
+    if problem := load.missing():
+        sys.exit(f"bench: {problem}")
     # So that a plain kill also leaves through the blocks that end what they started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = _options(given)

@@ -46,7 +46,7 @@ COLUMNS = (
 NOTES = (
     "Every peer runs for itself: while one is measured, all others are stopped with `SIGSTOP`, so that "
     "nobody's flush, checkpoint or vacuum counts against another, but each counts against its own.",
-    "`wrk` (one thread) sends to everything that speaks HTTP; `pgbench` (prepared statements, one thread) "
+    "`load.c` (one thread) sends to everything that speaks HTTP; `pgbench` (prepared statements, one thread) "
     "and `redis-benchmark` to the others, over TCP on loopback, with the same event. With 100 events per "
     "request PostgreSQL takes one insert of 100 rows, Redis a pipeline of 100.",
 )

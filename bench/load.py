@@ -1,9 +1,17 @@
-"""Load from wrk, a native client, so that the client is never what is measured."""
+"""Load from a native client of our own, so that the client is hardly part of what is measured.
 
-import random
-import re
+``load.c`` is compiled when it is first needed. It is one thread that does nothing but send, wait and count:
+server and client share the cores, and what the client takes the server cannot have.
+"""
+
+import atexit
+import functools
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from bench.figures import Figures
 
@@ -12,19 +20,19 @@ EVENT = '{"type":"agent.message","content":[{"type":"text","text":"' + "x" * 190
 
 PREFIX = "/v1/stream/bench-"
 
-_APPEND = """
-local n = %(first)d
-wrk.method = "POST"
-wrk.body = [==[%(body)s]==]
-wrk.headers["Content-Type"] = "application/json"
-request = function()
-  n = n + %(stride)d
-  return wrk.format(nil, "%(prefix)s" .. (n %% %(streams)d) .. "%(suffix)s")
-end
-"""
-_STRIDE = 7919
+_STEP = 7919
 """A prime: the streams are visited in an order that is not theirs, all of them equally often."""
-_MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+REFUSED = "refused."
+"""What the figures begin with that count refusals by their error code."""
+
+
+def missing() -> str:
+    """Say what is missing for compiling the client, if anything is."""
+    return (
+        ""
+        if shutil.which("cc")
+        else "cc is missing; install a C compiler (Debian: apt-get install gcc libc6-dev)"
+    )
 
 
 def appends(
@@ -36,51 +44,62 @@ def appends(
     events: int = 1,
     prefix: str = PREFIX,
     suffix: str = "",
+    own_stream: bool = False,
+    event: str = EVENT,
+    headers: Mapping[str, str] | None = None,
 ) -> Figures:
-    """Append JSON events to the streams ``bench-N``, or to what else is named so, from many connections."""
-    body = EVENT if events == 1 else "[" + ",".join([EVENT] * events) + "]"
-    values: dict[str, object] = {"body": body, "prefix": prefix, "suffix": suffix, "streams": streams}
-    values["stride"] = _STRIDE
-    values["first"] = random.randrange(streams)
-    figures = _run(url, _APPEND % values, connections=connections, seconds=seconds)
+    """Append JSON events to the streams ``bench-N``, or to what else is named so, from many connections.
+
+    With ``own_stream`` each connection stays with one stream.
+    """
+    body = event if events == 1 else "[" + ",".join([event] * events) + "]"
+    more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+    after = (
+        f"{suffix} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    )
+    request = f"POST {prefix}\0{after}"
+    step = 0 if own_stream else _STEP
+    figures = _run(url, request, connections=connections, seconds=seconds, streams=streams, step=step)
     return {**figures, "events_per_second": figures["requests_per_second"] * events}
 
 
 def reads(url: str, target: str, *, connections: int, seconds: float) -> Figures:
     """Read the same target over and over."""
-    return _run(url + target, "", connections=connections, seconds=seconds)
+    request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n\0"
+    return _run(url, request, connections=connections, seconds=seconds, streams=0, step=0)
 
 
-def _run(url: str, script: str, *, connections: int, seconds: float) -> Figures:
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
-        given = ["-s", file.name] if script else []
-        command = [
-            "wrk",
-            "-t1",
-            f"-c{connections}",
-            f"-d{max(1, round(seconds))}s",
-            "--timeout",
-            "10s",
-            "--latency",
-        ]
-        text = subprocess.run(
-            [*command, *given, url], capture_output=True, text=True, check=True, timeout=seconds + 60
-        ).stdout
-    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-    broken = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
-    assert rate is not None, text
+def _run(url: str, request: str, *, connections: int, seconds: float, streams: int, step: int) -> Figures:
+    numbers = (urlsplit(url).port, connections, seconds, streams, step)
+    text = subprocess.run(
+        [_program(), *map(str, numbers)],
+        input=request.encode(),
+        capture_output=True,
+        check=True,
+        timeout=seconds + 60,
+    ).stdout.decode()
+    found = {name: float(value) for name, _, value in (line.partition(" ") for line in text.splitlines())}
+    refused = {name: count for name, count in found.items() if name.startswith(REFUSED)}
     return {
-        "requests_per_second": float(rate[1]),
-        "p50_ms": _milliseconds(text, "50%"),
-        "p99_ms": _milliseconds(text, "99%"),
-        "failures": (int(refused[1]) if refused else 0) + (sum(map(int, broken.groups())) if broken else 0),
+        "requests_per_second": found["answers"] / found["seconds"],
+        "p50_ms": found["p50_ms"],
+        "p99_ms": found["p99_ms"],
+        "client_us": found["processor_seconds"] / found["answers"] * 1e6,
+        "answers": found["answers"],
+        "failures": found["broken"] + sum(refused.values()),
+        **refused,
     }
 
 
-def _milliseconds(text: str, share: str) -> float:
-    found = re.search(rf"{share}\s+([\d.]+)(us|ms|s)\b", text)
-    assert found is not None, text
-    return float(found[1]) * _MILLISECONDS[found[2]]
+@functools.cache
+def _program() -> str:
+    """Compile the client."""
+    if problem := missing():
+        raise RuntimeError(problem)
+    directory = tempfile.mkdtemp(prefix="bench-load-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    program = Path(directory) / "load"
+    source = Path(__file__).with_name("load.c")
+    subprocess.run(["cc", "-O2", "-o", str(program), str(source)], check=True, timeout=120)
+    return str(program)

@@ -41,7 +41,7 @@ def versions() -> dict[str, str]:
         found["PostgreSQL"] = postgres.version()
     if not redis.missing():
         found["Redis"] = redis.version()
-    found["wrk"] = _first_line("wrk", "--version").split()[1].removeprefix("debian/")
+    found["C compiler"] = _first_line("cc", "--version")
     return found
 
 

@@ -17,12 +17,17 @@ class Server(Process):
     """``durable-sessions serve`` on a data directory, with the default settings and what is given."""
 
     def __init__(
-        self, place: Place, *options: str, name: str = "ours", environment: dict[str, str] | None = None
+        self,
+        place: Place,
+        *options: str,
+        name: str = "ours",
+        environment: dict[str, str] | None = None,
+        python: str = sys.executable,
     ) -> None:
         self.data: Path = place.fresh(name)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "durable_sessions", "serve", "--log-level", "warning"]
+        command = [python, "-m", "durable_sessions", "serve", "--log-level", "warning"]
         where = ["--port", str(port), "--data", str(self.data)]
         super().__init__([*command, *where, *options], place.log(name), environment=environment)
 
@@ -57,9 +62,9 @@ class Server(Process):
 
 
 @contextlib.contextmanager
-def ours(place: Place, *options: str, streams: int = 0) -> Iterator[Server]:
-    """Run our server with the streams ``bench-N``."""
-    with Server(place, *options) as server:
+def ours(place: Place, *options: str, streams: int = 0, python: str = sys.executable) -> Iterator[Server]:
+    """Run our server with the streams ``bench-N``; ``python`` may be that of another version."""
+    with Server(place, *options, python=python) as server:
         feeding.create_streams(server.url, streams)
         yield server
 

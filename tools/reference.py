@@ -1,4 +1,7 @@
-"""Writes the reference pages from the code: ``python -m tools.reference``; a test keeps them current."""
+"""Writes the reference pages, and the client's types of events, from the code: ``python -m tools.reference``.
+
+A test fails when they are not current.
+"""
 
 import asyncio
 import inspect
@@ -16,6 +19,8 @@ from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.node.node import Node
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
 from tools.api_page import NOTE, api_page
+from tools.client_events import MODULE, client_module
+from tools.events_page import events_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -25,6 +30,7 @@ def pages() -> dict[str, str]:
     return {
         "api.md": api_page(document(DEFAULT_LIMITS)),
         "errors.md": _errors(),
+        "events.md": events_page(document(DEFAULT_LIMITS)),
         "limits.md": _limits(),
         "metrics.md": asyncio.run(_metrics()),
         "settings.md": _settings(),
@@ -104,10 +110,11 @@ async def _metrics() -> str:
 
 
 def main() -> None:
-    """Write all pages."""
+    """Write all pages, and the types of events for the client."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (FOLDER / name).write_text(text)
+    MODULE.write_text(client_module())
 
 
 if __name__ == "__main__":

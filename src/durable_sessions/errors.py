@@ -2,6 +2,8 @@
 
 ``code`` is stable and part of the API. Parameters are fields, named in the docstring in
 braces. ``http/error_codes.py`` maps every code to a status; a test proves that none is missing.
+
+The module is long because it is a table: one place to see which failures there are, and how each is worded.
 """
 
 import inspect
@@ -12,6 +14,8 @@ class DurableSessionsError(Exception):
     """Something failed."""
 
     code: ClassVar[str] = "error"
+    told: ClassVar[tuple[str, ...]] = ()
+    """Parameters that clients are told beside the message, as members of the details."""
 
     def __init__(self, **fields: object) -> None:
         self.fields = fields
@@ -29,6 +33,19 @@ class DurableSessionsError(Exception):
         except KeyError:
             raise AttributeError(name) from None
 
+    def among(self, events: int) -> "DurableSessionsError":
+        """Note how many events the request has of which ``index`` is at fault, and return the error."""
+        self.fields["events"] = events
+        return self
+
+    def where(self) -> str:
+        """Return which event is at fault, as the beginning of the message; nothing if there is only one."""
+        index = self.fields.get("index")
+        return "" if index is None or self.fields.get("events") == 1 else f"Event {index}: "
+
+    def __str__(self) -> str:
+        return self.where() + super().__str__()
+
 
 # What a client can get wrong ------------------------------------------------------------
 
@@ -45,12 +62,6 @@ class InvalidQueryError(DurableSessionsError):
     code = "invalid_query"
 
 
-class TooManyToSortError(DurableSessionsError):
-    """There are more than {sessions_max} sessions, too many to sort. Send sort=created_at instead."""
-
-    code = "too_many_to_sort"
-
-
 class UnknownParameterError(DurableSessionsError):
     """There is no query parameter {name} here. {advice}"""
 
@@ -64,13 +75,18 @@ class InvalidPathError(DurableSessionsError):
 
 
 class InvalidOffsetError(DurableSessionsError):
-    """The offset {offset!r} is malformed. Send -1, now, or a Stream-Next-Offset that this server gave."""
+    """The offset {offset!r} is malformed. Send {wanted}."""
 
     code = "invalid_offset"
 
+    def __init__(
+        self, offset: str, wanted: str = "-1, now, or a Stream-Next-Offset that this server gave"
+    ) -> None:
+        super().__init__(offset=offset, wanted=wanted)
+
 
 class OffsetBeyondTailError(DurableSessionsError):
-    """The offset {offset} lies beyond the end of the stream, which is {tail}."""
+    """{what} {offset} lies beyond the end of the stream, which is {tail}."""
 
     code = "offset_beyond_tail"
 
@@ -181,7 +197,7 @@ class PathBlockedError(DurableSessionsError):
 
 
 class LegalHoldError(DurableSessionsError):
-    """The stream {path} is under a legal hold and cannot be deleted until the hold is lifted."""
+    """The stream {path} is under a legal hold: neither it nor its events can be deleted until that is lifted."""  # noqa: E501
 
     code = "legal_hold"
 
@@ -372,6 +388,18 @@ class KeysUnprovenError(DurableSessionsError):
     code = "keys_unproven"
 
 
+class SignInRefusedError(DurableSessionsError):
+    """A browser can sign in over TLS only, since everybody on the way could read the key. Put a proxy with TLS in front of the server and set public_url, or use 127.0.0.1 through an SSH tunnel."""  # noqa: E501
+
+    code = "sign_in_refused"
+
+
+class SignInsTooFastError(DurableSessionsError):
+    """Too many sign-ins with wrong keys; the next in {retry_after_seconds} s."""
+
+    code = "sign_ins_too_fast"
+
+
 class KeysTooFastError(DurableSessionsError):
     """The workspace {workspace} may make {per_minute} keys a minute; the next in {retry_after_seconds} s."""
 
@@ -382,9 +410,15 @@ class KeysTooFastError(DurableSessionsError):
 
 
 class ArtifactNotFoundError(DurableSessionsError):
-    """There is no artifact {digest}. Store it first; it is named by its SHA-256."""
+    """There is no artifact {digest}. Artifacts are named by the SHA-256 of their bytes."""
 
     code = "artifact_not_found"
+
+
+class ArtifactRedactedError(DurableSessionsError):
+    """The artifact {digest} was redacted: its bytes are gone, and cannot be stored again."""
+
+    code = "artifact_redacted"
 
 
 class ArtifactMismatchError(DurableSessionsError):
@@ -397,6 +431,12 @@ class ArtifactTooLargeError(DurableSessionsError):
     """The body is larger than {artifact_bytes_max} bytes. Store it in parts, each an artifact of its own."""
 
     code = "artifact_too_large"
+
+
+class DossierTooLargeError(DurableSessionsError):
+    """The dossier would have {what}. Ask for an earlier place with at, or export the sessions one by one."""
+
+    code = "dossier_too_large"
 
 
 class RangeNotSatisfiableError(DurableSessionsError):
@@ -412,6 +452,12 @@ class OverloadedError(DurableSessionsError):
     """The server is at its limit of {what}. Try again shortly."""
 
     code = "overloaded"
+
+
+class ViewUnavailableError(DurableSessionsError):
+    """{problem} A view without it would be wrong, so there is none now. Try again shortly."""
+
+    code = "view_unavailable"
 
 
 class ShareExceededError(DurableSessionsError):
@@ -457,9 +503,15 @@ class ManifestLostError(DurableSessionsError):
 
 
 class OutcomeUnknownError(DurableSessionsError):
-    """The log failed while this request was being written, so it may or may not have taken effect: {reason}. Check when the server takes work again, or retry with producer headers."""  # noqa: E501
+    """This request may or may not have taken effect: {reason}. Check when the server takes work again, or retry with producer headers."""  # noqa: E501
 
     code = "outcome_unknown"
+
+
+class OwnershipUnprovenError(DurableSessionsError):
+    """This server cannot tell whether it still owns the log, so it answers nothing from what it has: {reason}. This request changed nothing; try it again."""  # noqa: E501
+
+    code = "ownership_unproven"
 
 
 class LinkDownError(DurableSessionsError):
@@ -525,9 +577,6 @@ class ObjectDamagedError(DurableSessionsError):
     code = "object_damaged"
 
 
-# The log and the process ----------------------------------------------------------------
-
-
 # What sessions refuse --------------------------------------------------------------------
 
 
@@ -535,10 +584,11 @@ class InvalidEventError(DurableSessionsError):
     """{problem}"""
 
     code = "invalid_event"
+    told = ("member",)
 
 
 class EventTooLargeError(DurableSessionsError):
-    """{where}the event has {size} bytes; send at most {event_bytes_max}. Put large payloads into an artifact and refer to it."""  # noqa: E501
+    """The event has {size} bytes; send at most {event_bytes_max}. Put large payloads into an artifact and refer to it."""  # noqa: E501
 
     code = "event_too_large"
 
@@ -567,10 +617,10 @@ class SessionNotFoundError(DurableSessionsError):
     code = "session_not_found"
 
 
-class SessionGoneError(DurableSessionsError):
-    """The session {session} was deleted, and forks still share its events: its id is free again when they are gone. Choose another id."""  # noqa: E501
+class TooManySlotsError(DurableSessionsError):
+    """The events of a session can use {slots_per_session_max} different slots, and these would be more. Use slots again, or another session."""  # noqa: E501
 
-    code = "session_gone"
+    code = "too_many_slots"
 
 
 class IncarnationMismatchError(DurableSessionsError):
@@ -592,7 +642,7 @@ class ThreadNotFoundError(DurableSessionsError):
 
 
 class EventIdConflictError(DurableSessionsError):
-    """Event {index}: the id {event} belongs to another event already; nothing was stored. Send each event under an id of its own, or without one."""  # noqa: E501
+    """The id {event} belongs to another event already; nothing was stored. Send each event under an id of its own, or without one."""  # noqa: E501
 
     code = "event_id_conflict"
 
@@ -621,6 +671,18 @@ class InvalidAgentError(DurableSessionsError):
     code = "invalid_agent"
 
 
+class InvalidMemoryStoreError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_memory_store"
+
+
+class InvalidMemoryError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_memory"
+
+
 class InvalidEnvironmentError(DurableSessionsError):
     """{problem}"""
 
@@ -645,6 +707,30 @@ class InvalidHookError(DurableSessionsError):
     code = "invalid_hook"
 
 
+class InvalidFileError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_file"
+
+
+class InvalidTelemetryError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_telemetry"
+
+
+class TelemetryTooLargeError(DurableSessionsError):
+    """The export has more than {telemetry_bytes_max} bytes when it is unpacked. Let the exporter send smaller batches."""  # noqa: E501
+
+    code = "telemetry_too_large"
+
+
+class UnsupportedMediaTypeError(DurableSessionsError):
+    """{problem}"""
+
+    code = "unsupported_media_type"
+
+
 class RegisteredObjectNotFoundError(DurableSessionsError):
     """There is no {kind} {name}."""
 
@@ -667,6 +753,9 @@ class IdempotencyMismatchError(DurableSessionsError):
     """The Idempotency-Key was used before, with another body. Send the same body again, or another key."""
 
     code = "idempotency_mismatch"
+
+
+# The log and the process ----------------------------------------------------------------
 
 
 class LogError(DurableSessionsError):
@@ -757,6 +846,162 @@ class LogDivergedError(DurableSessionsError):
     """The bucket was flushed up to position {flushed} by a server with a copy of this data directory: the log in {log} has something else there. It can no longer go on with the bucket, and nothing was changed. What was acknowledged after position {after} may be there only: durable-sessions dump log --from {after} shows it. Use the other copy, or start with an empty data directory, or see durable-sessions repair, which says what it would drop."""  # noqa: E501
 
     code = "log_diverged"
+
+
+class RepartitionRefusedError(DurableSessionsError):
+    """The bucket was not repartitioned: {problem}"""
+
+    code = "repartition_refused"
+
+
+# What the session as a unit of work refuses ------------------------------------------------
+
+
+class UnknownEventTypeError(DurableSessionsError):
+    """There is no event type {kind}: those that begin with ds. are fixed. {advice}"""
+
+    code = "unknown_event_type"
+
+
+class UnresolvedReferenceError(DurableSessionsError):
+    """A reference leads nowhere: {what}. Send what it refers to first, or with it."""
+
+    code = "unresolved_reference"
+    told = ("member",)
+
+
+class PrincipalMismatchError(DurableSessionsError):
+    """Session-Principal says {declared}, but the key is {principal}'s. Leave the header out."""
+
+    code = "principal_mismatch"
+
+
+class NotIndependentError(DurableSessionsError):
+    """{principal} has done work in this session (agent.* events) and cannot judge it. Let another principal do it, with a key of its own."""  # noqa: E501
+
+    code = "not_independent"
+    told = ("principal",)
+
+
+class LeaseLostError(DurableSessionsError):
+    """The lease of epoch {epoch} is {why}. Stop this worker, or wake the session again."""
+
+    code = "lease_lost"
+
+
+class LeaseRequiredError(DurableSessionsError):
+    """{worker} holds this session alone (epoch {epoch}) until it is released or woken again, also when the time of the lease is over: {kind} is taken from it only. Wake the session, and send Session-Epoch."""  # noqa: E501
+
+    code = "lease_required"
+
+
+class SessionPausedError(DurableSessionsError):
+    """The session is paused and takes no {kind} now; ds.session.resumed lifts it."""
+
+    code = "session_paused"
+    told = ("stops",)
+
+
+class ApprovalPendingError(DurableSessionsError):
+    """The session waits for a decision and takes no {kind} now; ds.approval.decided lifts it."""
+
+    code = "approval_pending"
+    told = ("stops",)
+
+
+class BudgetExceededError(DurableSessionsError):
+    """The budget is used up ({limit}: {value} of {max}), so the session takes no {kind} now. A judge can raise it with ds.budget.set."""  # noqa: E501
+
+    code = "budget_exceeded"
+    told = ("stops", "limit", "max", "value")
+
+
+class SessionClaimedError(DurableSessionsError):
+    """{holder} holds this session until {expires_at}. Try again in {retry_after_seconds} seconds, or take it with force as an evaluator."""  # noqa: E501
+
+    code = "session_claimed"
+    told = ("principal", "worker", "expires_at")
+
+
+class NotRoutedError(DurableSessionsError):
+    """The session is routed to {to}, and {principal} is somebody else."""
+
+    code = "not_routed"
+
+
+class NotAForkError(DurableSessionsError):
+    """{session} is no fork of {source}: only what a fork has changed can be adopted."""
+
+    code = "not_a_fork"
+
+
+class AdoptConflictError(DurableSessionsError):
+    """Both sides have changed {conflicts}; say with on_conflict whose value counts: theirs or ours."""
+
+    code = "adopt_conflict"
+    told = ("conflicts",)
+
+
+class ContextTooSmallError(DurableSessionsError):
+    """What must be in every context needs {needed} tokens; ask for at least so many with budget_tokens."""
+
+    code = "context_too_small"
+    told = ("needed",)
+
+
+class GateClosedError(DurableSessionsError):
+    """The route needs features that do not pass yet: {features}."""
+
+    code = "gate_closed"
+    told = ("features",)
+
+
+class InvalidTransitionError(DurableSessionsError):
+    """{problem}"""
+
+    code = "invalid_transition"
+
+
+class NothingPendingError(DurableSessionsError):
+    """No request {request} waits for a decision: it was decided already, or is none of this session's."""
+
+    code = "nothing_pending"
+
+
+class RatchetError(DurableSessionsError):
+    """The feature {feature} rests on files: a pass must carry exactly these, with the same digests. Amend the outcome if the check itself must change."""  # noqa: E501
+
+    code = "ratchet"
+
+
+class TooManyFactsError(DurableSessionsError):
+    """A session takes {facts_per_session_max} facts, retractions included, of {facts_bytes_per_session_max} bytes in all. Keep larger things in artifacts or slots."""  # noqa: E501
+
+    code = "too_many_facts"
+
+
+class TooManyApprovalsError(DurableSessionsError):
+    """{approvals_pending_max} requests wait for a decision already; decide some of them first."""
+
+    code = "too_many_approvals"
+
+
+class MemoryPathConflictError(DurableSessionsError):
+    """The path {path} is taken by the memory {conflicting_memory_id}. Choose another, or update that one."""
+
+    code = "memory_path_conflict"
+
+
+class MemoryPreconditionError(DurableSessionsError):
+    """The memory {memory} has the content {content_sha256} by now. Read it again, then decide anew."""
+
+    code = "memory_precondition_failed"
+
+
+class MemoryScopeFullError(DurableSessionsError):
+    """The memory scope {scope} takes {memory_records_per_scope_max} records of {memory_bytes_per_scope_max} bytes in all, reads included. Go on in another scope."""  # noqa: E501
+
+    code = "memory_scope_full"
 
 
 class SettingsError(DurableSessionsError):

@@ -4,7 +4,7 @@ A limit that an operator may want to move is a setting too (see ``settings.py``)
 default is taken from here. ``docs/reference/limits.md`` is generated from this file.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -28,6 +28,14 @@ class Limits:
     event_type_max: int = 128
     # The longest id that a client may give to an event, in characters. Beyond it: 400.
     event_id_max: int = 200
+    # Different slots that the events of one session hold or empty by name. Beyond it: 409.
+    slots_per_session_max: int = 1_000_000
+    # Slots in the conditions of one append. Beyond it: 400.
+    condition_slots_max: int = 100
+    # Slots that one read of a session asks for by name. Beyond it: 400.
+    slots_asked_max: int = 200
+    # Slots that a list of sessions shows of each, and slots by which it is filtered. Beyond it: 400.
+    slots_shown_max: int = 10
     # The longest Idempotency-Key. Beyond it: 400.
     idempotency_key_max: int = 256
     # Indexes in Events-Repeated, and in Events-Differ. Beyond it: they end with "...".
@@ -66,8 +74,12 @@ class Limits:
     scanned_events_max: int = 50_000
     # Sessions that a filtered list looks at before it answers with what it has found.
     listed_sessions_max: int = 10_000
-    # Sessions that a workspace may have for a list of them to be sorted by activity; with more it is refused.
-    sorted_sessions_max: int = 200_000
+    # Streams that may have changed since a list was last sorted; then the index in memory is made again.
+    indexed_changes_max: int = 100_000
+    # Pairs of one session's metadata that are in the index; one with more is looked at by every filter.
+    indexed_pairs_max: int = 64
+    # Sessions with a pair that are sorted one by one; of more, the list in order is filtered.
+    sorted_matches_max: int = 1_000
     # Lists, filtered reads and searches by metadata that look at sessions or events at the same time.
     scans_max: int = 8
     # Those of one key among them; more of its wait, and the keys that wait are served in rotation.
@@ -114,6 +126,18 @@ class Limits:
     outbox_retry_seconds: float = 0.1
     # up to this.
     outbox_retry_seconds_max: float = 5.0
+    # What a process remembers of where forks live, in each of its partitions and in its router; beyond it the
+    # oldest is forgotten and asked for again.
+    placement_cache_bytes_max: int = 8 * MIB
+    # What a partition remembers of agents that are registered in another one; beyond it the oldest is
+    # forgotten and asked for again.
+    registry_cache_bytes_max: int = 8 * MIB
+    # How often a partition asks the others what workspaces hold in them, if there are quotas.
+    usage_seconds: float = 1.0
+    # How often a worker tells the others how many requests it has admitted of keys that have a rate.
+    rate_tell_seconds: float = 0.5
+    # Without having heard of one of the others for so long, a worker admits only its part of a rate.
+    rate_heard_seconds_max: float = 3.0
     # What is moved to the bucket at a time, and how much may wait before that (setting: flush_bytes).
     flush_bytes_max: int = 32 * MIB
     # Changes that are moved at a time, each of which may be of a stream of its own.
@@ -159,8 +183,20 @@ class Limits:
     snapshot_seconds: float = 600.0
     # A catalog with more bytes is not written as a snapshot; opening without a local one then takes longer.
     snapshot_bytes_max: int = 512 * MIB
-    # From the flush that removes a stream until no object in the bucket holds any of it.
+    # From the flush that removes a stream, or erases events, until no object in the bucket holds any of it.
     delete_within_seconds: float = 24 * 3600.0
+    # Erased records of one stream that log or bucket may still have, at which more are refused.
+    overlay_records_max: int = 100_000
+    # Events that one append may drop with their slots.
+    dropped_events_max: int = 10_000
+    # Events, and artifacts, in one request to redact.
+    redacted_events_max: int = 100
+    # Characters of the reason of a redaction.
+    redaction_reason_max: int = 4_000
+    # Bytes of an export of OpenTelemetry, unpacked.
+    telemetry_bytes_max: int = 8 * MIB
+    # Bytes of the header Session-Import.
+    import_source_max: int = 100
     # How long a replaced object stays in the bucket for those who are reading it.
     garbage_grace_seconds: float = 600.0
     # Replaced objects not yet removed, at which merging pauses.
@@ -200,8 +236,8 @@ class Limits:
     write_buffer_bytes_max: int = 64 * KIB
     # What is read for answers in one turn of the event loop; the next readers wait for the next turn.
     turn_bytes_max: int = 512 * KIB
-    # Answers that peers do not take, of all connections together. Beyond it those are cut who wait longest
-    # of the key that holds most (without keys: of all).
+    # Answers that peers do not read, of all connections together. Beyond it, connections of the key with the
+    # most unread bytes (without keys: any) are closed, those first that have waited longest.
     untaken_bytes_max: int = 256 * MIB
     # Requests that one connection has read ahead; beyond it reading pauses.
     read_ahead_bytes_max: int = 256 * KIB
@@ -225,6 +261,14 @@ class Limits:
     # Artifacts that are being stored or sent, all together. Beyond it: 503 with Retry-After; one key may hold
     # what it leaves free, so at most half. Beyond that: 429.
     artifact_memory_bytes_max: int = 256 * MIB
+    # An artifact that nothing names is kept for so long after it was stored, or stored once more.
+    artifact_grace_seconds: float = 24 * 3600.0
+    # How often it is looked for artifacts that nothing names. They go when two looks have found them so.
+    artifact_sweep_seconds: float = 4 * 3600.0
+    # Artifacts in one question to a partition about which of them it names.
+    artifact_question_max: int = 1_000
+    # Artifacts found unnamed that are remembered until the next look; more wait for the one after.
+    artifact_suspects_max: int = 100_000
     # After a refusal, how long what the peer still sends is thrown away so that it can read the answer.
     linger_seconds_max: float = 2.0
     # After a refusal, how much of what the peer still sends is thrown away.
@@ -239,6 +283,24 @@ class Limits:
     sse_shared_frames_max: int = 32
     # Encoded SSE frames kept for the subscribers of all streams together.
     sse_shared_bytes_max: int = 64 * MIB
+    # Missing blocks of an outline that one request makes, of 4,096 events each; the next one goes on.
+    outline_blocks_per_request_max: int = 16
+    # Outlines and snapshots kept on disk, for each partition; those not used for longest go first.
+    views_bytes_max: int = 1024 * MIB
+    # The shortest time between two frames of a live list of sessions.
+    live_list_seconds: float = 0.5
+    # The stream of a live list ends after this long; the client follows again, and lists anew.
+    live_list_seconds_max: float = 3_600.0
+    # Sessions in one frame of a live list; more of them come in the next.
+    live_list_sessions_max: int = 100
+    # The size of one frame of a live list, near enough; one session is always sent.
+    live_list_frame_bytes_max: int = 1 * MIB
+    # Changed sessions that wait for their frame, for one workspace. Beyond it: the followers' streams end.
+    live_list_pending_max: int = 10_000
+    # Frames of a live list kept per workspace. The stream of a follower that is further behind ends.
+    live_list_frames_max: int = 8
+    # Frames of live lists kept for the followers of all workspaces together.
+    live_list_bytes_max: int = 32 * MIB
     # How far the last recorded access to a stream with a TTL may lag behind the real one.
     touch_lag_seconds_max: float = 10.0
     # How long a background task that failed pauses before it is restarted; each further time twice as long.
@@ -274,6 +336,11 @@ class Limits:
     # What all subscriptions take in memory. One workspace may take what it leaves free, so at most half.
     # Beyond it: 409; streams that a pattern finds then wait until others have been caught up with.
     all_subscription_bytes_max: int = 256 * MIB
+    # Streams of a workspace whose tails the partition with its subscriptions was not told yet. Beyond it: all
+    # that is watched is told anew.
+    untold_streams_max: int = 10_000
+    # How often a partition checks that all others know what its subscriptions watch.
+    watch_check_seconds: float = 2.0
     # Objects in the bucket with changes of subscriptions before all of these are merged into one.
     subscription_changes_max: int = 32
     # As long as these are smaller than this, their size is no reason to merge them.
@@ -319,13 +386,19 @@ class Limits:
     workspace_keys_max: int = 1_000
     # Keys that the admins of such a workspace can make in a minute. Beyond it: 429 with Retry-After.
     workspace_keys_per_minute_max: int = 60
+    # Browsers that are signed in with one key; the oldest makes room for another.
+    browser_sign_ins_max: int = 32
+    # How long a browser stays signed in.
+    browser_sign_in_seconds: int = 12 * 3600
+    # Sign-ins with a wrong key in a minute, of all browsers together; right ones always work. Beyond it: 429.
+    failed_sign_ins_per_minute_max: int = 60
     # For how long a worker admits by its copy of the keys without a word from the one that keeps them.
     # Beyond it: 503.
     key_proof_seconds: float = 15.0
     # How often a worker has its copy of the keys confirmed, also if nothing has changed.
     key_confirm_seconds: float = 1.0
-    # How long the answer to that is waited for.
-    key_confirm_seconds_max: float = 2.0
+    # How long the answer to that is waited for, also by requests that arrive when the proof has ended.
+    key_confirm_seconds_max: float = 5.0
     # How long the creation or revocation of a key waits for all workers. Beyond it: everywhere is false.
     keys_everywhere_seconds_max: float = 2.0
     # Keys that are sent to a worker at a time; all of them are sent in such slices.
@@ -387,10 +460,169 @@ class Limits:
     worker_restart_seconds_max: float = 2.0
     # How often in a row a worker may end before it serves; then all workers are stopped.
     worker_start_failures_max: int = 10
+    # How long a worker waits at its start until the one before it, of a supervisor that died, has ended.
+    worker_lock_seconds_max: float = 2.0
     # How long a worker may take to stop; then it is killed.
     worker_stop_seconds_max: float = 60.0
+    # The longest ordinary text in a strict event (`ds.`), in characters. Beyond it: 400.
+    graph_text_max: int = 4_000
+    # The longest key, worker, command name or other name in a strict event, in characters. Beyond it: 400.
+    graph_name_max: int = 200
+    # The longest backend or role in a strict event, in characters. Beyond it: 400.
+    graph_word_max: int = 100
+    # The largest value of a fact, state, payload or spec, as JSON. Beyond it: 400.
+    graph_value_bytes_max: int = 16 * KIB
+    # The metadata of a strict event, as JSON. Beyond it: 400.
+    graph_metadata_bytes_max: int = 4 * KIB
+    # The most refs of one event. Beyond it: 400.
+    refs_per_event_max: int = 64
+    # The most features of an outcome, and things done that a checkpoint lists. Beyond it: 400.
+    features_max: int = 1_000
+    # The most files that one feature rests on. Beyond it: 400.
+    feature_files_max: int = 100
+    # A definition of an outcome, as it was sent. Beyond it: 400.
+    outcome_bytes_max: int = 256 * KIB
+    # The most metrics of one evaluation. Beyond it: 400.
+    metrics_max: int = 100
+    # The longest instructions of a checkpoint, in characters. Beyond it: 400.
+    checkpoint_instructions_max: int = 16_000
+    # The longest summary in place of compacted events, in characters. Beyond it: 400.
+    compaction_summary_max: int = 256 * 1024
+    # The most types, and the most facts, that a route narrows the context to. Beyond it: 400.
+    see_entries_max: int = 1_000
+    # The longest name of an artifact of a session, in characters. Beyond it: 400.
+    artifact_name_max: int = 500
+    # Facts of one session, retractions included. Beyond it: 409.
+    facts_per_session_max: int = 10_000
+    # What these facts have in bytes, those that were replaced included. Beyond it: 409.
+    facts_bytes_per_session_max: int = 4 * MIB
+    # The input of a tool call without a result that a session's state shows. Beyond it: null.
+    open_call_input_bytes_max: int = 4 * KIB
+    # The nodes of one graph. Beyond it, the graph is truncated.
+    graph_nodes_max: int = 5_000
+    # The sessions of a family that a graph is made of. Beyond it, the graph is truncated.
+    graph_sessions_max: int = 1_000
+    # The events that are read for one graph. Beyond it, the graph is truncated.
+    graph_events_max: int = 500_000
+    # How far a walk through what led to an event, or followed from it, may go. Beyond it: 400.
+    graph_depth_max: int = 50
+    # About how large one graph is as JSON. Beyond it, the graph is truncated.
+    graph_bytes_max: int = 4 * MIB
+    # The most refs of all events of one request. Beyond it: 400.
+    refs_per_request_max: int = 1_000
+    # The most memory events of one request, each of which also goes to its scope. Beyond it: 400.
+    memory_events_per_request_max: int = 250
+    # The longest name of a memory store, in characters. Beyond it: 400.
+    memory_store_name_max: int = 255
+    # The longest description of a memory store, in characters. Beyond it: 400.
+    memory_store_description_max: int = 1_024
+    # The content of a memory that is written through the API of memory stores. Beyond it: 400.
+    memory_content_bytes_max: int = 100 * KIB
+    # The longest path of a memory in a store. Beyond it: 400.
+    memory_path_bytes_max: int = 1_024
+    # The most segments of such a path. Beyond it: 400.
+    memory_path_segments_max: int = 20
+    # The longest key of a memory, in characters. Beyond it: 400.
+    memory_key_max: int = 500
+    # The writes that one read of a memory scope names. Beyond it: 400.
+    memory_returned_max: int = 100
+    # The entries or records on one page of a memory scope. Beyond it: 400.
+    memory_page_max: int = 1_000
+    # Different memory scopes that the events of one request write, read or roll back in. Beyond it: 400.
+    memory_scopes_per_request_max: int = 16
+    # Writes, reads and roll-backs in the log of one memory scope. Beyond it: 409.
+    memory_records_per_scope_max: int = 200_000
+    # What these records have in bytes. Beyond it: 409.
+    memory_bytes_per_scope_max: int = 256 * MIB
+    # What is known in memory of the scopes that were used last, in bytes; the others are read again.
+    memory_histories_bytes_max: int = 64 * MIB
+    # How long an append waits until a memory scope in another partition has it. Beyond it: 503.
+    memory_delivery_seconds_max: float = 10.0
+    # How often Managed Agents' budget of one session may be given and changed. Beyond it: 400.
+    cost_limits_max: int = 1_000
+    # Requests for approval of one session that wait for a decision. Beyond it: 409.
+    approvals_pending_max: int = 100
+    # The newest entries of each list in a session's state; totals count all of them.
+    state_list_max: int = 1_000
+    # What a session's state says of sandboxes; the oldest are left out first.
+    state_sandboxes_bytes_max: int = 1 * MIB
+    # The checkpoints that a handoff lists; the oldest are left out first.
+    handoff_bytes_max: int = 4 * MIB
+    # The largest context, whatever its budget.
+    context_bytes_max: int = 8 * MIB
+    # The hits of a query that may go into a context.
+    context_hits_max: int = 50
+    # The least tokens that a context may be asked for. Below: 400.
+    context_tokens_min: int = 100
+    # The most tokens that a context may be asked for. Beyond it: 400.
+    context_tokens_max: int = 10_000_000
+    # The largest init script that a handoff has; a larger one is named instead.
+    init_script_bytes_max: int = 1 * MIB
+    # Sessions of a family in a dossier. Beyond it: 400.
+    dossier_sessions_max: int = 2_000
+    # Events of a family in a dossier. Beyond it: 400.
+    dossier_events_max: int = 100_000
+    # The items of a dossier. Beyond it: 400.
+    dossier_bytes_max: int = 32 * MIB
+    # An input, value or list of effects in an item of a dossier. Beyond it: null, and in the event only.
+    dossier_value_bytes_max: int = 16 * KIB
+    # Artifacts that the sessions of a dossier name. Beyond it: 400.
+    dossier_artifacts_max: int = 1_000
+    # Trials that the reliability in a dossier counts. Beyond it: 400.
+    dossier_trials_max: int = 1_000
+    # The zip file of a dossier, with all events and artifacts. Beyond it: 400.
+    dossier_archive_bytes_max: int = 512 * MIB
+    # What is kept in memory of a dossier while it is made and sent; what is more is in a temporary file.
+    dossier_spool_bytes_max: int = 1 * MIB
+    # Dossiers that are being made or sent. Beyond it: they wait.
+    dossiers_max: int = 4
+    # Dossiers of one key that are being made or sent. Beyond it: they wait.
+    dossiers_per_key_max: int = 2
+    # Threads that write and read the files of dossiers.
+    dossier_threads_max: int = 2
+    # The newest decisions on approvals in a session's state.
+    state_decided_max: int = 100
+    # Snapshots of folded sessions in memory; those that were not looked at for longest go first.
+    fold_cache_bytes_max: int = 64 * MIB
+    # The shortest lease of a session. Below it: 400.
+    lease_seconds_min: int = 5
+    # The longest lease of a session. Beyond it: 400.
+    lease_seconds_max: int = 3_600
+    # Leases whose last renewal is known; one that is forgotten has its full time again.
+    lease_times_max: int = 100_000
+    # Events in a lease without a checkpoint; then the state warns.
+    checkpoint_due_events: int = 500
     # The most keys or audit events on one page. Beyond it: 400.
     page_items_max: int = 1_000
+
+    def divided(self, workers: int, partitions: int) -> "Limits":
+        """Return the limits of one of several workers, where the server has so many partitions in all.
+
+        Memory is divided, so that the whole server takes what one process would; a part is never too small
+        for the largest body. What is counted and not kept in memory, such as connections, is not divided.
+        """
+        if partitions == 1:
+            return self
+        bodies, artifacts = 4 * self.append_body_bytes_max, 2 * self.artifact_bytes_max
+        return replace(
+            self,
+            memory_bytes_max=self.memory_bytes_max // partitions,
+            block_cache_bytes_max=self.block_cache_bytes_max // partitions,
+            active_streams_max=max(self.active_streams_max // partitions, 1),
+            attribute_bytes_max=self.attribute_bytes_max // partitions,
+            sse_shared_bytes_max=self.sse_shared_bytes_max // partitions,
+            pending_bytes_max=_part(self.pending_bytes_max, partitions, bodies),
+            parsing_bytes_max=_part(self.parsing_bytes_max, partitions, bodies),
+            artifact_memory_bytes_max=_part(self.artifact_memory_bytes_max, partitions, artifacts),
+            request_bytes_max=_part(self.request_bytes_max, workers, bodies),
+            incomplete_artifact_bytes_max=_part(self.incomplete_artifact_bytes_max, workers, artifacts),
+            untaken_bytes_max=self.untaken_bytes_max // workers,
+        )
+
+
+def _part(whole: int, parts: int, least: int) -> int:
+    """Return an equal part, or the least that is needed, but never more than the whole."""
+    return min(whole, max(whole // parts, least))
 
 
 DEFAULT_LIMITS = Limits()

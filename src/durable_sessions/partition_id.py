@@ -21,6 +21,10 @@ STREAMS_BITS = 40
 """Of a stream's number, those that count within the partition. With all partitions that makes less than
 2**53, so that nothing that keeps numbers as floats, such as JavaScript, takes one stream for another."""
 STREAMS_MAX = 2**STREAMS_BITS
+_RANGES = 128
+"""How many ranges of numbers a generation has: one for each partition that it may have."""
+GENERATIONS_MAX = 2**53 // (_RANGES * STREAMS_MAX)
+"""How many generations fit below 2**53, with 0: a bucket can be repartitioned 63 times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,10 @@ class PartitionId:
 
     def __post_init__(self) -> None:
         known = 0 <= self.number < self.of or (self.number == SYSTEM and self.of > 1)
-        if not known or not self.of <= PARTITIONS_MAX or self.generation < 0:
+        if not known or not self.of <= PARTITIONS_MAX or not 0 <= self.generation < GENERATIONS_MAX:
             raise ValueError(
                 f"there is no partition {self.number} of {self.of} in generation {self.generation}: they are"
-                f" counted from 0, and a bucket has {PARTITIONS_MAX} at most"
+                f" counted from 0, and a bucket has {PARTITIONS_MAX} in {GENERATIONS_MAX} generations"
             )
 
     @property
@@ -52,8 +56,8 @@ class PartitionId:
 
     @property
     def streams(self) -> range:
-        """The numbers that this partition gives to streams."""
-        begin = self.number << STREAMS_BITS
+        """The numbers that this partition gives to streams: above all that earlier generations gave."""
+        begin = (self.generation * _RANGES + self.number) << STREAMS_BITS
         return range(begin + 1, begin + STREAMS_MAX)
 
     def directory(self, data: Path) -> Path:

@@ -25,3 +25,5 @@ BUCKET_READS = Pool("bucket-read", DEFAULT_LIMITS.bucket_read_threads_max)
 BUCKET_WRITES = Pool("bucket-write", DEFAULT_LIMITS.bucket_write_threads_max)
 CPU = Pool("cpu", DEFAULT_LIMITS.cpu_threads_max)
 """For work that never waits: digests, encoding and decoding."""
+FILES = Pool("files", DEFAULT_LIMITS.dossier_threads_max)
+"""For the temporary files of large answers."""

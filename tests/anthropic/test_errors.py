@@ -11,6 +11,7 @@ from anthropic import Anthropic, APIStatusError, AsyncAnthropic
 
 from tests.anthropic.clients import Threaded
 from tests.anthropic.conftest import Account
+from tests.support.process import WORKERS
 
 pytestmark = pytest.mark.anyio
 
@@ -206,7 +207,8 @@ async def test_too_many_requests_are_tried_again_when_it_is_time(counted: Open, 
     with pytest.raises(anthropic.RateLimitError) as raised:
         await client.with_options(max_retries=0).beta.sessions.list()
     check(raised.value, 429, "rate_limit_error", "rate_limited")
-    assert 1 <= int(raised.value.response.headers["retry-after"]) <= 100
+    # Each worker may have let one through, and then both are paid back.
+    assert 1 <= int(raised.value.response.headers["retry-after"]) <= 100 * WORKERS
 
     client, seen = counted(account.new_key("reader", requests_per_second=1))
     calls = 0
@@ -220,10 +222,9 @@ async def test_what_this_server_does_not_have_is_not_found(counted: Open, accoun
     client, seen = counted(account.key)
     for method, given in (
         (client.beta.vaults.create, {"display_name": "v"}),
-        (client.beta.memory_stores.create, {"name": "m"}),
         (client.beta.environments.work.list, {"environment_id": "env_1"}),
     ):
         with pytest.raises(anthropic.NotFoundError) as raised:
             await cast(Any, method)(**given)
         check(raised.value, 404, "not_found_error", "route_not_found")
-    assert len(seen) == 3
+    assert len(seen) == 2

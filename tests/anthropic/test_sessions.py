@@ -4,10 +4,11 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from anthropic import AsyncAnthropic, BadRequestError, NotFoundError
+from anthropic import AsyncAnthropic, BadRequestError, NotFoundError, PermissionDeniedError
 from anthropic.types.beta import BetaManagedAgentsSession
 
 from tests.anthropic.clients import taken
+from tests.anthropic.conftest import Account
 from tests.anthropic.harness import END_TURN, RUNNING, Harness
 
 pytestmark = pytest.mark.anyio
@@ -112,16 +113,25 @@ async def test_an_update_changes_what_it_names_and_is_told_in_the_log(sdk: Async
     assert (await sdk.beta.sessions.retrieve(session.id)).title is None
 
 
-async def test_a_budget_is_replaced_and_removed_but_not_added(sdk: AsyncAnthropic) -> None:
+async def test_a_budget_is_replaced_and_removed_but_not_added(sdk: AsyncAnthropic, account: Account) -> None:
+    """To raise or to remove it takes the key of a judge; anybody who may write may lower it."""
+
     def dollars(amount: int) -> dict[str, object]:
         return {"type": "limit", "max_list_cost": {"amount": f"{amount}00", "currency": "USD"}}
 
     session = await sdk.beta.sessions.create(agent="a", environment_id="e", budget=dollars(5))  # type: ignore[arg-type]
-    raised = await sdk.beta.sessions.update(session.id, budget=dollars(9))  # type: ignore[arg-type]
+    lowered = await sdk.beta.sessions.update(session.id, budget=dollars(3))  # type: ignore[arg-type]
+    assert lowered.budget is not None
+    assert lowered.budget.max_list_cost.amount == "300"
+    for more in (dollars(9), None):
+        with pytest.raises(PermissionDeniedError, match="evaluator"):
+            await sdk.beta.sessions.update(session.id, budget=more)  # type: ignore[arg-type]
+    judge = sdk.with_options(api_key=account.new_key("evaluator"))
+    raised = await judge.beta.sessions.update(session.id, budget=dollars(9))  # type: ignore[arg-type]
     assert raised.budget is not None
     assert raised.budget.max_list_cost.amount == "900"
     assert (await sdk.beta.sessions.update(session.id, title="x")).budget == raised.budget
-    assert (await sdk.beta.sessions.update(session.id, budget=None)).budget is None
+    assert (await judge.beta.sessions.update(session.id, budget=None)).budget is None
     with pytest.raises(BadRequestError, match="budget_create_only"):
         await sdk.beta.sessions.update(session.id, budget=dollars(5))  # type: ignore[arg-type]
 

@@ -18,7 +18,8 @@ LINGER = {"step_down_seconds": 15.0}
 
 
 def server(data: Path, bucket: Path, flush_seconds: int = 1) -> ServerProcess:
-    options = ("--bucket", str(bucket), "--flush-seconds", str(flush_seconds))
+    """Return a server that does not mind others on its machine, as if it were on another one."""
+    options = ("--bucket", str(bucket), "--flush-seconds", str(flush_seconds), "--take-bucket")
     return ServerProcess(data, *options, limits=LINGER)
 
 
@@ -182,3 +183,28 @@ def test_a_restored_directory_is_refused_on_an_empty_bucket(tmp_path: Path) -> N
     assert other.process.wait(PATIENCE_SECONDS) == 1
     assert "belongs to a bucket, and this one is empty" in other.log.read_text()
     assert not list((tmp_path / "empty").glob("*.json")), "nothing was written to it"
+
+
+def test_a_second_server_on_a_machine_is_refused_before_it_takes_the_bucket(tmp_path: Path) -> None:
+    """One mistyped command does not end the server that has the bucket; a dead one does not keep it."""
+    bucket = tmp_path / "bucket"
+    (tmp_path / "link").symlink_to(bucket)
+    with ServerProcess(tmp_path / "a", "--bucket", str(bucket)) as a:
+        create(a, "of-a")
+        kept = acknowledged(a, "of-a", ["before"])
+        manifests = sorted(bucket.rglob("*manifest*"))
+        for place in (bucket, tmp_path / "link"):
+            second = ServerProcess(tmp_path / "b", "--bucket", str(place))
+            second.spawn()
+            assert second.process is not None
+            assert second.process.wait(PATIENCE_SECONDS) == 1
+            said = second.log.read_text()
+            assert f"The bucket {place} is in use by another server on this machine" in said
+            assert "--take-bucket" in said
+            assert not (tmp_path / "b" / "log").exists()
+        assert sorted(bucket.rglob("*manifest*")) == manifests
+        kept += acknowledged(a, "of-a", ["after"])
+        flush(a)
+        a.kill()
+        with ServerProcess(tmp_path / "c", "--bucket", str(bucket)) as c:
+            assert read(c, "of-a") == kept

@@ -19,7 +19,7 @@ from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.node.node import Node
 from durable_sessions.sessions import drafts
-from durable_sessions.sessions.append import Batch
+from durable_sessions.sessions.batch import Batch
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions, session_key

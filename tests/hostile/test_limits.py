@@ -11,6 +11,7 @@ from durable_sessions.limits import DEFAULT_LIMITS, names
 from tests.hostile.arena import MIB, Arena
 from tests.hostile.crowding import strangers
 from tests.hostile.stranger import PATIENCE_SECONDS, Stranger, request
+from tests.support.process import counts_in_one_process
 
 pytestmark = pytest.mark.anyio
 
@@ -73,10 +74,75 @@ PRESSED = {
 """Which test presses on which limit."""
 
 ELSEWHERE = {
+    "browser_sign_in_seconds": "tests/integration/test_sign_in.py",
+    "browser_sign_ins_max": "tests/integration/test_sign_in.py",
+    "failed_sign_ins_per_minute_max": "tests/integration/test_sign_in.py",
+    "telemetry_bytes_max": "tests/integration/test_otlp.py",
+    "approvals_pending_max": "tests/unit/sessions/graph/test_bounds.py",
+    "artifact_grace_seconds": "tests/integration/test_artifact_sweep.py",
+    "artifact_sweep_seconds": "tests/integration/test_artifact_sweep.py",
+    "artifact_question_max": "tests/unit/http/test_artifact_sweep.py",
+    "artifact_suspects_max": "tests/unit/http/test_artifact_sweep.py",
+    "artifact_name_max": "tests/unit/sessions/graph/test_bounds.py",
+    "checkpoint_due_events": "tests/unit/sessions/graph/test_bounds.py",
+    "checkpoint_instructions_max": "tests/unit/sessions/graph/test_bounds.py",
+    "compaction_summary_max": "tests/unit/sessions/graph/test_bounds.py",
+    "facts_bytes_per_session_max": "tests/unit/sessions/graph/test_bounds.py",
+    "open_call_input_bytes_max": "tests/unit/sessions/graph/test_bounds.py",
+    "memory_events_per_request_max": "tests/unit/sessions/graph/test_bounds.py",
+    "refs_per_request_max": "tests/unit/sessions/graph/test_bounds.py",
+    "state_sandboxes_bytes_max": "tests/unit/sessions/graph/test_bounds.py",
+    "context_bytes_max": "tests/unit/sessions/test_contexts.py",
+    "context_hits_max": "tests/integration/test_contexts.py",
+    "context_tokens_min": "tests/integration/test_contexts.py",
+    "context_tokens_max": "tests/integration/test_contexts.py",
+    "handoff_bytes_max": "tests/integration/test_work.py",
+    "init_script_bytes_max": "tests/integration/test_work.py",
+    "facts_per_session_max": "tests/unit/sessions/graph/test_bounds.py",
+    "feature_files_max": "tests/unit/sessions/graph/test_bounds.py",
+    "features_max": "tests/unit/sessions/graph/test_bounds.py",
+    "graph_metadata_bytes_max": "tests/unit/sessions/graph/test_bounds.py",
+    "graph_name_max": "tests/unit/sessions/graph/test_bounds.py",
+    "graph_text_max": "tests/unit/sessions/graph/test_bounds.py",
+    "graph_nodes_max": "tests/unit/sessions/graph/test_graph_builder.py",
+    "graph_bytes_max": "tests/unit/sessions/graph/test_graph_builder.py",
+    "graph_sessions_max": "tests/integration/test_graph.py",
+    "graph_events_max": "tests/integration/test_graph.py",
+    "graph_depth_max": "tests/integration/test_graph.py",
+    "graph_value_bytes_max": "tests/unit/sessions/graph/test_bounds.py",
+    "graph_word_max": "tests/unit/sessions/graph/test_bounds.py",
+    "lease_seconds_max": "tests/unit/sessions/graph/test_bounds.py",
+    "lease_seconds_min": "tests/unit/sessions/graph/test_bounds.py",
+    "lease_times_max": "tests/unit/sessions/graph/test_bounds.py",
+    "metrics_max": "tests/unit/sessions/graph/test_bounds.py",
+    "memory_store_name_max": "tests/anthropic/test_memory_stores.py",
+    "memory_store_description_max": "tests/anthropic/test_memory_stores.py",
+    "memory_content_bytes_max": "tests/anthropic/test_memory_stores.py",
+    "memory_path_bytes_max": "tests/anthropic/test_memory_stores.py",
+    "memory_path_segments_max": "tests/anthropic/test_memory_stores.py",
+    "memory_key_max": "tests/unit/sessions/graph/test_bounds.py",
+    "memory_returned_max": "tests/unit/sessions/graph/test_bounds.py",
+    "memory_page_max": "tests/integration/test_memory.py",
+    "memory_scopes_per_request_max": "tests/integration/test_memory.py",
+    "memory_records_per_scope_max": "tests/integration/test_partitioned_memory.py",
+    "memory_bytes_per_scope_max": "tests/integration/test_memory.py",
+    "memory_histories_bytes_max": "tests/unit/sessions/memory/test_scopes.py",
+    "memory_delivery_seconds_max": "tests/integration/test_partitioned_memory.py",
+    "outcome_bytes_max": "tests/unit/sessions/graph/test_bounds.py",
+    "refs_per_event_max": "tests/unit/sessions/graph/test_bounds.py",
+    "see_entries_max": "tests/unit/sessions/graph/test_bounds.py",
+    "state_decided_max": "tests/unit/sessions/graph/test_bounds.py",
+    "state_list_max": "tests/unit/sessions/graph/test_bounds.py",
+    "cost_limits_max": "tests/integration/test_their_words.py",
+    "fold_cache_bytes_max": "tests/unit/sessions/test_folds.py",
     "snapshot_bytes_max": "tests/unit/tier/test_snapshots.py",
     "snapshot_rows_min": "tests/unit/tier/test_snapshots.py",
     "snapshot_seconds": "tests/unit/tier/test_snapshots.py",
     "events_per_request_max": "tests/unit/sessions/test_drafts.py",
+    "slots_per_session_max": "tests/unit/sessions/test_slots_model.py",
+    "condition_slots_max": "tests/integration/test_slots.py",
+    "slots_asked_max": "tests/integration/test_slots.py",
+    "slots_shown_max": "tests/integration/test_slots.py",
     "event_bytes_max": "tests/unit/sessions/test_drafts.py",
     "session_threads_max": "tests/unit/sessions/test_threads.py",
     "session_outcomes_max": "tests/unit/sessions/test_summary.py",
@@ -88,7 +154,17 @@ ELSEWHERE = {
     "scans_waiting_max": "tests/unit/storage/test_scans.py",
     "scanned_events_max": "tests/integration/test_sessions_read.py",
     "listed_sessions_max": "tests/unit/sessions/test_listing.py",
-    "sorted_sessions_max": "tests/unit/sessions/test_ranking.py",
+    "indexed_changes_max": "tests/unit/sessions/test_ranking.py",
+    "indexed_pairs_max": "tests/unit/sessions/test_ranking.py",
+    "sorted_matches_max": "tests/unit/sessions/test_ranking.py",
+    "outline_blocks_per_request_max": "tests/unit/sessions/outline/test_outlines.py",
+    "views_bytes_max": "tests/unit/sessions/outline/test_outlines.py",
+    "live_list_sessions_max": "tests/integration/test_live_list.py",
+    "live_list_seconds_max": "tests/unit/http/test_live_lists.py",
+    "live_list_pending_max": "tests/integration/test_live_list.py",
+    "live_list_frame_bytes_max": "tests/unit/http/test_session_changes.py",
+    "live_list_frames_max": "tests/unit/http/test_live_lists.py",
+    "live_list_bytes_max": "tests/unit/http/test_live_lists.py",
     "search_wait_seconds_max": "tests/integration/test_search_fresh.py",
     "search_hits_max": "tests/integration/test_search.py",
     "searches_max": "tests/integration/test_search_process.py",
@@ -107,6 +183,7 @@ ELSEWHERE = {
     "short_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "incomplete_head_bytes_max": "tests/unit/http/test_server_shares.py",
     "worker_start_failures_max": "tests/integration/test_workers.py",
+    "worker_lock_seconds_max": "tests/integration/test_serve_workers.py",
     "worker_stop_seconds_max": "tests/integration/test_workers.py",
     "hand_over_bytes_max": "tests/unit/node/test_handover.py",
     "hand_overs_max": "tests/unit/node/test_handover.py",
@@ -121,8 +198,26 @@ ELSEWHERE = {
     "link_held_bytes_max": "tests/unit/node/links/test_link_lost.py",
     "link_open_seconds_max": "tests/unit/node/links/test_link_lost.py",
     "link_silence_seconds_max": "tests/unit/node/links/test_link_lost.py",
+    "redacted_events_max": "tests/integration/test_redaction.py",
+    "dropped_events_max": "tests/integration/test_drop.py",
+    "redaction_reason_max": "tests/integration/test_redaction.py",
+    "overlay_records_max": "tests/unit/sessions/test_redaction.py",
+    "import_source_max": "tests/integration/test_session_import.py",
+    "dossier_sessions_max": "tests/integration/test_dossier_limits.py",
+    "dossier_events_max": "tests/integration/test_dossier_limits.py",
+    "dossier_trials_max": "tests/integration/test_dossier_limits.py",
+    "dossier_bytes_max": "tests/integration/test_dossier_limits.py",
+    "dossier_value_bytes_max": "tests/integration/test_dossier_limits.py",
+    "dossier_artifacts_max": "tests/integration/test_dossier_limits.py",
+    "dossier_archive_bytes_max": "tests/integration/test_dossier_limits.py",
+    "dossier_spool_bytes_max": "tests/integration/test_dossier_limits.py",
+    "dossiers_max": "tests/integration/test_dossier_limits.py",
+    "dossiers_per_key_max": "tests/integration/test_dossier_limits.py",
     "keys_max": "tests/integration/test_keys.py",
     "outbox_bytes_max": "tests/unit/access/test_audit_outbox.py",
+    "placement_cache_bytes_max": "tests/unit/streams/test_placements.py",
+    "untold_streams_max": "tests/unit/storage/test_tail_reporter.py",
+    "registry_cache_bytes_max": "tests/unit/test_bounded_cache.py",
     "key_proof_seconds": "tests/unit/access/test_key_feed.py",
     "keys_everywhere_seconds_max": "tests/unit/access/test_key_feed.py",
     "key_feed_slice_max": "tests/unit/access/test_key_feed.py",
@@ -141,6 +236,7 @@ ELSEWHERE = {
 """Which file presses on which limit outside of this folder."""
 
 OUT_OF_REACH = {
+    "live_list_seconds",
     *("step_down_seconds", "reopen_seconds", "reopen_seconds_max", "reopen_probe_bytes", "disk_look_seconds"),
     *(
         "flush_bytes_max",
@@ -174,10 +270,11 @@ OUT_OF_REACH = {
     *("link_piece_bytes_max", "link_write_buffer_bytes_max", "link_retry_seconds", "link_retry_seconds_max"),
     *("key_confirm_seconds", "key_confirm_seconds_max"),
     *("key_feed_retry_seconds", "key_feed_retry_seconds_max"),
-    *("outbox_deliveries_max", "outbox_retry_seconds", "outbox_retry_seconds_max"),
+    *("outbox_deliveries_max", "outbox_retry_seconds", "outbox_retry_seconds_max", "watch_check_seconds"),
+    *("usage_seconds", "rate_tell_seconds", "rate_heard_seconds_max"),
     *("search_heartbeat_seconds", "search_silence_seconds_max", "search_step_seconds_max"),
     *("search_stop_seconds_max",),
-    *("bucket_read_threads_max", "bucket_write_threads_max", "cpu_threads_max"),
+    *("bucket_read_threads_max", "bucket_write_threads_max", "cpu_threads_max", "dossier_threads_max"),
 }
 """What paces the server's own work; nothing that is asked can go beyond it."""
 
@@ -394,6 +491,7 @@ async def reached(client: Stranger, name: bytes, value: int) -> None:
             await asyncio.sleep(0.01)
 
 
+@counts_in_one_process
 @pytest.mark.parametrize("live", [b"long-poll", b"sse"])
 async def test_readers_who_wait(arena: Arena, client: Stranger, live: bytes) -> None:
     path = b"waited-" + live
@@ -410,6 +508,7 @@ async def test_readers_who_wait(arena: Arena, client: Stranger, live: bytes) -> 
     await reached(client, b"waiting_readers", 0)
 
 
+@counts_in_one_process
 async def test_a_subscriber_who_was_let_in_keeps_its_place(arena: Arena, client: Stranger) -> None:
     """It has not caught up yet, so that it does not wait; but when it does, there must be a place."""
     await arena.create(b"crowded", body=b"x" * (UNFLUSHED_BYTES * 2 // 5))
@@ -432,6 +531,7 @@ async def test_a_subscriber_who_was_let_in_keeps_its_place(arena: Arena, client:
     assert "Traceback" not in arena.server.log.read_text()
 
 
+@counts_in_one_process
 async def test_connections(arena: Arena, client: Stranger) -> None:
     await reached(client, b"http_connections", 1)
     async with strangers(arena, CONNECTIONS - 1):

@@ -15,7 +15,7 @@ from tests.hostile.bystander import crowd
 from tests.hostile.stranger import PATIENCE_SECONDS, Stranger, request
 from tests.hostile.vitals import Vitals
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
-from tests.support.process import ServerProcess
+from tests.support.process import ServerProcess, counts_in_one_process
 
 pytestmark = pytest.mark.anyio
 
@@ -98,6 +98,7 @@ async def test_large_bodies_that_need_no_key(server: ServerProcess) -> None:
             assert (await stranger.answer()).status == expected
 
 
+@counts_in_one_process
 async def test_bodies_of_one_key(server: ServerProcess) -> None:
     secret = await greedy(server)
     body = request(b"POST", b"/v1/stream/s", TEXT, authorization(secret), body=b"x" * (4 * MIB))
@@ -134,6 +135,7 @@ async def test_readers_of_one_key(server: ServerProcess) -> None:
         await those.progress()
 
 
+@counts_in_one_process
 async def test_connections_of_one_key_and_of_none(server: ServerProcess) -> None:
     secret = await greedy(server)
     head = request(b"GET", b"/v1/stream/s?offset=now", authorization(secret))

@@ -106,7 +106,8 @@ class Stage:
         await self.node.engine.flusher.flush_all()
 
     async def expire(self) -> None:
-        """Let many streams be due at once."""
+        """Let many streams be due at once; those that the server's own task takes meanwhile count too."""
+        before = self.node.engine.partition.counts().streams_expired
         for begin in range(0, EXPIRED, 50):
             made = [
                 self.node.engine.partition.create(Key(WORKSPACE, f"brief/{number}"), Create("text/plain", 1))
@@ -114,7 +115,6 @@ class Stage:
             ]
             await asyncio.gather(*made)
         await asyncio.sleep(1.1)
-        before = self.node.engine.partition.counts().streams_expired
         await self.node.engine.partition.expire_in_steps()
         assert self.node.engine.partition.counts().streams_expired >= before + EXPIRED
 
@@ -153,10 +153,34 @@ class Stage:
                 b'"plain/%06d"' % path for path in range(9_900)
             )
             await self.send(Trial("PUT", f"/v1/stream/__ds/subscriptions/long-{number}", long))
+        (store,) = await self.send(Trial("POST", "/v1/memory_stores", b'{"name":"store"}'))
+        self.names["store"] = json.loads(store)["id"]
+        for number in range(30):
+            body = b'{"path":"/folder-%d/memory","content":"%b"}' % (number, b"x" * 100_000)
+            target = f"/v1/memory_stores/{self.names['store']}/memories"
+            (memory,) = await self.send(Trial("POST", target, body))
+        self.names["memory"] = json.loads(memory)["id"]
+        self.names["version"] = json.loads(memory)["memory_version_id"]
+        for start in range(0, 2_000, 500):
+            await self.send(Trial("POST", "/v1/sessions/entangled/events", _entangled(start, start + 500)))
         body = b'{"type":"pull-wake","wake_stream":"wakes","streams":["plain/000001"]}'
         await self.send(Trial("PUT", "/v1/stream/__ds/subscriptions/linked", body))
         (key,) = await self.send(Trial("POST", "/v1/keys", b'{"principal":"x","role":"reader"}'))
         self.names["key"] = json.loads(key)["id"]
+
+
+def _entangled(start: int, stop: int) -> bytes:
+    """Return events each of which leads to as many before it as an event may."""
+    return json.dumps(
+        [
+            {
+                "type": "note",
+                "id": f"e{number}",
+                "refs": [{"rel": "because", "id": f"e{before}"} for before in range(number)[-64:]],
+            }
+            for number in range(start, stop)
+        ]
+    ).encode()
 
 
 def _milliseconds(hold: Hold) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from durable_sessions.limits import KIB, MIB
+from durable_sessions.limits import DEFAULT_LIMITS, KIB, MIB
 from tests.hostile.herd import ARTIFACT, ARTIFACT_DIGEST
 
 _JSON = {"Content-Type": "application/json"}
@@ -48,6 +48,13 @@ _EVENTS = b"[%b]" % b",".join(
 _DENSE_EVENTS = b"[%b]" % b",".join([filled(b'{"type":"a","list":[', b"[0]", b"]}", 8_000)] * 1_000)
 _NAMED_EVENTS = b"[%b]" % b",".join(
     [b'{"type":"user.message","id":"name-%d","text":"%b"}' % (n, _TEXT) for n in range(1_000)]
+)
+_MEMORIES = b'[{"type":"note","id":"evidence"},%b]' % b",".join(
+    [
+        b'{"type":"ds.memory.written","scope":"project:p","key":"k%d","value":"remembered %b","why":"state",'
+        b'"refs":[{"rel":"because","id":"evidence"}]}' % (n, _TEXT)
+        for n in range(DEFAULT_LIMITS.memory_events_per_request_max)
+    ]
 )
 _MESSAGES = b"[%b]" % b",".join([b'{"n":[%b]}' % b",".join([b"1"] * 380)] * 10_000)
 _DENSE = filled(b'{"name":"dense","metadata":{},"tools":[', b"[[],{}]", b"]}")
@@ -107,12 +114,14 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "listSessions": [
         *_get(*(f"/v1/sessions?{query}" for query in _QUERIES)),
         *_get("/v1/sessions?metadata[team]=nobody", times=20),
+        *_get("/v1/sessions?live=sse", take_bytes=1),
     ],
     "putSession": _post("/v1/sessions/put", _METADATA, _METADATA, _DENSE_METADATA, method="PUT"),
     "getSession": _get("/v1/sessions/large-0001", _LONG, "/v1/sessions/s-000777"),
     "updateSession": _post("/v1/sessions/large-0002", b'{"title":"t"}', _METADATA, _DENSE_METADATA),
     "deleteSession": [Trial("DELETE", "/v1/sessions/s-000778"), Trial("DELETE", "/v1/sessions/large-0003")],
     "closeSession": _post("/v1/sessions/s-000779/close"),
+    "redactEvents": _post("/v1/sessions/s-000780/redact", b'{"events":["sevt_none"],"reason":"r"}'),
     "archiveSession": _post("/v1/sessions/s-000781/archive"),
     "appendEvents": _post(
         "/v1/sessions/appended/events", b'{"type":"a"}', _EVENTS, _DENSE_EVENTS, _NAMED_EVENTS, _NAMED_EVENTS
@@ -133,6 +142,56 @@ TRIALS: dict[str, Sequence[Trial]] = {
     ],
     "streamSession": _get(f"{_LONG}/stream?offset=-1", take_bytes=8 * MIB),
     "getEvent": _get(f"{_LONG}/events/call-3", f"{_LONG}/events/nothing"),
+    "getState": _get(f"{_LONG}/state", f"{_LONG}/state?at=9", "/v1/sessions/appended/state"),
+    "getContext": _get(
+        f"{_LONG}/context",
+        f"{_LONG}/context?budget_tokens=10000000&q=word",
+        f"{_LONG}/context?types=nothing",
+        "/v1/sessions/appended/context?budget_tokens=10000000",
+    ),
+    "getDiff": _get(f"{_LONG}/diff?with=appended", "/v1/sessions/fork-00007/diff?with=fork-00008"),
+    "getGraph": _get(
+        f"{_LONG}/graph",
+        f"{_LONG}/graph?format=mermaid",
+        f"{_LONG}/graph?format=dot&family=false",
+        "/v1/sessions/fork-00007/graph",
+        "/v1/sessions/appended/graph",
+        "/v1/sessions/entangled/graph",
+    ),
+    "getWhy": _get(
+        f"{_LONG}/events/call-3/why?depth=50",
+        f"{_LONG}/events/nothing/why",
+        "/v1/sessions/entangled/events/e1999/why?depth=50",
+    ),
+    "getImpact": _get(
+        f"{_LONG}/events/call-3/impact?depth=50",
+        f"{_LONG}/events/nothing/impact",
+        "/v1/sessions/entangled/events/e0/impact?depth=50",
+    ),
+    "adoptBranch": _post("/v1/sessions/appended/adopt", b'{"session":"fork-00007"}', _DENSE),
+    "getDossier": _get(
+        f"{_LONG}/dossier?kind=report&format=zip",
+        f"{_LONG}/dossier?kind=trading",
+        f"{_LONG}/dossier?kind=engineering&format=md",
+        "/v1/sessions/fork-00007/dossier?kind=research",
+        "/v1/sessions/appended/dossier?kind=report&format=zip",
+        "/v1/sessions/entangled/dossier?kind=report&format=zip",
+    ),
+    "getHandoff": _get(f"{_LONG}/handoff"),
+    "wakeSession": _post("/v1/sessions/appended/wake", b"{}", _DENSE),
+    "renewLease": _post("/v1/sessions/appended/renew", b'{"epoch":1}', _DENSE),
+    "releaseLease": _post("/v1/sessions/appended/release", b'{"epoch":1}', _DENSE),
+    "readMemory": [
+        *_post("/v1/sessions/remembering/events", _MEMORIES, times=11),
+        *_get("/v1/memory?scope=project:p&limit=1000", "/v1/memory?scope=project:p&key=k7", times=3),
+        *_get("/v1/memory?scope=project:p&q=remembered&limit=1000", "/v1/memory?scope=project:p&at=5000"),
+    ],
+    "readMemoryLog": _get("/v1/memory/log?scope=project:p&limit=1000"),
+    "listMemoryScopes": _get("/v1/memory/scopes?limit=1000"),
+    "recallMemory": _post(
+        "/v1/sessions/remembering/recall", b'{"scope":"project:p","q":"remembered","limit":100}', _DENSE
+    ),
+    "readSlots": _get(f"{_LONG}/slots", f"{_LONG}/slots?prefix=&order=desc&limit=1000&values=false&at=9"),
     "search": _get(
         "/v1/search?q=ticket&limit=100&hits=20",
         "/v1/search?q=ticket&metadata[team]=team-7",
@@ -146,6 +205,11 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "archiveThread": _post(f"{_LONG}/threads/sthr_8/archive"),
     "readThreadEvents": _get(
         f"{_LONG}/threads/sthr_7/events?limit=10000", f"{_LONG}/threads/sthr_7/events?order=desc"
+    ),
+    "readOutline": _get(
+        f"{_LONG}/outline?points=2000",
+        f"{_LONG}/outline?from=0",
+        "/v1/sessions/appended/outline?points=2000",
     ),
     "streamThread": _get(f"{_LONG}/threads/sthr_7/stream?offset=-1", take_bytes=1),
     "addResource": _post(f"{_LONG}/resources", b'{"type":"file","file_id":"f"}', _DENSE),
@@ -166,6 +230,25 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "getEnvironment": _get("/v1/environments/{large_environment}"),
     "updateEnvironment": _post("/v1/environments/{large_environment}", b'{"name":"renamed"}', _PACKAGES),
     "archiveEnvironment": _post("/v1/environments/{large_environment}/archive"),
+    "createMemoryStore": _post("/v1/memory_stores", b'{"name":"s"}', _METADATA),
+    "listMemoryStores": _get("/v1/memory_stores?limit=100"),
+    "getMemoryStore": _get("/v1/memory_stores/{store}"),
+    "updateMemoryStore": _post("/v1/memory_stores/{store}", b'{"description":"d"}', _METADATA),
+    "createMemory": _post(
+        "/v1/memory_stores/{store}/memories", b'{"path":"/large","content":"%b"}' % (b"x" * 102_400), _DENSE
+    ),
+    "listMemories": _get("/v1/memory_stores/{store}/memories?limit=100&view=full&depth=1"),
+    "getMemory": _get("/v1/memory_stores/{store}/memories/{memory}"),
+    "updateMemory": _post("/v1/memory_stores/{store}/memories/{memory}", b'{"content":"new"}', _DENSE),
+    "deleteMemory": [Trial("DELETE", "/v1/memory_stores/{store}/memories/{memory}")],
+    "listMemoryVersions": _get(
+        "/v1/memory_stores/{store}/memory_versions?limit=100",
+        "/v1/memory_stores/{store}/memory_versions?view=full",
+    ),
+    "getMemoryVersion": _get("/v1/memory_stores/{store}/memory_versions/{version}"),
+    "redactMemoryVersion": _post("/v1/memory_stores/{store}/memory_versions/{version}/redact"),
+    "archiveMemoryStore": _post("/v1/memory_stores/{store}/archive"),
+    "deleteMemoryStore": [Trial("DELETE", "/v1/memory_stores/{store}")],
     "deleteEnvironment": [Trial("DELETE", "/v1/environments/{large_environment}")],
     "putArtifact": [
         Trial("PUT", f"/v1/artifacts/{ARTIFACT_DIGEST}", ARTIFACT, {"Content-Type": "text/plain"}),
@@ -178,6 +261,37 @@ TRIALS: dict[str, Sequence[Trial]] = {
         b'{"session_id":"cc","hook_event_name":"UserPromptSubmit","prompt":"%b"}' % (b"p" * 900_000),
         filled(b'{"session_id":"cc","hook_event_name":"Stop","list":[', b"[]", b"]}"),
     ),
+    "exportTraces": _post(
+        "/v1/traces",
+        filled(
+            b'{"resourceSpans":[{"scopeSpans":[{"spans":[',
+            b'{"traceId":"%b","spanId":"00000000000000ab","name":"x","startTimeUnixNano":"1763460000000000000"}'
+            % (b"ab" * 16),
+            b"]}]}]}",
+        ),
+        filled(b'{"resourceSpans":[{"x":[', b"[]", b"]}]}"),
+    ),
+    "exportLogs": _post(
+        "/v1/logs",
+        filled(
+            b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[',
+            b'{"timeUnixNano":"1763460000000000000","body":{"stringValue":"x"}}',
+            b"]}]}]}",
+        ),
+    ),
+    "exportMetrics": _post("/v1/metrics", filled(b'{"resourceMetrics":[', b"{}", b"]}")),
+    "uploadFile": [
+        Trial(
+            "POST",
+            "/v1/files",
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%b\r\n--x--' % ARTIFACT,
+            {"Content-Type": "multipart/form-data; boundary=x"},
+        )
+    ],
+    "listFiles": _get("/v1/files?limit=100"),
+    "getFile": _get("/v1/files/file_missing", "/v1/files/{file}"),
+    "downloadFile": _get("/v1/files/file_missing/content", "/v1/files/{file}/content"),
+    "deleteFile": [Trial("DELETE", "/v1/files/file_missing"), Trial("DELETE", "/v1/files/{file}")],
     "createStream": [
         *_post("/v1/stream/made", _MESSAGES, method="PUT"),
         Trial("PUT", "/v1/stream/bytes", b"b" * _BODY_BYTES, {"Content-Type": "text/plain"}),
@@ -215,6 +329,9 @@ TRIALS: dict[str, Sequence[Trial]] = {
     "listKeys": _get("/v1/keys?limit=1000"),
     "revokeKey": [Trial("DELETE", "/v1/keys/{key}")],
     "readAudit": _get("/v1/audit?limit=1000", "/v1/audit?limit=1000&order=asc"),
+    "signIn": _post("/v1/login", b'{"key":"dsk_unknown"}', _DENSE),
+    "signOut": [Trial("DELETE", "/v1/login")],
+    "whoami": _get("/v1/whoami"),
     "index": _get("/"),
     "openapi": _get("/openapi.json"),
     "docs": _get("/docs"),

@@ -4,11 +4,12 @@ import pytest
 
 from durable_sessions import testing
 from durable_sessions.client import Client
+from tests.support.process import WORKERS
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[testing.BackgroundServer]:
-    with testing.server() as running:
+    with testing.server(workers=WORKERS) as running:
         yield running
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.importers.destination import MemoryDestination
-from durable_sessions.importers.engine import ImportEngine, Report
+from durable_sessions.importers.engine import ImportEngine
 from durable_sessions.importers.registry import TOOLS
+from durable_sessions.importers.report import Report
 from durable_sessions.importers.state import ImportState
+from tests.importers.memory_destination import MemoryDestination
 from tests.support.samples import FOLDER, missing
 
 SAMPLES = FOLDER

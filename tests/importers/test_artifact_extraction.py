@@ -4,15 +4,15 @@ import base64
 import json
 from typing import Any
 
-from durable_sessions.importers.artifact_extraction import Lifter
-from durable_sessions.importers.destination import MemoryDestination
+from durable_sessions.importers.artifact_extraction import ArtifactExtractor
+from tests.importers.memory_destination import MemoryDestination
 
 IMAGE = base64.b64encode(b"\x89PNG not really").decode()
 
 
 def fit(event: dict[str, Any], **limits: int) -> tuple[dict[str, Any], MemoryDestination]:
     shelf = MemoryDestination()
-    data = Lifter(shelf.put_artifact, **limits).fit({"id": "imp_1", "type": "x", **event})
+    data = ArtifactExtractor(shelf.put_artifact, **limits).fit({"id": "imp_1", "type": "x", **event})
     assert len(data) <= limits.get("event_bytes_max", 900 * 1024)
     return json.loads(data), shelf
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers.destination import MemoryDestination
-from durable_sessions.importers.engine import Report
+from durable_sessions.importers.report import Report
 from durable_sessions.importers.state import ImportState
 from tests.importers.counting import count
+from tests.importers.memory_destination import MemoryDestination
 from tests.importers.samples import run
 from tests.importers.talks import age, claude_code_talk, lines
 
@@ -429,7 +429,7 @@ def test_damage_is_kept_and_told(tmp_path: Path) -> None:
     assert kinds(events) == ["user.message", "import.record", "user.message"]
     assert events[1]["source_text"] == '{"type":"user", cut'
     assert report.tally.kept["not JSON"] == 1
-    assert report.tally.notes["unfinished last line, waits for its end"] == 1
+    assert report.tally.notes["unfinished last line, imported when it is complete"] == 1
 
 
 def test_names_that_ids_cannot_hold(tmp_path: Path) -> None:

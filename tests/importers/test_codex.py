@@ -8,9 +8,9 @@ import pyarrow
 import pytest
 
 from durable_sessions.importers.codex.outputs import read_output
-from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.events import arguments
 from tests.importers.counting import count
+from tests.importers.memory_destination import MemoryDestination
 from tests.importers.samples import run
 from tests.importers.talks import age, lines
 
@@ -242,6 +242,7 @@ def test_compressed_rollouts(tmp_path: Path) -> None:
         ("Plan updated", "Plan updated", None),
         ([{"type": "input_text", "text": "a"}], "a", None),
         ({"content": "no", "success": False}, "no", 1),
+        ('{"a":' * 100_000, '{"a":' * 100_000, None),
     ],
 )
 def test_outputs(output: object, text: str, code: int | None) -> None:

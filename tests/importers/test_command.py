@@ -16,8 +16,18 @@ from durable_sessions.importers.registry import TOOLS
 from tests.importers.talks import claude_code_talk, lines
 
 NAME = "11111111-2222-4333-8444-555555555555"
+GROWN = "33333333-2222-4333-8444-555555555555"
 COPIED = "22222222-2222-4333-8444-555555555555"
-SERVERS_OWN = ("id", "offset", "created_at", "processed_at", "actor", "original_created_at", "original_actor")
+SERVERS_OWN = (
+    "imported",
+    "id",
+    "offset",
+    "created_at",
+    "processed_at",
+    "actor",
+    "original_created_at",
+    "original_actor",
+)
 
 
 @pytest.fixture
@@ -56,19 +66,55 @@ def test_import_and_import_again(ds: Any, client: Client, tmp_path: Path) -> Non
         again = json.loads(ds("claude-code", "--json", *arguments).output)
         assert (again["new_events"], again["differ"]) == (0, 0)
     assert list(session.events()) == events
+    told = ds("claude-code", "--again").output
+    assert told == "1 session unchanged: nothing new\n"
+
+
+def test_what_was_there_before_is_not_counted_again(ds: Any, tmp_path: Path) -> None:
+    path = tmp_path / f"{GROWN}.jsonl"
+    talk = claude_code_talk(4, GROWN)
+    talk[1]["message"]["content"][0]["thinking"] = "The key is sk-ant-api03-" + "a1B2" * 20
+    path.write_bytes(lines(talk[:18]))
+    assert "redacted: 1 secret" in ds("claude-code", path, "--redact").output
+    path.write_bytes(lines(talk))
+    # Without the record of what was sent, everything is sent again, as when a file was rewritten.
+    said = ds("claude-code", path, "--redact", "--state", tmp_path / "other.db").output.splitlines()
+    assert said[0] == f"1 session imported as claude-code:{GROWN}: 10 new events from 24 records"
+    assert said[1] == (
+        "1 prompt, 2 answers, 1 thought, 1 tool call, 1 tool result, 2 model requests and 2 other events"
+    )
+    assert said[2] == "redacted: nothing, for nothing looks like a secret"
+
+
+def test_what_brought_nothing_is_told_so(ds: Any, tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text('{"type":"note"}\n')
+    (tmp_path / "none.jsonl").write_text("")
+    assert ds("jsonl", tmp_path / "one.jsonl").output.startswith(
+        "1 session imported as one: 1 new event from"
+    )
+    again = ds("jsonl", tmp_path / "one.jsonl", "--state", tmp_path / "other.db").output
+    assert again.splitlines()[0] == "1 session unchanged: nothing new"
+    empty = ds("jsonl", tmp_path / "none.jsonl", ok=False).output
+    assert empty.splitlines()[-1] == "1 session empty: nothing was imported"
 
 
 def test_what_is_told(ds: Any, tmp_path: Path) -> None:
     path = tmp_path / f"{NAME}.jsonl"
     path.write_bytes(lines(claude_code_talk(1)) + b"damaged\n" + b'{"half')
     dry = ds("claude-code", path, "--dry-run").output
-    assert "1 session would be imported: 11 events from 7 records" in dry
+    assert f"1 session would be imported as claude-code:{NAME}: 11 events from 7 records" in dry
     assert "1 prompt, 2 answers, 1 thought, 1 tool call, 1 tool result" in dry
-    assert "1 kept whole as import.record; --verbose tells all of it" in dry
+    unfinished = "1 unfinished last line, imported when it is complete"
+    assert f"1 kept whole as import.record, {unfinished}; --verbose tells all of it" in dry
     assert len(dry.splitlines()) <= 5
+    assert "redacted" not in dry
+    assert (
+        "redacted: nothing, for nothing looks like a secret"
+        in ds("claude-code", path, "--dry-run", "--redact").output
+    )
     everything = ds("claude-code", path, "--dry-run", "--verbose").output
     assert "not JSON" in everything
-    assert "unfinished last line, waits for its end" in everything
+    assert "unfinished last line, imported when it is complete" in everything
     assert not (tmp_path / "state" / "durable-sessions" / "imports.db").read_bytes().count(NAME.encode())
     assert "another project" in ds("claude-code", path, "--project", "/elsewhere").output
     assert "older than --since" in ds("claude-code", path, "--since", "2999-01-01").output
@@ -90,7 +136,7 @@ def test_what_is_refused(ds: Any, tmp_path: Path) -> None:
     assert "have no place of their own" in ds("swe-agent", ok=False).output
     refused = ds("codex", "--since", "yesterday", ok=False)
     assert refused.exit_code == 2
-    assert "--since: 'yesterday' is no time" in refused.output
+    assert "--since: 'yesterday' is not a time" in refused.output
     (tmp_path / "half.traj").write_text("{")
     assert "half.traj is not JSON" in ds("swe-agent", tmp_path / "half.traj", ok=False).output
     missing = ds(
@@ -205,12 +251,15 @@ def test_what_is_not_json_lines_is_refused(
     assert {info.id for info in client.sessions.list()} == before
 
 
+@pytest.mark.parametrize(
+    "content", [EXPORT, b'{"type":"user.message","content":"Hi."}\n'], ids=["export", "own"]
+)
 @pytest.mark.parametrize("tool", ["claude-code", "codex", "openai-chat"])
-def test_our_own_export_is_not_taken_for_another_tools(
-    ds: Any, client: Client, tmp_path: Path, tool: str
+def test_our_own_events_are_not_taken_for_another_tools(
+    ds: Any, client: Client, tmp_path: Path, tool: str, content: bytes
 ) -> None:
     path = tmp_path / "rollout-own.jsonl"
-    path.write_bytes(EXPORT)
+    path.write_bytes(content)
     before = {info.id for info in client.sessions.list()}
     refused = ds(tool, path, ok=False)
     assert refused.exit_code == 1
@@ -231,7 +280,7 @@ def test_a_file_that_is_refused_stops_no_other(ds: Any, client: Client, tmp_path
     (tmp_path / "beside-page.jsonl").write_bytes(PAGE)
     (tmp_path / "beside-good.jsonl").write_bytes(EXPORT)
     told = ds("jsonl", tmp_path, ok=False).output
-    assert "1 failed" in told
+    assert "1 file refused" in told
     assert client.sessions.get("beside-good").event_count == 30
 
 
@@ -261,8 +310,33 @@ def test_two_files_never_become_one_session_unnoticed(
     assert session not in {info.id for info in client.sessions.list()}
     paths[2].write_text(record % "a" + "\n" + record % "d" + "\n")
     told = ds(tool, paths[2], paths[0]).output
-    assert re.search("1 session imported: [0-9]+ new events from 2 records", told)
+    assert re.search("1 session imported as [^ ]+: [0-9]+ new events from 2 records", told)
     assert "not imported: 1 session (a copy of a file that is imported)" in told
+
+
+def test_a_line_that_is_still_being_written_is_told_and_taken_up_later(ds: Any, tmp_path: Path) -> None:
+    path = tmp_path / "growing.jsonl"
+    whole = [json.dumps({"type": "note", "n": number}) + "\n" for number in range(3)]
+    path.write_text(whole[0][:9])
+    refused = ds("jsonl", path, ok=False)
+    assert refused.exit_code == 1
+    assert f"There is nothing to import in {path} yet: it has no complete record." in refused.output
+    path.write_text(whole[0] + whole[1] + whole[2][:9])
+    told = ds("jsonl", path).output
+    assert "1 session imported as growing: 2 new events from 2 records" in told
+    assert "1 unfinished last line, imported when it is complete" in told
+    path.write_text("".join(whole))
+    told = ds("jsonl", path).output
+    assert "1 session imported as growing: 1 new event from 3 records" in told
+    assert "unfinished" not in told
+    for again in ((), ("--again",)):
+        assert ds("jsonl", path, *again).output == "1 session unchanged: nothing new\n"
+
+
+def test_nothing_found_is_no_failure(ds: Any, tmp_path: Path) -> None:
+    found = ds("claude-code", tmp_path)
+    assert found.stdout == "no session was imported\n"
+    assert found.stderr == f"Nothing was found. Looked for Claude Code sessions in: {tmp_path}\n"
 
 
 def test_two_files_of_a_session_in_a_folder(ds: Any, client: Client, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from durable_sessions.importers.destination import BatchCounts, MemoryDestination
+from durable_sessions.importers.destination import BatchCounts
 from durable_sessions.importers.engine import ImportEngine
 from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.session_filter import choose, parse_since
 from durable_sessions.importers.state import ImportState, Progress, default_path
 from durable_sessions.importers.tally import OTHERS, REASONS_MAX, Reasons
+from tests.importers.memory_destination import MemoryDestination
 from tests.importers.talks import claude_code_talk, lines
 
 NAME = "11111111-2222-4333-8444-555555555555"
@@ -179,6 +180,6 @@ class Counting(MemoryDestination):
     def sent(self) -> int:
         return sum(self.batches)
 
-    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
+    def append(self, session: str, events: Sequence[bytes], source: str | None = None) -> BatchCounts:
         self.batches.append(len(events))
-        return super().append(session, events)
+        return super().append(session, events, source)

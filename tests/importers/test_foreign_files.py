@@ -106,8 +106,20 @@ def test_in_a_folder_the_others_go_on(ds: Any, client: Client, tmp_path: Path) -
     (folder / "mixed-chat.jsonl").write_text('{"role":"user","content":"Hello"}\n')
     told = ds("openai-chat", folder, status=1).output
     assert "foreign.jsonl looks like a session of Claude Code; use: ds import claude-code" in told
-    assert "1 session imported, 1 failed: 1 new event from 1 record" in told
+    assert "1 session imported, 1 file refused: 1 new event from 1 record" in told
     assert client.sessions.get("openai-chat:mixed-chat").event_count == 1
+
+
+def test_many_files_of_another_tool_are_told_in_one_line(ds: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}.jsonl").write_bytes(lines(claude_code_talk(2)))
+    told = ds("openai-chat", folder, status=1).output
+    assert "30 files look like a session of Claude Code each, such as" in told
+    assert f"use: ds import claude-code {folder}\n" in told
+    assert "30 files refused: nothing was imported" in told
+    assert len(told.splitlines()) == 2
 
 
 def test_an_unreadable_file_that_is_named_stops_no_other(ds: Any, client: Client, tmp_path: Path) -> None:
@@ -207,3 +219,15 @@ def test_a_session_that_was_imported_with_its_secrets_is_not_called_redacted(
     ds("openai-chat", path, "--redact")
     assert "[redacted github-token " in (client.sessions.get(name).title or "")
     ds("openai-chat", path, "--redact")
+
+
+def test_several_sessions_with_secrets_are_told_at_once(ds: Any, client: Client, tmp_path: Path) -> None:
+    for name in "ab":
+        said = {"role": "user", "content": f"{name}: ghp_" + "a1B2" * 9}
+        (tmp_path / f"{name}-secret.jsonl").write_text(json.dumps(said) + "\n")
+    ds("openai-chat", tmp_path)
+    refused = ds("openai-chat", tmp_path, "--redact", status=1)
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("ds: 2 sessions were imported without --redact")
+    names = "openai-chat:a-secret openai-chat:b-secret"
+    assert f"Replace them with: ds delete {names} --yes && ds import openai-chat {tmp_path} --redact" in line

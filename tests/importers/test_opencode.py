@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.sources import SourceError
 from tests.importers.counting import count
+from tests.importers.memory_destination import MemoryDestination
 from tests.importers.samples import run
 
 Record = dict[str, Any]
@@ -231,3 +231,38 @@ def test_another_program_of_that_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database, " * 100)
     with pytest.raises(SourceError, match="cannot be read"):
         TOOLS["opencode"].discover([tmp_path / "text.db"])
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("damage", [b'{"type": "text", "text": "\xff"}', b'{"type": "tex', DEEP.encode()])
+def test_a_damaged_file_of_a_tree_is_kept_and_stops_nothing(tmp_path: Path, damage: bytes) -> None:
+    tree(tmp_path, [user("msg_1", {"type": "text", "text": "Hello?"}), user("msg_2", {"type": "text"})])
+    (tmp_path / "storage" / "part" / "msg_2" / "msg_2-0.json").unlink(missing_ok=True)
+    folder = tmp_path / "storage" / "part" / "msg_2"
+    for path in folder.iterdir():
+        path.write_bytes(damage)
+    (tmp_path / "storage" / "todo").mkdir()
+    (tmp_path / "storage" / "todo" / "ses_a.json").write_bytes(damage)
+    kept = [one for one in of(imported(tmp_path)) if one["type"] == "import.record"]
+    assert [one["kind"] for one in kept] == ["part damaged", "todo"]
+    assert kept[0]["source_record"]["source_text"] == damage.decode(errors="replace")
+    assert "Hello?" in [one["content"][0]["text"] for one in of(imported(tmp_path)) if "content" in one]
+
+
+@pytest.mark.parametrize("damage", [b'{"info": {"id": "\xff"}, "messages": []}', b'{"info"', DEEP.encode()])
+def test_an_export_that_is_not_json_is_named(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "export.json"
+    path.write_bytes(damage)
+    with pytest.raises(SourceError, match=r"export\.json is not JSON"):
+        TOOLS["opencode"].discover([path])
+
+
+def test_a_row_that_is_not_json_is_kept(tmp_path: Path) -> None:
+    made = database(tmp_path / "opencode.db", [user("msg_1", {"type": "text", "text": "Hello?"})])
+    made.execute("insert into part values ('p9', 'msg_1', 'ses_a', 1, 1, ?)", (DEEP,))
+    made.commit()
+    made.close()
+    kept = [one for one in of(imported(tmp_path / "opencode.db")) if one["type"] == "import.record"]
+    assert [one["kind"] for one in kept] == ["part damaged"]

@@ -10,9 +10,9 @@ import msgspec
 import pyarrow
 import pytest
 
-from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.sources import SourceError
 from tests.importers.counting import count
+from tests.importers.memory_destination import MemoryDestination
 from tests.importers.samples import run
 from tests.importers.talks import lines
 
@@ -275,13 +275,19 @@ def packed_message(kind: str, **fields: Any) -> msgspec.msgpack.Ext:
     return msgspec.msgpack.Ext(5, msgspec.msgpack.encode(["langchain", kind, fields, "model_validate_json"]))
 
 
-def test_langgraph_branches(tmp_path: Path) -> None:
-    database = sqlite3.connect(tmp_path / "checkpoints.sqlite")
+def checkpoints(folder: Path) -> sqlite3.Connection:
+    """Make a database as LangGraph does, without checkpoints."""
+    database = sqlite3.connect(folder / "checkpoints.sqlite")
     database.execute(
         "create table checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id,"
         " type, checkpoint, metadata)"
     )
     database.execute("create table writes (thread_id)")
+    return database
+
+
+def test_langgraph_branches(tmp_path: Path) -> None:
+    database = checkpoints(tmp_path)
     asked = packed_message("HumanMessage", type="human", id="h", content="Go")
     for name, parent, answer in (("1", None, None), ("2", "1", "left"), ("3", "1", "right")):
         messages = [asked] + (
@@ -320,3 +326,18 @@ def test_aider(tmp_path: Path) -> None:
     assert kinds(events) == ["session.updated", "user.message", "agent.message", "import.record"]
     assert events[1]["content"][0]["text"] == "fix it\nplease"
     assert events[0]["created_at"] == "2026-01-02T03:04:05.000Z"
+
+
+def test_langgraph_values_that_cannot_be_decoded_are_kept(tmp_path: Path) -> None:
+    database = checkpoints(tmp_path)
+    not_utf8 = b"\x81\xa1a\xa1\xff"
+    database.execute(
+        "insert into checkpoints values ('t', '', '1', null, 'msgpack', ?, '{\"a\":\"\xff\"}')", (not_utf8,)
+    )
+    database.execute(
+        "insert into checkpoints values ('t', '', '2', '1', 'msgpack', ?, ?)", (not_utf8, b'"\xff"')
+    )
+    database.commit()
+    database.close()
+    kept = [one["source_record"] for one in of("langgraph", tmp_path)]
+    assert [one["source_hex"] for one in kept] == [not_utf8.hex()] * 2

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from durable_sessions.access.key import SECRET_PREFIX
 from durable_sessions.importers.redaction import Redactor
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -21,7 +22,7 @@ SECRETS = {
     "huggingface-token": "hf_" + "aB" * 17,
     "json-web-token": "eyJhbGciOiJI" + ".eyJzdWIiOiIx" + ".SflKxwRJSMeK",
     "private-key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
-    "durable-sessions-key": "ds_" + "a1B2c3D4e5F6" * 3,
+    "durable-sessions-key": SECRET_PREFIX + "0123456789abcdef" * 4,
 }
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.importers.destination import MemoryDestination
 from durable_sessions.importers.engine import ImportEngine
 from durable_sessions.importers.registry import TOOLS
 from durable_sessions.importers.state import ImportState
 from tests.importers.counting import count, differences
+from tests.importers.memory_destination import MemoryDestination
 from tests.importers.samples import SAMPLES, UNSEEN, entries, imported, run
 from tests.support.samples import missing
 

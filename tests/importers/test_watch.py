@@ -239,6 +239,7 @@ def test_without_the_help_of_the_system(
     with Client(server.url) as client, Watching("claude-code", tmp_path, server.url) as one:
         (tmp_path / f"{SESSION.partition(':')[2]}.jsonl").write_bytes(lines(claude_code_talk(1)))
         wait_for(client, "Answer 0.")
+        wait_until(lambda: bool(one.troubles))
     assert "too many watches" in one.troubles[0]
 
 

@@ -8,12 +8,13 @@ from durable_sessions import Client
 from durable_sessions.testing import BackgroundServer
 from durable_sessions.testing import server as background_server
 from durable_sessions.testing.server import LocalServer, local_server
+from tests.support.process import WORKERS
 from tests.support.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
-    async with local_server(tmp_path / "data") as running:
+    async with local_server(tmp_path / "data", workers=WORKERS) as running:
         yield running
 
 
@@ -33,7 +34,21 @@ async def api(server: LocalServer) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[BackgroundServer]:
     """A server in a thread of its own."""
-    with background_server(tmp_path / "data") as server:
+    with background_server(tmp_path / "data", workers=WORKERS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    """A server in a thread of its own, for all tests of a module."""
+    with background_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
+    """Such a server that wants a key, ``secret``."""
+    with background_server(tmp_path_factory.mktemp("guarded"), api_key="secret") as server:
         yield server
 
 

@@ -2,33 +2,26 @@
 
 import json
 import shlex
-from collections.abc import Iterator
 
 import pytest
 
 from durable_sessions.client import Client
-from durable_sessions.testing import BackgroundServer, server
+from durable_sessions.testing import BackgroundServer
 from tests.support.commands import Commands
 
 CONFLICT, USAGE = 6, 2
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
-    with server(tmp_path_factory.mktemp("server")) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def ds(running: BackgroundServer) -> Commands:
+def ds(shared: BackgroundServer) -> Commands:
     """Commands on a server with sessions that are open, closed and archived; one is named like an option."""
-    with Client(running.url) as client:
+    with Client(shared.url) as client:
         for name in ("open-1", "closed-1", "archived-1", "-dash", "to-close-1", "to-delete-1"):
             client.session(name).append([{"type": "user.message", "content": "Hi."}, {"type": "note"}])
         client.session("closed-1").close()
         client.session("-dash").close()
         client.session("archived-1").archive()
-    return Commands(running.url)
+    return Commands(shared.url)
 
 
 def suggested(said: str) -> list[str]:
@@ -67,12 +60,12 @@ def suggested(said: str) -> list[str]:
     ],
 )
 def test_a_suggested_command_line_works_as_it_is(
-    ds: Commands, running: BackgroundServer, typed: str, status: int
+    ds: Commands, shared: BackgroundServer, typed: str, status: int
 ) -> None:
     said = ds.run(*shlex.split(typed), status=status).stderr
     ds.run(*suggested(said))
     if status == CONFLICT:  # a server that was named with an option is named in the advice
         words = shlex.split(typed)
         elsewhere = Commands("http://127.0.0.1:1")
-        said = elsewhere.run(words[0], "--url", running.url, *words[1:], status=status).stderr
+        said = elsewhere.run(words[0], "--url", shared.url, *words[1:], status=status).stderr
         elsewhere.run(*suggested(said))

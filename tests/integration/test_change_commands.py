@@ -50,6 +50,19 @@ def test_delete_removes_sessions(ds: Commands, client: Client) -> None:
     assert ds.json("delete", "kept", "--yes") == {"id": "kept", "type": "session_deleted"}
 
 
+def test_redact_erases_events(ds: Commands, client: Client) -> None:
+    client.session("said").append([{"type": "note", "id": name, "text": "secret"} for name in ("a", "b")])
+    asked = ds.run("redact", "said", "a", "--reason", "why", status=2)
+    assert "Erase 1 event of said" in asked.stderr
+    assert "--yes" in asked.stderr
+    assert "text" in client.session("said").event("a")
+    assert "said: 1 event redacted" in ds.run("redact", "said", "a", "--reason", "why", "--yes").stderr
+    told = ds.json("redact", "said", "b", "--reason", "why", "--no-digest", "--yes")
+    assert told["event"]["events"][0]["sha256"] is None
+    assert "secret" not in ds.run("export", "said", "--format", "jsonl").stdout
+    assert "secret" not in ds.run("export", "said", "--format", "html").stdout
+
+
 def test_close_and_archive_say_what_became_of_the_session(ds: Commands, client: Client) -> None:
     client.session("ended").append({"type": "note"})
     assert ds.json("close", "ended", "--yes")["lifecycle"] == "closed"
@@ -187,7 +200,9 @@ def test_an_artifact_is_deleted(ds: Commands, client: Client) -> None:
 def test_a_missing_artifact_leaves_the_file_as_it_was(ds: Commands, tmp_path: Path) -> None:
     target = tmp_path / "kept"
     target.write_text("before")
-    ds.run("artifact", "get", "0" * 64, "-o", str(target), status=3)
+    missing = ds.run("artifact", "get", "0" * 64, "-o", str(target), status=3).stderr
+    named = "Artifacts are named by the SHA-256 of their bytes."
+    assert missing == f"ds: There is no artifact {'0' * 64}. {named}\n"
     assert target.read_text() == "before"
     assert "64 lower-case hex digits" in ds.run("artifact", "get", "nothing", status=2).stderr
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.cli.append import BATCH_EVENTS_MAX
+from durable_sessions.cli.event_writer import BATCH_EVENTS_MAX
 from durable_sessions.cli.main import SECTIONS
 from durable_sessions.cli.search import HITS_PER_SESSION_MAX, highlighted
 from durable_sessions.client import Client, offsets
 from durable_sessions.exporters import FORMATS
-from durable_sessions.testing import BackgroundServer, server
+from durable_sessions.testing import BackgroundServer
 from tests.support.commands import Commands, on_a_terminal
 from tests.support.process import ServerProcess
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
@@ -27,21 +27,8 @@ SECONDS_MAX = 120.0
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
-    with server(tmp_path_factory.mktemp("server")) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
-    """A server that wants a key."""
-    with server(tmp_path_factory.mktemp("guarded"), api_key="secret") as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def client(running: BackgroundServer) -> Iterator[Client]:
-    with Client(running.url) as client:
+def client(shared: BackgroundServer) -> Iterator[Client]:
+    with Client(shared.url) as client:
         yield client
 
 
@@ -59,8 +46,8 @@ def _unstored(line: bytes) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ds(running: BackgroundServer) -> Commands:
-    return Commands(running.url)
+def ds(shared: BackgroundServer) -> Commands:
+    return Commands(shared.url)
 
 
 # sessions -------------------------------------------------------------------------------
@@ -104,6 +91,8 @@ def test_imported_sessions_are_shown_and_chosen_by_when_they_happened(ds: Comman
     (row,) = [line for line in ds.run("sessions").stdout.splitlines() if line.startswith("of-2019")]
     assert row.split()[-2:] == ["2019-05-01", "2019-05-01"]
     assert "imported" in row
+    for arguments in (("--status", "idle"), ("--status", "idle", "--all")):
+        assert "of-2019" not in ds.run("sessions", *arguments).stdout, "it is shown as imported"
     for bounds in (("--before", "2019-06-01"), ("--after", "2019-04-01", "--before", "2019-06-01")):
         assert [one["id"] for one in ds.lines("sessions", "--json", *bounds)] == ["of-2019"]
         assert "okapi" in ds.run("events", "of-2019", *bounds).stdout
@@ -189,7 +178,7 @@ def test_lines_are_appended_byte_for_byte(ds: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("{",), "Event 1 is not an event"),
+        (("{",), "ds: This is not an event: it is not JSON. It is: {"),
         (("[]",), "an object with a type"),
         (('{"type":"x"}', '{"typ":1}'), "Event 2"),
         (("--text", "x"), "say which with --type"),
@@ -216,7 +205,7 @@ def test_a_bad_line_is_named_and_what_came_before_is_stored(ds: Commands, client
 
 def test_a_line_that_the_server_refuses_is_named_and_those_before_it_count(ds: Commands) -> None:
     done = ds.run("append", "refused", given=b'{"type":"a"}\n\n{"type":"b"}\n{"type":""}\n', status=2)
-    assert 'Line 4: give a "type"' in done.stderr
+    assert 'Line 4: Give a "type"' in done.stderr
     assert "The 2 events before it are stored." in done.stderr
     assert [event["type"] for event in ds.lines("events", "refused", "--json")] == ["a", "b"]
     assert "Event" not in ds.run("append", "refused", given=b'{"type":""}\n', status=2).stderr
@@ -224,7 +213,7 @@ def test_a_line_that_the_server_refuses_is_named_and_those_before_it_count(ds: C
 
 def test_an_argument_that_the_server_refuses_is_counted_from_one(ds: Commands) -> None:
     said = ds.run("append", "none", '{"type":"a"}', '{"type":""}', status=2).stderr
-    assert 'Event 2: give a "type"' in said
+    assert 'Event 2: Give a "type"' in said
     assert "There is no session none" in ds.run("events", "none", status=3).stderr
 
 
@@ -418,8 +407,8 @@ def test_append_gives_up_in_time_and_says_nothing_else_to_programs() -> None:
     assert json.loads(said)["error"]["type"] == "unreachable"
 
 
-def test_slow_lines_are_appended_as_they_come(running: BackgroundServer, client: Client) -> None:
-    with Process(running.url, "append", "slow", stdin=subprocess.PIPE) as writing:
+def test_slow_lines_are_appended_as_they_come(shared: BackgroundServer, client: Client) -> None:
+    with Process(shared.url, "append", "slow", stdin=subprocess.PIPE) as writing:
         assert writing.popen.stdin is not None
         writing.popen.stdin.write(b'{"type":"first"}\n')
         writing.popen.stdin.flush()
@@ -479,6 +468,27 @@ def test_title_and_metadata_come_back_with_an_export(
     copy.update(title="Mine now", metadata={"team": "web"})
     ds.run("import", "jsonl", str(path), "--state", state, "--again")
     assert (copy.info().title, copy.info().metadata) == ("Mine now", metadata | {"team": "web"})
+
+
+@pytest.mark.parametrize("name", ["told", "told-copy"])
+def test_importing_a_copy_again_adds_nothing(ds: Commands, client: Client, tmp_path: Path, name: str) -> None:
+    source = client.session("told")
+    source.append({"id": "one", "type": "note"})
+    source.update(title="First", metadata={"cwd": "/work/shop", "team": "web"})
+    source.update(title="Second", metadata={"team": None})
+    path = tmp_path / f"{name}.jsonl"
+    ds.run("export", source.id, "--format", "jsonl", "-o", str(path))
+    arguments = ("import", "jsonl", str(path), "--state", str(tmp_path / "state.db"), "--again")
+    ds.run(*arguments)
+    copy = client.session(name)
+    info = copy.info()
+    assert (info.title, info.metadata, info.event_count) == ("Second", {"cwd": "/work/shop"}, 3)
+    for _ in range(2):
+        assert ds.json(*arguments)["new_events"] == 0
+    copy.update(title=None, metadata={"cwd": None})
+    assert ds.json(*arguments)["new_events"] == 0
+    assert (copy.info().title, copy.info().metadata, copy.info().event_count) == (None, {}, 4)
+    source.delete()
 
 
 def test_the_title_that_counts_is_the_last_one(ds: Commands, client: Client, tmp_path: Path) -> None:
@@ -575,7 +585,7 @@ def test_a_search_that_can_show_no_more_does_not_offer_it(ds: Commands, client: 
     [
         (
             ("type:agnet.message",),
-            "No event of the type agnet.message was found. Did you mean agent.message?",
+            "No event of the type agnet.message was found. Did you mean type:agent.message?",
         ),
         (("x", "--type", "user.mesage"), "Did you mean user.message?"),
     ],
@@ -590,7 +600,9 @@ def test_a_misspelt_filter_is_told_the_nearest(ds: Commands, arguments: tuple[st
         (("search", "is:eror"), "the only filter of this kind is is:error"),
         (("search", "typ:note"), "did you mean type:note?"),
         (("search", "role:agent"), "--role agent"),
-        (("search", "x", "--after", "2026-02-01", "--before", "2026-01-01"), "No time is after 2026-02-01"),
+        (("search", '""'), 'There is no word in the query "": signs alone find nothing.'),
+        (("search", "+"), "Give words to look for, such as timeout"),
+        (("search", "x", "--after", "2026-02-01", "--before", "2026-01-01"), "give --after the earlier time"),
     ],
 )
 def test_what_can_find_nothing_is_wrong_use(ds: Commands, arguments: tuple[str, ...], told: str) -> None:
@@ -606,6 +618,28 @@ def test_a_filter_that_there_is_needs_no_hint(ds: Commands, query: str) -> None:
 
 def test_a_query_may_begin_with_a_dash_behind_two(ds: Commands, found: None) -> None:
     assert "hit" in ds.run("search", "--", "-nothing").stderr
+
+
+def test_hits_are_shown_without_the_markup_of_tools(ds: Commands, client: Client) -> None:
+    typed = "<command-name>/wombat</command-name>\n<command-args>now</command-args>"
+    client.session("typed").append({"type": "user.message", "content": typed})
+    shown = ds.run("search", "wombat").stdout
+    assert "Command  /wombat now" in shown
+    assert "<command" not in shown + ds.run("search", "command-name").stdout
+
+
+def test_events_of_the_work_are_shown_as_what_they_say(ds: Commands, client: Client) -> None:
+    client.session("worked").append(
+        [
+            {"type": "ds.fact", "key": "goal", "value": "Make it green.", "kind": "goal"},
+            {"type": "ds.outcome.defined", "features": [{"id": "tests", "text": "All pass."}]},
+        ]
+    )
+    shown = ds.run("show", "worked").stdout
+    assert "Goal  Make it green." in shown
+    assert "Outcome wanted  1 feature to pass: tests" in shown
+    assert "tests: All pass." in ds.run("show", "worked", "--full").stdout
+    assert "{" not in shown
 
 
 def test_an_empty_search_is_wrong_use(ds: Commands) -> None:
@@ -724,10 +758,10 @@ def test_keys_are_shown_and_refusals_explained(tmp_path: Path) -> None:
         assert len(ds.lines("events", "s", "--api-key", read)) == 1
 
 
-def test_a_broken_pipe_ends_quietly(running: BackgroundServer, client: Client) -> None:
+def test_a_broken_pipe_ends_quietly(shared: BackgroundServer, client: Client) -> None:
     client.session("long").append([{"type": "n", "text": "x" * 1_000} for _ in range(900)])
     for command in ("events", "show"):
-        with Process(running.url, command, "long") as reading:
+        with Process(shared.url, command, "long") as reading:
             assert reading.line()
             assert reading.popen.stdout is not None
             assert reading.popen.stderr is not None
@@ -736,15 +770,20 @@ def test_a_broken_pipe_ends_quietly(running: BackgroundServer, client: Client) -
             assert reading.popen.stderr.read() == b""
 
 
-def test_a_terminal_gets_colours_unless_it_does_not_want_them(running: BackgroundServer, build: str) -> None:
-    for arguments in (("show", build), ("sessions",), ("tail", "tailed")):
-        assert "\x1b[1" in on_a_terminal(running.url, *arguments)
-        assert "\x1b[3" not in on_a_terminal(running.url, *arguments, NO_COLOR="1")
+def test_a_terminal_gets_colours_unless_it_does_not_want_them(
+    shared: BackgroundServer, client: Client, build: str
+) -> None:
+    ended = client.session("ended-in-colour")
+    ended.append({"id": "only", "type": "user.message", "content": "Tail me."})
+    ended.close()  # so that tail ends
+    for arguments in (("show", build), ("sessions",), ("tail", ended.id)):
+        assert "\x1b[1" in on_a_terminal(shared.url, *arguments)
+        assert "\x1b[3" not in on_a_terminal(shared.url, *arguments, NO_COLOR="1")
 
 
-def test_on_a_narrow_terminal_the_title_gives_way(running: BackgroundServer, client: Client) -> None:
+def test_on_a_narrow_terminal_the_title_gives_way(shared: BackgroundServer, client: Client) -> None:
     name = client.sessions.create("claude-code:ef958aa1-0e93-49f0-bb71", title="a rather long title " * 3).id
-    seen = on_a_terminal(running.url, "sessions", "-q", "ef958aa1", COLUMNS="80").splitlines()
+    seen = on_a_terminal(shared.url, "sessions", "-q", "ef958aa1", COLUMNS="80").splitlines()
     assert len(seen) == 2
     assert name in seen[1]
     assert "a rat" in seen[1]
@@ -753,18 +792,18 @@ def test_on_a_narrow_terminal_the_title_gives_way(running: BackgroundServer, cli
 
 
 def test_long_work_shows_its_progress_on_a_terminal(
-    running: BackgroundServer, build: str, tmp_path: Path
+    shared: BackgroundServer, build: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "out.jsonl"
-    seen = on_a_terminal(running.url, "export", build, "--format", "jsonl", "-o", str(path))
+    seen = on_a_terminal(shared.url, "export", build, "--format", "jsonl", "-o", str(path))
     assert "exporting" in seen
     assert "28 events" in seen
     assert len(path.read_bytes().splitlines()) == 1 + 28
-    assert "exporting" not in on_a_terminal(running.url, "export", build, "--format", "jsonl")
+    assert "exporting" not in on_a_terminal(shared.url, "export", build, "--format", "jsonl")
 
 
 def test_nothing_in_an_event_reaches_a_terminal_as_a_command(
-    running: BackgroundServer, client: Client
+    shared: BackgroundServer, client: Client
 ) -> None:
     attack = "\x1b]0;owned\x07\x1b[2J\x9b2J\x07\u202e"
     client.session("attack").append(
@@ -779,7 +818,7 @@ def test_nothing_in_an_event_reaches_a_terminal_as_a_command(
     client.session("attack").update(title=f"t{attack}")
     client.session("attack").close()
     for arguments in (("show", "attack", "--full"), ("events", "attack"), ("tail", "attack"), ("sessions",)):
-        seen = on_a_terminal(running.url, *arguments)
+        seen = on_a_terminal(shared.url, *arguments)
         assert not set(seen) & {"\x07", "\x9b", "\u202e"}, arguments
         assert "\x1b]" not in seen
         assert "\x1b[2J" not in seen
@@ -816,10 +855,10 @@ def complete(url: str, *words: str) -> list[str]:
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
-def test_session_ids_complete_from_the_server(running: BackgroundServer, build: str) -> None:
-    assert complete(running.url, "show", "build-") == [build]
-    assert complete(running.url, "search", "x", "--session", "build-") == [build]
-    assert complete(running.url, "se") == ["sessions", "search", "serve"]
+def test_session_ids_complete_from_the_server(shared: BackgroundServer, build: str) -> None:
+    assert complete(shared.url, "show", "build-") == [build]
+    assert complete(shared.url, "search", "x", "--session", "build-") == [build]
+    assert complete(shared.url, "se") == ["sessions", "search", "serve"]
     assert complete(NOWHERE, "show", "build-") == []
 
 

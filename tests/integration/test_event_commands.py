@@ -7,7 +7,7 @@ import pytest
 
 from durable_sessions.cli.shown_events import FIRST_EVENTS
 from durable_sessions.client import Client
-from durable_sessions.testing import BackgroundServer, server
+from durable_sessions.testing import BackgroundServer
 from tests.support.commands import Commands
 
 BOOKKEEPING = 2 * FIRST_EVENTS
@@ -15,21 +15,15 @@ BOOKKEEPING = 2 * FIRST_EVENTS
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundServer]:
-    with server(tmp_path_factory.mktemp("server")) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def ds(running: BackgroundServer) -> Commands:
+def ds(shared: BackgroundServer) -> Commands:
     """Commands on a server with a closed session that ends in bookkeeping, and an empty one."""
-    with Client(running.url) as client:
+    with Client(shared.url) as client:
         kept = client.session("kept")
         kept.append([{"type": "user.message", "content": f"Message {n}."} for n in range(4)])
         kept.append([{"type": "session.updated", "title": f"t{n}"} for n in range(BOOKKEEPING)])
         kept.close()
         client.sessions.create("empty")
-    return Commands(running.url)
+    return Commands(shared.url)
 
 
 def messages(text: str) -> list[str]:
@@ -90,8 +84,8 @@ def test_a_type_that_is_only_known_here_is_no_mistake(ds: Commands, client: Clie
 
 
 @pytest.fixture(scope="module")
-def client(running: BackgroundServer) -> Iterator[Client]:
-    with Client(running.url) as client:
+def client(shared: BackgroundServer) -> Iterator[Client]:
+    with Client(shared.url) as client:
         yield client
 
 
@@ -107,6 +101,9 @@ def client(running: BackgroundServer) -> Iterator[Client]:
         (("events", "empty"), 0, "empty has no events yet."),
         (("events", "kept", "--after", "1h", "--before", "2h"), 2, "Nothing is both after "),
         (("sessions", "--after", "2026-11-15", "--before", "2026-11-14"), 2, "give --after the earlier time"),
+        (("search", "x", "--after", "1h", "--before", "2h"), 2, "give --after the earlier time"),
+        (("search", "zzz-none"), 0, "0 hits in 0 sessions"),
+        (("sessions", "-q", "zzz-none"), 0, "No session matches."),
         (("tail", "kept", "--last", "3", "--from", "0"), 2, "Give one of --last and --from, not both"),
         (("tail", "kept", "--offset", "3", "--from", "0"), 2, "Give one of --from and --offset, not both"),
     ],
@@ -115,4 +112,5 @@ def test_an_empty_range_is_told(ds: Commands, arguments: tuple[str, ...], status
     done = ds.run(*arguments, status=status)
     assert done.stdout == ""
     assert said in done.stderr
+    assert ("ds: " in done.stderr) == (status != 0), "only failures begin with the name of the program"
     assert "stream" not in done.stderr

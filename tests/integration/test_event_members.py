@@ -35,7 +35,7 @@ def session() -> str:
     [
         (b'{"events":[{"type":"a"}],"x":1}', 'There is no member "x" beside "events".'),
         (b'{"event":[],"events":[{"type":"a"}]}', "Did you mean events?"),
-        (b'{"events":[{"type":"a"}],"events":[]}', '"events" is there twice; send one list.'),
+        (b'{"events":[{"type":"a"}],"events":[]}', '"events" is there twice; send it once.'),
         (b'{"type":"a","type":"b"}', '"type" is there twice; send it once.'),
         (b'{"type":"a","type":"a"}', '"type" is there twice; send it once.'),
         (b'{"type": "a", "type": "a"}', '"type" is there twice; send it once.'),
@@ -53,6 +53,49 @@ def test_what_is_ambiguous_is_refused(api: httpx2.Client, session: str, body: by
     assert (answer.status_code, error_code(answer)) == (400, "invalid_event")
     assert said in answer.json()["error"]["message"]
     assert api.get(session).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("{}", 'Send a "type": 1 to 128 characters, no control characters.'),
+        ("5", 'An event is an object such as {"type":"user.message"}.'),
+        ('{"type":5}', "type is a whole number; send a text."),
+        ('{"type":"a","id":""}', 'An "id" has 1 to 200 characters, none of them a quote'),
+        ('{"type":"a","created_at":"x"}', '"created_at" is no time; send one such as'),
+        ('{"type":"a","actor":1,"actor":2}', '"actor" is there twice; send it once.'),
+        ('{"type":"a","x":"' + "x" * 1_048_576 + '"}', "The event has 1048595 bytes; send at most 1048576."),
+        (
+            '{"type":"ds.nope"}',
+            "There is no event type ds.nope: those that begin with ds. are fixed. Send",
+        ),
+        (
+            '{"type":"ds.rooted"}',
+            "There is no event type ds.rooted: those that begin with ds. are fixed. D",
+        ),
+        ('{"type":"ds.lease.claimed"}', "only the server writes ds.lease.claimed."),
+        ('{"type":"ds.fact","value":1}', "ds.fact: key is missing."),
+        ('{"type":"ds.fact","key":"a","value":1,"refs":[{"rel":"because","id":"x"}]}', "A reference leads"),
+        ('{"type":"ds.budget.set","usd":-1}', "ds.budget.set: usd is too small; send a number above 0."),
+        (
+            '{"type":"ds.artifact","sha256":"x","name":"a","role":"b"}',
+            "ds.artifact: sha256 is not usable; se",
+        ),
+        ('{"type":"ds.session.resumed"}', "The session is not paused."),
+        (
+            '{"type":"ds.approval.decided","request":"x","decision":"approve","reason":"y"}',
+            "No request x",
+        ),
+    ],
+)
+def test_an_event_is_named_only_if_there_are_several(
+    api: httpx2.Client, session: str, event: str, said: str
+) -> None:
+    alone, wrapped, second = event, f'{{"events":[{event}]}}', f'[{{"type":"a"}},{event}]'
+    for body, named, index in ((alone, "", 0), (wrapped, "", 0), (second, "Event 1: ", 1)):
+        error = api.post(f"{session}/events", content=body, headers=JSON).json()["error"]
+        assert error["message"].startswith(named + said)
+        assert error["details"]["index"] == index
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,33 @@ def test_every_example_is_in_its_list() -> None:
     text = (EXAMPLES / "README.md").read_text()
     for file in EXAMPLES.glob("*.py"):
         assert f"python examples/{file.name}" in text
+    assert "sh examples/ralph_loop.sh" in text
+
+
+def test_the_loop_of_files_ends_with_verdicts_of_the_judge(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ds").write_text(f'#!/bin/sh\nexec {sys.executable} -m durable_sessions "$@"\n')
+    (programs / "ds").chmod(0o755)
+    with server(tmp_path / "data") as running, Client(running.url) as client:
+        done = subprocess.run(
+            ["sh", str(EXAMPLES / "ralph_loop.sh"), "loop", str(tmp_path / "work")],
+            env={
+                "PATH": f"{programs}:/usr/bin:/bin",
+                "PYTHONPATH": str(ROOT / "src"),
+                "DURABLE_SESSIONS_URL": running.url,
+                "PYTHONUTF8": "1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        state = client.session("loop").state()
+    assert (state["done"], state["epoch"], state["checkpoints"]) == (True, 2, 2)
+    assert {one["evaluated_by"] for one in state["outcome"]["features"]} == {"judge"}
+    assert (tmp_path / "work" / "progress.txt").read_text().count("Made ") >= 1
 
 
 @pytest.mark.parametrize("point", range(1, POINTS + 1))
@@ -167,7 +194,7 @@ def test_the_dashboard_follows(tmp_path: Path) -> None:
 
 
 def wait_for(file: Path, text: str) -> None:
-    wait_until(lambda: text in file.read_text())
+    wait_until(lambda: text.encode() in file.read_bytes())
 
 
 def test_context_keeps_calls_and_results_together(running: BackgroundServer) -> None:
@@ -207,3 +234,14 @@ def test_context_says_what_has_no_result_yet(running: BackgroundServer) -> None:
     _, output = run("search_context.py", "narwhal", "--url", running.url)
     assert json.dumps(call["input"]) in output
     assert "No result yet of: waits" in output
+
+
+def test_a_later_agent_finds_what_an_earlier_one_learned(running: BackgroundServer) -> None:
+    for _ in range(2):
+        status, output = run("learned_before.py", "--url", running.url)
+        assert status == 0
+        assert "recalled: range() leaves out its upper bound" in output
+        assert "evidence: calc-1/failed, 3 events around it" in output
+    with Client(running.url) as client:
+        told = [event for event in client.session("calc-2").events() if event.type == "ds.memory.read"]
+        assert [one["session"] for one in told[0]["returned"]] == ["calc-1"]

@@ -125,7 +125,7 @@ def test_commands_for_keys_end_as_they_are_documented(tmp_path: Path) -> None:
         assert [key["principal"] for key in listed] == ["ann", "b"]
         assert "EXPIRES" in ds.run("keys", "list", "--api-key", admin).stdout
         assert (
-            "is no time"
+            "is not a time"
             in ds.run(
                 "keys", "create", "--principal", "x", "--role", "reader", "--expires", "soon", status=2
             ).stderr

@@ -15,7 +15,7 @@ import pytest
 
 from durable_sessions.clock import ManualClock
 from durable_sessions.limits import DEFAULT_LIMITS as LIMITS
-from durable_sessions.settings import RetentionPolicy
+from durable_sessions.retention_policy import RetentionPolicy
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key, make_secret, proof
 from tests.support.process import ServerProcess

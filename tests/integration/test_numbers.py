@@ -264,6 +264,10 @@ def test_commands_show_them(filled: str, command: tuple[str, ...]) -> None:
             json.loads(line, parse_int=str, parse_constant=_no_json)
 
 
+WITHOUT_TEXTS = ("otlp", "prov")
+"""Formats that tell what was done, and not what was said."""
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_exports_hold_them(filled: str, tmp_path: Path, name: str) -> None:
     target = tmp_path / "exported"
@@ -271,7 +275,8 @@ def test_exports_hold_them(filled: str, tmp_path: Path, name: str) -> None:
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output[-2000:]
     text = target.read_text()
-    assert "marmalade" in text
+    if name not in WITHOUT_TEXTS:
+        assert "marmalade" in text
     if name == "jsonl":
         assert text.count('"n":1e999999') >= 1
     if name not in ("markdown", "html"):

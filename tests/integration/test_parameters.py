@@ -27,6 +27,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     [
         ("/v1/sessions/s/events?limt=3", "Did you mean limit?"),
         ("/v1/sessions?lifecyle=open", "Did you mean lifecycle?"),
+        ("/v1/sessions?created_at[foo]=2026-01-01", "Send one of created_at[gt], created_at[gte],"),
         ("/v1/sessions?metdata[team]=a", "no query parameter metdata[team] here"),
         ("/v1/search?q=x&sesion=s", "Did you mean session?"),
         ("/v1/agents?limits=3", "Did you mean limit?"),
@@ -188,7 +189,7 @@ def test_who_asks_for_a_stream_is_told_of_a_stream(api: httpx2.Client, method: s
         assert answer.json()["error"]["message"] == "The stream sessions/none does not exist."
 
 
-@pytest.mark.parametrize("place", ["from=6", "offset=0000000000000000_0000000000000006"])
+@pytest.mark.parametrize("place", ["from=6", "offset=0000000000000000_0000000000000006", "around=6"])
 def test_places_beyond_the_end_are_refused_alike(api: httpx2.Client, place: str) -> None:
     answer = api.get(f"/v1/sessions/s/events?{place}")
     assert (answer.status_code, error_code(answer)) == (400, "invalid_request")
@@ -229,7 +230,7 @@ DIALECT = {"anthropic-version": "2023-06-01"}
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("/v1/sessions?lifecycle=foo", "send open, active, paused, closed or archived"),
+        ("/v1/sessions?lifecycle=foo", "send open, active, paused, resumed, closed or archived"),
         ("/v1/sessions?lifecycle=open,foo", "lifecycle=foo is not known"),
         ("/v1/sessions?sort=activity&lifecycle[]=foo", "lifecycle=foo is not known"),
         ("/v1/sessions?statuses[]=foo", "send idle, running, rescheduling or terminated"),

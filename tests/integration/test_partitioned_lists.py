@@ -1,6 +1,7 @@
 """Lists and searches over several partitions show what one partition would show."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from durable_sessions.clock import ManualClock
 from durable_sessions.http.api.sessions.page_tokens import page_token
+from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import local_server
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -90,6 +92,30 @@ async def test_filters_hold_in_every_partition(clients: Clients) -> None:
         wanted: Any = {"metadata[parity]": "1", "limit": 3, "order": "asc"}
         found = await pages(client, "/v1/sessions", **wanted)
         assert [*chain(*map(ids, found))] == NAMES[1::2]
+
+
+@pytest.mark.parametrize("sort", ["created_at", "activity"])
+@pytest.mark.parametrize("limit", [1, 3, 40])
+async def test_slots_filter_and_show_in_every_partition(clients: Clients, sort: str, limit: int) -> None:
+    holders = [name for number, name in enumerate(NAMES) if number % 3 == 0]
+    for client in clients:
+        for name in holders:
+            event = {"type": "row", "slot": ["head", name], "of": name}
+            assert (await client.post(f"/v1/sessions/{name}/events", json=event)).status_code == 204
+        emptied = {"type": "row", "slot": "head", "slot_empty": "keep"}
+        await client.post(f"/v1/sessions/{holders[0]}/events", json=emptied)
+    asked: Any = {"holding": "head", "show": ["head", "none"], "sort": sort, "limit": limit}
+    merged, single = [
+        [*chain(*(page["data"] for page in await pages(client, "/v1/sessions", **asked)))]
+        for client in clients
+    ]
+    if sort == "created_at":  # the events have one time
+        assert [one["id"] for one in merged] == [one["id"] for one in single]
+    assert sorted(one["id"] for one in merged) == holders[1:]
+    for one in merged:
+        assert (one["slots"]["head"]["of"], one["slots"]["none"]) == (one["id"], None)
+    both: Any = {"holding": ["head", holders[2]], "sort": sort}
+    assert [*chain(*map(ids, await pages(clients[0], "/v1/sessions", **both)))] == [holders[2]]
 
 
 async def test_what_is_created_meanwhile_is_on_no_later_page(clients: Clients) -> None:
@@ -189,3 +215,37 @@ async def test_a_name_of_a_session_stays_one_parameter(clients: Clients) -> None
         answer = await merged.get("/v1/search", params={"q": "needle", "session": name})
         assert answer.status_code == 400
         assert "id is 1 to 200" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("sort", ["created_at", "updated_at", "activity"])
+@pytest.mark.parametrize("looked_at", [2, 10_000])
+async def test_filtered_pages_go_on_where_the_slowest_partition_has_looked(
+    tmp_path: Path, order: str, sort: str, looked_at: int
+) -> None:
+    limits = replace(DEFAULT_LIMITS, listed_sessions_max=looked_at)
+    clock = ManualClock()
+    async with (
+        local_server(tmp_path / "three", clock=clock, partitions=3, limits=limits) as three,
+        httpx2.AsyncClient(base_url=three.url, timeout=PATIENCE_SECONDS) as client,
+    ):
+        for number, name in enumerate(NAMES):
+            clock.advance(1_000)
+            title = "rare" if number % 5 == 0 else "common"
+            body = {"id": name, "title": title, "metadata": {"parity": number % 2}}
+            assert (await client.post("/v1/sessions", json=body)).status_code == 201
+        for query, expected in (
+            ({"q": "rare"}, NAMES[::5]),
+            ({"metadata[parity]": "1"}, NAMES[1::2]),
+            ({"metadata[parity]": "0", "q": "rare"}, NAMES[::10]),
+            ({"metadata[parity]": "2"}, []),
+        ):
+            wanted: Any = {"sort": sort, "order": order, "limit": 2, **query}
+            forward = await pages(client, "/v1/sessions", **wanted)
+            found = [*chain(*map(ids, forward))]
+            assert found == (expected if order == "asc" else expected[::-1])
+            if len(forward) > 1:
+                token = forward[-1]["prev_page"]
+                back = await pages(client, "/v1/sessions", "prev_page", page=token, **wanted)
+                returned = [*chain(*(ids(page) for page in reversed(back))), *ids(forward[-1])]
+                assert returned == found

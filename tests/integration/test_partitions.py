@@ -5,9 +5,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from durable_sessions.errors import BucketRefusedError
+from durable_sessions.bucket.format import raise_version, read_format
+from durable_sessions.bucket.partition_layout import PartitionLayout, commit_layout
+from durable_sessions.bucket.store import Bucket
+from durable_sessions.errors import ArchiveMissingError, BucketRefusedError
 from durable_sessions.partition_id import SYSTEM, PartitionId
-from durable_sessions.partition_map import home_partition
+from durable_sessions.streams.partition_map import home_partition
 from durable_sessions.testing.server import LocalServer, local_server
 from durable_sessions.tools.verify import verify
 from tests.support.keys import BOOTSTRAP, bearer, proof
@@ -140,3 +143,53 @@ async def test_health_and_metrics_are_of_all_partitions(tmp_path: Path) -> None:
         assert sum(float(line.split()[-1]) for line in lines) == len(SESSIONS)
         assert metrics.count("# TYPE durable_sessions_records_total") == 1
         assert 'durable_sessions_http_connections{worker="0"}' in metrics
+
+
+async def test_a_directory_with_logs_of_another_generation_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with local_server(data) as server, client_of(server) as client:
+        await fill(client, "text")
+    bucket = await Bucket.open(data / "bucket")
+    found = await read_format(bucket)
+    assert found is not None
+    await raise_version(bucket, found)
+    await commit_layout(bucket, PartitionLayout(generation=2, number=1))
+    with pytest.raises(BucketRefusedError, match="repartitioned with another data directory"):
+        async with local_server(data):
+            pass
+    (data / "bucket").rename(tmp_path / "away")
+    later = PartitionId(0, 1, 2).directory(data)
+    later.mkdir(parents=True)
+    (data / "log").rename(later / "log")
+    with pytest.raises(ArchiveMissingError):
+        async with local_server(data):
+            pass
+
+
+async def test_an_act_on_the_whole_server_is_recorded_once(tmp_path: Path) -> None:
+    async with (
+        local_server(tmp_path / "data", partitions=2, api_key=BOOTSTRAP) as server,
+        client_of(server) as client,
+    ):
+        client.headers.update(bearer(BOOTSTRAP))
+        await fill(client, "to be found")
+        assert (await client.post("/v1/admin/flush")).status_code == 200
+        assert (await client.post("/v1/admin/reindex")).status_code == 202
+
+        async def indexed() -> str:
+            found = str((await client.get("/readyz")).json()["search"]["state"])
+            return found if found == "ready" else ""
+
+        state: str = await until(indexed)
+        assert state == "ready"
+
+        async def recorded() -> list[str]:
+            found = (await client.get("/v1/audit", params={"order": "asc"})).json()["data"]
+            return [act["type"] for act in found] if len(found) >= 2 else []
+
+        acts: list[str] = await until(recorded)
+        assert acts == ["flush.requested", "reindex.requested"]
+        found = (await client.get("/v1/search", params={"q": "found", "limit": 20})).json()["data"]
+        assert sorted(group["session"]["id"] for group in found) == SESSIONS
+    directories = [own.directory(tmp_path / "data") for own in PartitionId(0, of=2).all()]
+    assert [(one / "search").exists() for one in directories] == [True, True, False], "no keys are indexed"

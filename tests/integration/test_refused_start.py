@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from durable_sessions.cli.serve import _remove_data
+from durable_sessions.cli.created_files import remove_data
 from tests.support.process import ServerProcess
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -34,7 +34,8 @@ def test_a_taken_port_is_told_before_anything_is_made(tmp_path: Path) -> None:
         done = serve("--port", str(port), "--data", str(tmp_path / "a" / "b"))
     assert done.returncode == 1
     assert f"port {port}" in done.stderr
-    assert "choose another port with --port" in done.stderr
+    other = port + 1 if port < 65_535 else port - 1
+    assert f"choose another port with --port, or with DURABLE_SESSIONS_PORT={other} before" in done.stderr
     assert not (tmp_path / "a").exists()
 
 
@@ -105,7 +106,7 @@ def test_a_bucket_that_was_there_stays(tmp_path: Path) -> None:
 def test_the_directory_of_another_server_that_came_first_stays(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     with ServerProcess(tmp_path / "made" / "data") as other:
-        _remove_data(other.data, tmp_path / "made")  # what a start does that was refused meanwhile
+        remove_data(other.data, tmp_path / "made")  # what a start does that was refused meanwhile
         assert (other.data / "log").is_dir()
         assert httpx2.post(f"{other.url}/v1/sessions/s/events", json={"type": "note"}).status_code == 204
     assert (tmp_path / "made" / "data" / "log").is_dir()
@@ -114,7 +115,7 @@ def test_the_directory_of_another_server_that_came_first_stays(tmp_path: Path) -
 def test_neighbours_of_a_directory_that_is_removed_stay(tmp_path: Path) -> None:
     (tmp_path / "made" / "data").mkdir(parents=True)
     (tmp_path / "made" / "neighbour").write_text("mine")
-    _remove_data(tmp_path / "made" / "data", tmp_path / "made")
+    remove_data(tmp_path / "made" / "data", tmp_path / "made")
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["neighbour"]
 
 

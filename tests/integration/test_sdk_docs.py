@@ -1,4 +1,4 @@
-"""Every example in the page on the client runs."""
+"""Every example in the pages on the client and on placement runs."""
 
 import asyncio
 import inspect
@@ -11,21 +11,26 @@ import pytest
 
 from durable_sessions.testing import BackgroundServer, server
 
-PAGE = Path(__file__).parents[2] / "docs" / "sdk.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "sdk.md", DOCS / "placement.md"]
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NOT_RUN = re.compile(r"<!-- not run: .*-->\n$")
 
 
 def examples() -> Iterator[Any]:
-    text = PAGE.read_text()
-    for match in FENCED.finditer(text):
-        line = text[: match.start(1)].count("\n")
-        yield pytest.param(match[1], line, id=f"line{line}")
+    for page in PAGES:
+        text = page.read_text()
+        for match in FENCED.finditer(text):
+            if NOT_RUN.search(text[: match.start()]):
+                continue
+            line = text[: match.start(1)].count("\n")
+            yield pytest.param(match[1], page, line, id=f"{page.stem}-line{line}")
 
 
 EXAMPLES = list(examples())
 
 
-README = PAGE.parents[1] / "README.md"
+README = DOCS.parent / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +48,10 @@ def readme_example() -> str:
     return example[1]
 
 
-def run(example: str, folder: Path, line: int = 0) -> None:
+def run(example: str, folder: Path, page: Path = README, line: int = 0) -> None:
     """Run an example, and the tests that it defines."""
     names: dict[str, Any] = {"__name__": "example"}
-    exec(compile("\n" * line + example, str(PAGE), "exec"), names)
+    exec(compile("\n" * line + example, str(page), "exec"), names)
     for name, value in list(names.items()):
         if name.startswith("test_"):
             outcome = value(folder)
@@ -65,15 +70,20 @@ def test_the_example_of_the_readme_may_run_twice(
             assert shown == ["user.message Make it green.", "agent.message On it."]
 
 
-@pytest.mark.parametrize(("example", "line"), EXAMPLES)
+@pytest.mark.parametrize(("example", "page", "line"), EXAMPLES)
 def test_example_runs_after_that_of_the_readme_and_again(
-    example: str, line: int, running: BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: str,
+    page: Path,
+    line: int,
+    running: BackgroundServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DURABLE_SESSIONS_URL", running.url)
     for time in ("first", "second"):
         folder = tmp_path / time
         folder.mkdir()
-        run(example, folder, line)
+        run(example, folder, page, line)
 
 
 def test_there_are_examples() -> None:

@@ -209,14 +209,14 @@ async def test_many_searches_of_a_worker_that_stands_still_are_refused(tmp_path:
 
 def _hold(feed: Feed, held: int | None = None) -> asyncio.Event:
     """Keep a feed from sending the events of one session, or of all, until the returned event is set."""
-    send, release = feed._send_some, asyncio.Event()
+    send, release = feed._sender._send_some, asyncio.Event()
 
     async def hold(stream: int) -> bool:
         if held in (None, stream):
             await release.wait()
         return await send(stream)
 
-    feed._send_some = hold  # type: ignore[method-assign]
+    feed._sender._send_some = hold  # type: ignore[method-assign]
     return release
 
 

@@ -86,7 +86,6 @@ async def test_bad_events_are_400_and_name_the_bad_one(api: httpx2.AsyncClient) 
         error = require_error(await api.post(EVENTS, content=body), 400, "invalid_request_error")
         assert says in error["message"], body
         if index is not None:
-            assert f"Event {index}" in error["message"]
             assert error["details"]["index"] == index
     assert (await api.get(EVENTS)).status_code == 404, "what was refused has created nothing"
 

@@ -92,8 +92,9 @@ async def test_a_session_is_created_with_all_that_is_said_of_it(api: httpx2.Asyn
     assert session["agent"].keys() >= AGENT
     assert (session["agent"]["id"], session["agent"]["version"]) == ("agent_elsewhere", 3)
     assert session["resources"][0]["file_id"] == "file_1"
-    assert session["event_count"] == 2
-    assert [event["type"] for event in await read(api, "run:7@ci-1.a_b")] == ["user.message", "own"]
+    assert session["event_count"] == 3
+    types = [event["type"] for event in await read(api, "run:7@ci-1.a_b")]
+    assert types == ["ds.budget.set", "user.message", "own"]
     again = await api.post("/sessions", json={"id": said["id"]})
     assert (again.status_code, again.headers["x-should-retry"]) == (409, "false")
 
@@ -418,54 +419,96 @@ async def test_a_session_that_forks_need_is_gone_but_they_read_on(api: httpx2.As
     await append(api, "a", *notes(range(3)))
     await api.put("/sessions/b", headers={"Stream-Forked-From": "/v1/sessions/a"})
     assert (await api.delete("/sessions/a")).status_code == 200
-    assert (await api.head("/sessions/a")).status_code == 410
-    assert (await api.head("/sessions/a/events")).status_code == 410
-    for method, path in (
-        ("GET", ""),
-        ("GET", "/events"),
-        ("GET", "/events?tail=1"),
-        ("GET", "/events?offset=-1&live=sse"),
-        ("GET", "/events?offset=-1&live=long-poll"),
-        ("GET", "/events/stream"),
-        ("GET", "/events/sevt_1"),
-        ("GET", "/threads"),
-        ("GET", "/resources"),
-        ("POST", "/events"),
-        ("POST", ""),
-        ("POST", "/close"),
-        ("POST", "/archive"),
-        ("PUT", ""),
-        ("DELETE", ""),
-    ):
-        answer = await api.request(
-            method, f"/sessions/a{path}", json={"type": "x"} if path == "/events" else {}
-        )
-        assert (answer.status_code, code(answer)) == (410, "session_gone"), (method, path)
-        theirs = await api.request(
-            method,
-            f"/sessions/a{path}",
-            json={"events": [{"type": "agent.message"}]} if path == "/events" else {},
-            headers={"anthropic-version": "2026-10-21"},
-        )
-        assert (theirs.status_code, code(theirs)) == (404, "session_gone"), (method, path)
-    for answer in (
-        await api.post("/sessions", json={"id": "a"}),
-        await api.put("/sessions/c", headers={"Stream-Forked-From": "/v1/sessions/a"}),
-    ):
-        assert (answer.status_code, code(answer)) == (410, "session_gone")
-        assert "forks" in answer.json()["error"]["message"]
-    for method, status in (("GET", 410), ("HEAD", 410), ("POST", 410), ("DELETE", 410), ("PUT", 409)):
+    for headers in ({}, {"anthropic-version": "2026-10-21"}):
+        for method, path in (
+            ("HEAD", ""),
+            ("HEAD", "/events"),
+            ("GET", ""),
+            ("GET", "/events"),
+            ("GET", "/events?tail=1"),
+            ("GET", "/events?offset=-1&live=sse"),
+            ("GET", "/events?offset=-1&live=long-poll"),
+            ("GET", "/events/stream"),
+            ("GET", "/events/sevt_1"),
+            ("GET", "/threads"),
+            ("GET", "/resources"),
+            ("POST", ""),
+            ("POST", "/close"),
+            ("POST", "/archive"),
+            ("DELETE", ""),
+        ):
+            answer = await api.request(method, f"/sessions/a{path}", json={}, headers=headers)
+            assert answer.status_code == 404, (method, path)
+            assert method == "HEAD" or code(answer) == "session_not_found"
+    gone = await api.put("/sessions/c", headers={"Stream-Forked-From": "/v1/sessions/a"})
+    assert (gone.status_code, code(gone)) == (404, "session_not_found")
+    for method in ("GET", "HEAD", "POST", "DELETE"):
         answer = await api.request(
             method,
             "/stream/sessions/a",
             headers={"Content-Type": "application/json"},
             content=b'[{"type":"x"}]' if method == "POST" else b"",
         )
-        assert answer.status_code == status, "the protocol's own answers"
+        assert answer.status_code == 404, "the same on the face of the protocol"
     assert [one["id"] for one in (await api.get("/sessions")).json()["data"]] == ["b"]
     assert numbers(await read(api, "b")) == [0, 1, 2]
     await api.delete("/sessions/b")
     assert await append(api, "a", {"type": "x"}) == 1
+
+
+@pytest.mark.parametrize("way", ["append", "post", "put", "stream"])
+async def test_the_id_of_a_deleted_session_is_free_at_once(
+    server: LocalServer, api: httpx2.AsyncClient, way: str
+) -> None:
+    await append(api, "a", *notes(range(3)))
+    source = {"Stream-Forked-From": "/v1/sessions/a"}
+    assert (await api.put("/sessions/b", headers=source)).status_code == 201
+    old = (await api.get("/sessions/a")).json()["incarnation"]
+    assert "deleted" not in (await api.get("/sessions/b")).json()["forked_from"]
+    await api.delete("/sessions/a")
+    if way == "append":
+        assert await append(api, "a", {"type": "new"}) == 1
+    elif way == "post":
+        assert (await api.post("/sessions", json={"id": "a"})).status_code == 201
+    elif way == "put":
+        assert (await api.put("/sessions/a")).status_code == 201
+    else:
+        headers = {"Content-Type": "application/json"}
+        assert (await api.put("/stream/sessions/a", headers=headers)).status_code == 201
+    new = (await api.get("/sessions/a")).json()
+    assert new["incarnation"] != old
+    shown = (await api.get("/sessions/b")).json()["forked_from"]
+    assert shown == {"session_id": "a", "position": 3, "deleted": True}
+    listed = {one["id"]: one.get("forked_from") for one in (await api.get("/sessions")).json()["data"]}
+    assert listed == {"a": None, "b": shown}
+    again = await api.put("/sessions/b", headers=source)
+    assert (again.status_code, code(again)) == (409, "session_exists"), "it is no fork of this life"
+    while await server.node.engine.partition.flush():
+        pass
+    assert numbers(await read(api, "b")) == [0, 1, 2]
+    await server.restart()
+    assert (await api.get("/sessions/a")).json()["incarnation"] == new["incarnation"]
+    assert (await api.get("/sessions/b")).json()["forked_from"] == shown
+    await api.delete("/sessions/b")
+    assert (await api.get("/sessions/a")).json()["incarnation"] == new["incarnation"]
+    await api.delete("/sessions/a")
+    assert (await api.get("/sessions/a")).status_code == 404
+
+
+async def test_an_expired_session_that_forks_need_gives_up_its_id(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with (
+        local_server(tmp_path / "data", clock=clock) as server,
+        httpx2.AsyncClient(base_url=server.url + "/v1") as api,
+    ):
+        await api.put("/sessions/a", headers={"Stream-TTL": "60"}, json={"initial_events": notes(range(2))})
+        fork = {"Stream-Forked-From": "/v1/sessions/a", "Stream-TTL": "600"}
+        assert (await api.put("/sessions/b", headers=fork)).status_code == 201
+        clock.advance(100)
+        assert (await api.get("/sessions/a")).status_code == 404
+        assert await append(api, "a", {"type": "x"}) == 1
+        assert (await show(api, "b"))["forked_from"]["deleted"] is True
+        assert numbers(await read(api, "b")) == [0, 1]
 
 
 async def test_a_list_is_sorted_by_when_sessions_happened(api: httpx2.AsyncClient) -> None:

@@ -191,13 +191,18 @@ async def test_a_budget_beyond_all_numbers_is_refused(api: httpx2.AsyncClient, n
     assert (await api.put("/sessions/s", content=body)).status_code == 400
 
 
+async def test_a_native_limit_on_cost_is_shown_as_theirs(api: httpx2.AsyncClient) -> None:
+    made = await api.put("/sessions/s", json={"budget": {"usd": 0.5}})
+    shown = {"type": "limit", "max_list_cost": {"amount": "50", "currency": "USD"}}
+    assert (made.status_code, made.json()["budget"]) == (201, shown)
+
+
 @pytest.mark.parametrize(
     "budget",
     [
         None,
         {
             "tokens": 5,
-            "usd": 0.5,
             "seconds": 9,
             "tool_calls": 1,
             "consecutive_errors": 2,

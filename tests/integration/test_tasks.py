@@ -10,12 +10,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from durable_sessions.http.api.artifact_sweep import ArtifactSweep
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.disk_space import DiskSpace
 from durable_sessions.node.engine_keeper import EngineKeeper
 from durable_sessions.node.garbage_collector import Collector
-from durable_sessions.search.feed import Feed
+from durable_sessions.search.waiting_searches import WaitingSearches
 from durable_sessions.sessions.times_backfill import TimesBackfill
+from durable_sessions.sessions.views_cleaning import ViewsCleaning
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.outbox_delivery import OutboxDelivery
@@ -35,6 +37,7 @@ LIMITS = replace(
     expiry_sweep_seconds=0.01,
     maintenance_seconds=0.01,
     disk_look_seconds=0.01,
+    artifact_sweep_seconds=0.01,
 )
 PULLED = {"type": "pull-wake", "pattern": "**", "wake_stream": "w"}
 JSON = {"Content-Type": "application/json"}
@@ -60,6 +63,7 @@ class Fault:
 SQLITE = sqlite3.OperationalError("disk I/O error")
 OURS = AssertionError("a fault of ours")
 TASKS: dict[str, tuple[type, str, Exception]] = {
+    "artifacts": (ArtifactSweep, "sweep", SQLITE),
     "listeners": (Listeners, "run", OURS),
     "collector": (Collector, "run", OURS),
     "disk space": (DiskSpace, "check", OURS),
@@ -69,9 +73,10 @@ TASKS: dict[str, tuple[type, str, Exception]] = {
     "maintenance": (Maintenance, "_recovered", OURS),
     "outbox": (OutboxDelivery, "deliver_all", OURS),
     "original times": (TimesBackfill, "_named", SQLITE),
-    "search feed": (Feed, "_awaited", SQLITE),
+    "search feed": (WaitingSearches, "awaited", SQLITE),
     "subscriptions": (Wakeups, "_reconcile", SQLITE),
     "subscription": (Wakeups, "_deliver_due", SQLITE),
+    "views": (ViewsCleaning, "clean", SQLITE),
 }
 
 

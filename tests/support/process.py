@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 import httpx2
+import pytest
+
+from tests.support.skips import disabled
 
 
 def free_port() -> int:
@@ -20,6 +23,14 @@ def free_port() -> int:
 
 
 READY_SECONDS_MAX = 120.0
+WORKERS = int(os.environ.get("TEST_WORKERS", "1"))
+"""How many workers the servers of the tests have, unless a test says so itself."""
+_WORKERS_OPTION = "--workers"
+counts_in_one_process = pytest.mark.skipif(
+    WORKERS > 1,
+    reason=disabled("limits of one process; connections reach several at random", "TEST_WORKERS=1"),
+)
+"""For tests of what one process admits, where nobody can tell which of several is reached."""
 
 
 class ServerProcess:
@@ -38,7 +49,7 @@ class ServerProcess:
         self.data = data
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._options = options
+        self._options = options if _WORKERS_OPTION in options else (*options, _WORKERS_OPTION, str(WORKERS))
         self._program = ["tests.support.limited", json.dumps(limits)] if limits else ["durable_sessions"]
         self._environment = environment or {}
         self.process: subprocess.Popen[bytes] | None = None
@@ -51,13 +62,17 @@ class ServerProcess:
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, self.log.read_text()
-            try:
-                if httpx2.get(self.url + "/readyz", verify=False).status_code == 200:
-                    return
-            except httpx2.TransportError:
-                pass
+            if self.answers_ready():
+                return
             time.sleep(0.02)
         raise TimeoutError(self.log.read_text())
+
+    def answers_ready(self) -> bool:
+        """Say whether all of the server takes work."""
+        try:
+            return httpx2.get(self.url + "/readyz", verify=False).status_code == 200
+        except httpx2.TransportError:
+            return False
 
     def spawn(self) -> None:
         """Start the process and do not wait."""

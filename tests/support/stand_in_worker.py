@@ -1,4 +1,4 @@
-"""A worker that serves nothing: ``python -m tests.support.stand_in_worker DIRECTORY NUMBER OF``.
+"""A worker that serves nothing: ``python -m tests.support.stand_in_worker DIRECTORY``.
 
 It writes its process id into the directory each time it is started. A file there tells it what to do: to
 refuse its start with a status, or not to stop.
@@ -13,7 +13,9 @@ from pathlib import Path
 from durable_sessions.node.worker_channel import WorkerChannel
 
 
-async def work(directory: Path, number: str) -> None:
+async def work(directory: Path) -> None:
+    channel = WorkerChannel()
+    number = channel.start().decode()
     ended = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         if not (directory / "stubborn").exists():
@@ -26,13 +28,13 @@ async def work(directory: Path, number: str) -> None:
     if refusal.exists():
         sys.stderr.write(f"worker {number} cannot start\n")
         sys.exit(int(refusal.read_text()))
-    channel = WorkerChannel()
-    channel.when_gone(ended.set)
+    channel.listen(ended.set)
     channel.tell_ready()
     (directory / f"ready-{number}").touch()
     await ended.wait()
+    await channel.drained(3600.0)
     (directory / f"ended-{number}").touch()
 
 
 if __name__ == "__main__":
-    asyncio.run(work(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(work(Path(sys.argv[1])))

@@ -3,13 +3,21 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 120.0
 """How long to wait for what must happen. It is only ever used up by a fault, so it may be long."""
 _PAUSE_SECONDS = 0.01
+
+
+@overload
+async def until(condition: Callable[[], Awaitable[T]], seconds: float = ...) -> T: ...
+
+
+@overload
+async def until(condition: Callable[[], T], seconds: float = ...) -> T: ...
 
 
 async def until(condition: Callable[[], T | Awaitable[T]], seconds: float = PATIENCE_SECONDS) -> T:

@@ -8,11 +8,12 @@ above it, in comments that a reader of the page does not see:
 ``<!-- file: agent.py -->``            it is the content of a file
 ``<!-- runs until interrupted -->``    it is interrupted when it has shown that
 ``<!-- runs beside the next block -->``  the same, and the next block runs meanwhile
+``<!-- runs until the page ends -->``  the same, and all blocks below it run meanwhile
 ``<!-- not run: why -->``
 
 ``make serve`` starts the server, on a port of its own, which is put in the place of the usual one, 4437. A
 page that begins otherwise finds a server that runs, and ``ds`` and ``python`` on its path. A second server,
-if a page wants one, is on port 4438 or 4439: each page has its own, for its reader may leave it running.
+if a page wants one, is on a port from 4438 to 4442: each page has its own, which its reader may leave on.
 """
 
 import os
@@ -38,6 +39,7 @@ _FENCED = re.compile(
 )
 _REMARK = re.compile(r"<!-- (.*?) -->")
 _BESIDE, _FOLLOWS, _NOT_RUN = "runs beside the next block", "runs until interrupted", "not run: "
+_TO_THE_END = "runs until the page ends"
 _SHOWS, _SHOWS_FIRST, _FILE = "shows: ", "shows the first time: ", "file: "
 _KEEPS_VARIABLES = """\
 set -euo pipefail
@@ -97,9 +99,14 @@ class Block:
         return _BESIDE in self.remarks
 
     @property
+    def is_beside_all(self) -> bool:
+        """Whether it runs while all the blocks below it do."""
+        return _TO_THE_END in self.remarks
+
+    @property
     def is_endless(self) -> bool:
         """Whether somebody has to interrupt it."""
-        return self.is_beside or _FOLLOWS in self.remarks
+        return self.is_beside or self.is_beside_all or _FOLLOWS in self.remarks
 
     def _said(self, prefix: str) -> str | None:
         return next((said.removeprefix(prefix) for said in self.remarks if said.startswith(prefix)), None)
@@ -111,9 +118,8 @@ def blocks(page: Path) -> Iterator[Block]:
     for match in _FENCED.finditer(text):
         remarks = tuple(_REMARK.findall(match["remarks"]))
         for said in remarks:
-            assert said in (_BESIDE, _FOLLOWS) or said.startswith((_SHOWS, _SHOWS_FIRST, _FILE, _NOT_RUN)), (
-                said
-            )
+            means = said in (_BESIDE, _TO_THE_END, _FOLLOWS)
+            assert means or said.startswith((_SHOWS, _SHOWS_FIRST, _FILE, _NOT_RUN)), said
         line = text[: match.start("text")].count("\n")
         yield Block(page, line, match["language"], match["text"], remarks)
 
@@ -126,15 +132,23 @@ class Walk:
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         self.server = ServerProcess(folder / "data")
-        self._more_ports = {"4438": free_port(), "4439": free_port()}
+        self._more_ports = {port: free_port() for port in ("4438", "4439", "4440", "4441", "4442")}
         self._programs = folder / ".venv" / "bin"
         self._is_set_up = True
         self._is_repeat = False
         self._pages: set[Path] = set()
         self._aside: tuple[Block, subprocess.Popen[bytes], Path] | None = None
+        self._page_processes: list[subprocess.Popen[bytes]] = []
         self._database = duckdb.connect()
         self._database.execute(f"set file_search_path = '{folder}'")
         self._install()
+        self._own = {"data", "data.stderr", *(path.name for path in folder.iterdir())}
+
+    @property
+    def left(self) -> list[str]:
+        """Names of what the reader's work has left in the clone, beside the data of the server."""
+        names = (path.name + "/" * path.is_dir() for path in self.folder.iterdir())
+        return sorted(name for name in names if name.strip("/") not in self._own and name[0] != ".")
 
     def run(self, page: Path) -> int:
         """Do what a page says, and return how many blocks were run."""
@@ -145,13 +159,18 @@ class Walk:
         first = next((block for block in every if block.is_run), None)
         self._is_set_up = first is None or not first.starts_server
         self._serve(begins=True)
-        for block in every:
-            if block.file is not None:
-                (self.folder / block.file).write_text(self._here(block.text))
-            elif block.is_run:
-                if not (block is first and block.starts_server):
-                    self._run(block)
-                count += 1
+        try:
+            for block in every:
+                if block.file is not None:
+                    (self.folder / block.file).write_text(self._here(block.text))
+                    if block.language != "python":  # of a service: a reader has it in another place
+                        self._own.add(block.file)
+                elif block.is_run:
+                    if not (block is first and block.starts_server):
+                        self._run(block)
+                    count += 1
+        finally:
+            self._end_page_processes()
         assert self._aside is None, f"{self._aside}: there is no next block"
         return count
 
@@ -164,7 +183,10 @@ class Walk:
             return
         if block.is_endless:
             aside = (block, *self._spawn(block))
-            if block.is_beside:
+            if block.is_beside_all:
+                self._page_processes.append(aside[1])
+                self._wait_until_shown(*aside)
+            elif block.is_beside:
                 assert self._aside is None, f"{block}: two at a time"
                 self._aside = aside
             else:
@@ -213,17 +235,24 @@ class Walk:
 
     def _finish(self, block: Block, process: "subprocess.Popen[bytes]", output: Path) -> None:
         """Wait until an endless block has shown what it should, and interrupt it."""
-        deadline = time.monotonic() + BLOCK_SECONDS_MAX
         try:
-            while True:
-                may_go_on = process.poll() is None and time.monotonic() < deadline
-                shown = output.read_text()
-                if all(text in shown for text in block.shows):
-                    break
-                assert may_go_on, f"{block} shows only:\n{shown}"
-                time.sleep(0.02)
+            self._wait_until_shown(block, process, output)
         finally:
             _end(process)
+
+    def _wait_until_shown(self, block: Block, process: "subprocess.Popen[bytes]", output: Path) -> None:
+        deadline = time.monotonic() + BLOCK_SECONDS_MAX
+        while True:
+            may_go_on = process.poll() is None and time.monotonic() < deadline
+            shown = output.read_text()
+            if all(self._here(text) in shown for text in block.shows):
+                return
+            assert may_go_on, f"{block} shows only:\n{shown}"
+            time.sleep(0.02)
+
+    def _end_page_processes(self) -> None:
+        while self._page_processes:
+            _end(self._page_processes.pop())
 
     def _check(self, block: Block, output: str) -> None:
         for text in [*block.shows, *([] if self._is_repeat else block.shows_first)]:
@@ -231,7 +260,7 @@ class Walk:
 
     def _here(self, text: str) -> str:
         ports = {"4437": self.server.port, **self._more_ports}
-        return re.sub(r"\b443[789]\b", lambda port: str(ports[port[0]]), text)
+        return re.sub(r"\b(?:443[789]|444[012])\b", lambda port: str(ports[port[0]]), text)
 
     def _install(self) -> None:
         self._programs.mkdir(parents=True)
@@ -267,6 +296,7 @@ class Walk:
         self._database.close()
         if self._aside is not None:
             _end(self._aside[1])
+        self._end_page_processes()
         self.server.__exit__()
 
 

@@ -11,10 +11,11 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.node.workers import Workers
 
+COMMAND = [sys.executable, "-m", "tests.support.stand_in_worker", sys.argv[1]]
 
-def command(worker: WorkerId) -> list[str]:
-    module = "tests.support.stand_in_worker"
-    return [sys.executable, "-m", module, sys.argv[1], str(worker.number), str(worker.of)]
+
+def start(worker: WorkerId) -> bytes:
+    return str(worker.number).encode()
 
 
 async def supervise() -> int:
@@ -23,7 +24,7 @@ async def supervise() -> int:
         worker_start_failures_max=3,
         worker_stop_seconds_max=float(sys.argv[3]) if len(sys.argv) > 3 else 3600.0,
     )
-    return await Workers(command, int(sys.argv[2]), limits).run()
+    return await Workers(COMMAND, start, int(sys.argv[2]), limits).run()
 
 
 if __name__ == "__main__":

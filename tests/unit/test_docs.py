@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tools import reference
+from tools import client_events, reference
 
 from durable_sessions import settings
 
@@ -16,9 +16,16 @@ WRAPPED = [ROOT / name for name in ("CONTRIBUTING.md", "README.md", "docs/benchm
 PROSE_COLUMNS_MAX = 119
 
 
-@pytest.mark.parametrize("name", ["api.md", "errors.md", "limits.md", "metrics.md", "settings.md"])
+REFERENCES = ["api.md", "errors.md", "events.md", "limits.md", "metrics.md", "settings.md"]
+
+
+@pytest.mark.parametrize("name", REFERENCES)
 def test_reference_pages_are_current(name: str) -> None:
     assert (reference.FOLDER / name).read_text() == reference.pages()[name], "run: python -m tools.reference"
+
+
+def test_the_types_of_events_for_the_client_are_current() -> None:
+    assert client_events.MODULE.read_text() == client_events.client_module(), "run: python -m tools.reference"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -88,7 +95,7 @@ def test_behaviours_are_where_the_guide_for_contributors_says() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = text.partition("## Where to find it\n")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 15
+    assert len(rows) == 20
     for row in rows:
         places = re.findall(r"`([\w/]+\.py)`: `([\w.]+)`", row)
         assert places, row

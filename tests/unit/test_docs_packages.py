@@ -9,11 +9,25 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/*.md"))]
 FENCED = re.compile(r"^ *```(?P<language>\w+)\n(?P<text>.*?)^ *```", re.DOTALL | re.MULTILINE)
-IMPORTED = re.compile(r"^ *(?:from|import) +(\w+)", re.MULTILINE)
+IMPORTED = re.compile(r"^ *(?:from|import) +(google\.adk|\w+)", re.MULTILINE)
 RUN = re.compile(r"python3? -m +(\w+)")
 INSTALLED = re.compile(r"pip install +([^\n#`]+)")
 OURS = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
 THERE = {*sys.stdlib_module_names, "durable_sessions", "pip", *OURS}
+
+
+DISTRIBUTIONS = {
+    "google": "opentelemetry-proto",
+    "opentelemetry": "opentelemetry-proto",
+    "inspect_ai": "inspect-ai",
+    "claude_agent_sdk": "claude-agent-sdk",
+    "pydantic_ai": "'durable-sessions[pydantic-ai]'",
+    "google.adk": "'durable-sessions[adk]'",
+    "agent_framework": "'durable-sessions[agent-framework]'",
+    "agents": "'durable-sessions[openai]'",
+    "langgraph": "'durable-sessions[langgraph]'",
+}
+"""What to install for a module that is not called like its package, or comes with another one."""
 
 
 def needed(text: str) -> set[str]:
@@ -25,7 +39,7 @@ def needed(text: str) -> set[str]:
         if block["language"] == "python":
             found.update(IMPORTED.findall(block["text"]))
         found.update(RUN.findall(block["text"]))
-    return found - THERE
+    return {DISTRIBUTIONS.get(name, name) for name in found - THERE}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -8,6 +8,7 @@ import pytest
 
 from durable_sessions.bucket.layout import FlushedName, FlushedNames, events_path, sessions_path
 from durable_sessions.partition_id import (
+    GENERATIONS_MAX,
     ONLY_PARTITION,
     PARTITIONS_MAX,
     STREAMS_MAX,
@@ -75,3 +76,16 @@ def test_two_generations_write_no_name_twice() -> None:
     assert FlushedNames(second).parse(events_path(date(2026, 1, 2), first, 7)) is None
     with pytest.raises(ValueError, match="generation -1"):
         PartitionId(0, 1, -1)
+
+
+def test_later_generations_number_their_streams_above_all_earlier_ones() -> None:
+    last = GENERATIONS_MAX - 1
+    ranges = [
+        PartitionId(number, of=100, generation=generation).streams
+        for generation in (0, 1, 2, last)
+        for number in (0, 1, 99, SYSTEM)
+    ]
+    assert all(one.stop <= following.start for one, following in pairwise(ranges))
+    assert ranges[-1].stop < 2**53
+    with pytest.raises(ValueError, match=f"{GENERATIONS_MAX} generations"):
+        PartitionId(0, of=1, generation=GENERATIONS_MAX)

@@ -4,7 +4,8 @@ import pytest
 
 from durable_sessions.errors import SettingsError
 from durable_sessions.limits import Limits
-from durable_sessions.settings import RetentionPolicy, Settings, load
+from durable_sessions.retention_policy import RetentionPolicy
+from durable_sessions.settings import Settings, load
 
 
 def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path) -> None:
@@ -105,12 +106,14 @@ def test_retention_policies_come_from_the_file(tmp_path: Path) -> None:
     file.write_text(
         '[[retention]]\nprefix = "agents/"\nidle_days = 30\n'
         '[[retention]]\nprefix = "tests/"\nidle_days = 0.5\n'
+        '[[retention]]\nprefix = "both/"\nidle_days = 2\nclosed_days = 0.25\n'
         '[[retention]]\nprefix = ""\nkeep = true\n'
         '[[retention]]\nprefix = "legal/"\nhold = true\n'
     )
     assert load({}, {}, file).retention == (
         RetentionPolicy("agents/", idle_days=30.0),
         RetentionPolicy("tests/", idle_days=0.5),
+        RetentionPolicy("both/", idle_days=2.0, closed_days=0.25),
         RetentionPolicy("", keep=True),
         RetentionPolicy("legal/", hold=True),
     )
@@ -125,11 +128,16 @@ def test_retention_policies_come_from_the_file(tmp_path: Path) -> None:
         ("[[retention]]\nidle_days = 1", "prefix"),
         ("[[retention]]\nprefix = 1\nkeep = true", "prefix"),
         ('[[retention]]\nprefix = "/a"\nkeep = true', "slash"),
-        ('[[retention]]\nprefix = "a"', "one of idle_days, keep and hold"),
-        ('[[retention]]\nprefix = "a"\nkeep = true\nhold = true', "one of idle_days, keep and hold"),
+        ('[[retention]]\nprefix = "a"', "one of idle_days, closed_days, keep and hold"),
+        (
+            '[[retention]]\nprefix = "a"\nkeep = true\nhold = true',
+            "one of idle_days, closed_days, keep and hold",
+        ),
         ('[[retention]]\nprefix = "a"\nkeep = false', "keep = true"),
         ('[[retention]]\nprefix = "a"\nhold = "yes"', "hold = true"),
         ('[[retention]]\nprefix = "a"\nidle_days = 0', "above 0"),
+        ('[[retention]]\nprefix = "a"\nclosed_days = 0', "closed_days above 0"),
+        ('[[retention]]\nprefix = "a"\nclosed_days = 1\nhold = true', "only the first two"),
         ('[[retention]]\nprefix = "a"\nidle_days = nan', "above 0"),
         ('[[retention]]\nprefix = "a"\nidle_days = 36601', "36600"),
         ('[[retention]]\nprefix = "a"\nidle_days = "30"', "above 0"),
@@ -147,3 +155,22 @@ def test_a_bad_retention_policy_is_refused_with_what_to_write(tmp_path: Path, te
 def test_retention_has_no_variable() -> None:
     with pytest.raises(SettingsError, match="DURABLE_SESSIONS_RETENTION is unknown"):
         load({}, {"DURABLE_SESSIONS_RETENTION": "[]"}, None)
+
+
+def test_a_value_is_refused_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "ds.toml"
+    file.write_text('port = "x"')
+    for options, environment, config, said in (
+        ({"long_poll_seconds": "x"}, {}, None, "--long-poll-seconds x is not usable: write "),
+        ({}, {"DURABLE_SESSIONS_PORT": "x"}, None, "DURABLE_SESSIONS_PORT=x is not usable: write "),
+        ({}, {}, file, f"port = 'x' in {file} is not usable: write "),
+        (
+            {},
+            {},
+            tmp_path / "none.toml",
+            f"{tmp_path / 'none.toml'} cannot be read: No such file or directory.",
+        ),
+    ):
+        with pytest.raises(SettingsError) as refused:
+            load(options, environment, config)
+        assert said in str(refused.value)

@@ -18,7 +18,7 @@ from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, InvalidRequestError, QuotaExceededError
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams, StreamView
-from durable_sessions.streams import intake
+from durable_sessions.streams import outbox_intake
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.streams.outbox import OwedRecord
 from durable_sessions.streams.state import State
@@ -33,7 +33,7 @@ _READ_AT_ONCE = 100
 _REFUSALS_PER_SECOND = 1 / 60
 _REFUSALS_KNOWN_MAX = 10_000
 REFUSED_KEY_SECONDS = 60.0
-"""For how long keys that are refused are counted before they are recorded."""
+"""For how long refused keys are counted before their count is recorded."""
 
 
 class Act(NamedTuple):
@@ -74,7 +74,7 @@ class _RefusedKey:
 
 
 class Beside:
-    """An act that is recorded in the same batch as what it does: the companion of a change."""
+    """The companion of a change: it records the act in the same batch as the change itself."""
 
     def __init__(self, audit: "Audit", act: Act) -> None:
         self._audit = audit
@@ -89,7 +89,7 @@ class Beside:
         return self._audit.effects(state, state.next_id, now_ms, self._act)
 
     def log(self) -> None:
-        """Print the log line, if anything was done, when that is durable."""
+        """Print the log line, if anything was done; call it once that is durable."""
         if self._is_done:
             self._audit.log(self._act)
 
@@ -118,7 +118,7 @@ class Audit:
         self.log(act)
 
     def beside(self, act: Act) -> "Beside":
-        """Return an act that is recorded in the same batch as what it does."""
+        """Return a companion that records an act in the same batch as the change it is about."""
         return Beside(self, act)
 
     def effects(self, state: State, number: int, now_ms: int, act: Act) -> list[Effect]:
@@ -142,7 +142,7 @@ class Audit:
         """Record an act that another partition owes; each is recorded once, however often it is delivered."""
         if record.target.workspace != SYSTEM_WORKSPACE or record.target.folder != FOLDER:
             raise InvalidRequestError(problem=f"The audit record has no stream {record.target.path}.")
-        await self._streams.commit(lambda state, now_ms: (intake.take(state, record, now_ms), None))
+        await self._streams.commit(lambda state, now_ms: (outbox_intake.take(state, record, now_ms), None))
 
     @staticmethod
     def log(act: Act) -> None:
@@ -172,7 +172,7 @@ class Audit:
             refused.request_id = request_id
             return
         if len(self._refused_keys) >= _REFUSALS_KNOWN_MAX:
-            return
+            return  # unknown keys share one entry: these are ten thousand revoked keys within a minute
         refused = self._refused_keys[about] = _RefusedKey(home, revoked)
         self._record_refused_key(refused, 1, request_id)
         asyncio.get_running_loop().call_later(REFUSED_KEY_SECONDS, self._refused_keys_ended, about)
@@ -206,7 +206,7 @@ class Audit:
     def _record_refusal(self, act: Act, *, burst: float, key: tuple[str, ...]) -> None:
         now_ms = self._clock.now_ms()
         if key not in self._refusals and len(self._refusals) >= _REFUSALS_KNOWN_MAX:
-            del self._refusals[next(iter(self._refusals))]
+            del self._refusals[next(iter(self._refusals))]  # the oldest: it has most likely filled up again
         known = self._refusals.setdefault(key, TokenBucket(_REFUSALS_PER_SECOND * burst, burst, now_ms))
         if known.take(now_ms):
             return
@@ -220,6 +220,7 @@ class Audit:
             )
         except DurableSessionsError:
             return  # nothing can be recorded any more; the refusal stands all the same
+        # Nobody waits for it. Its exception is looked at, or asyncio would complain that it never was.
         recorded.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     # Reading ----------------------------------------------------------------------------
@@ -229,7 +230,7 @@ class Audit:
 
         ``start`` is None for the first page. No more is read than fits into a page.
         """
-        await self._streams.settled()
+        await self._streams.settled()  # a reader finds every act that was decided before it asked
         durable = self._streams.peek(_key(workspace))
         if durable is None:
             return AuditPage([], None)

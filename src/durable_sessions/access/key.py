@@ -15,6 +15,9 @@ class KeyDocument(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``digest`` is the SHA-256 of the secret in hexadecimal. The secret has 256 random bits, so nobody can
     try them all, however fast the hash is; a slow one would only slow every request.
+
+    A key with a ``parent`` is a browser's sign-in: its secret is in a cookie, and it is valid only as long as
+    the key that the parent is.
     """
 
     id: str
@@ -28,6 +31,7 @@ class KeyDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     revoked_at_ms: int | None = None
     revoked_by: str | None = None
     expires_at_ms: int | None = None
+    parent: str | None = None
 
     def is_over(self, now_ms: int) -> bool:
         """Say whether the key is no longer valid: it was revoked, or has expired."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from math import inf
 
 import msgspec
 import structlog
@@ -38,6 +39,10 @@ class KeyFollower:
     The follower is confirmed as of the moment at which it *sent* an acknowledgement whose answer names no
     newer version than it has: at some moment after that the publisher had nothing newer. ``name`` is new for
     each process. ``now`` is a monotonic clock that also counts while the machine sleeps, in seconds.
+
+    A process that was stopped for longer than the proof holds, or got no processor time, wakes with a proof
+    that has ended although nothing is wrong. So the end of the proof alone refuses nobody: callers wait for
+    one more confirmation. Only when a try that began after that end has failed, the publisher counts as lost.
     """
 
     def __init__(
@@ -52,59 +57,73 @@ class KeyFollower:
         self._now = now
         self._limits = limits
         self._confirmed_at: float | None = None
+        self._fresh_until = -inf
+        # A version that is still to come, and when the acknowledgement was sent whose answer named it.
         self._awaited: tuple[int, float] | None = None
         self._replacement: KeyReplacement | None = None
         self._begun: str | None = None
         self._told_used_ms = 0
+        self._is_lost = False  # whether a try has failed that began when the proof had ended
+        self._tried = asyncio.Event()
         self._advanced = asyncio.Event()
+        self._confirmed = asyncio.Event()
         self._was_fresh = False
-        table.is_fresh = self.is_fresh
+        table.proof = self
 
     # Freshness --------------------------------------------------------------------------
 
     def is_fresh(self) -> bool:
         """Say whether the publisher has confirmed the table recently enough to rely on it."""
-        confirmed_at = self._confirmed_at
-        return confirmed_at is not None and self._now() - confirmed_at < self._limits.key_proof_seconds
+        return self._now() < self._fresh_until
 
     @property
     def confirmed_seconds_ago(self) -> float | None:
         """How long ago the table was confirmed; None if it never was."""
         return None if self._confirmed_at is None else self._now() - self._confirmed_at
 
-    def check(self) -> None:
-        """End those who were admitted by the table, once it is no longer fresh."""
-        is_fresh = self.is_fresh()
-        if self._was_fresh and not is_fresh:
-            logger.warning("keys_unproven", reason=self.failure)
+    async def confirmed(self) -> None:
+        """Wait until the table was confirmed for the first time."""
+        await self._confirmed.wait()
+
+    async def renew(self) -> None:
+        """Ask for a confirmation now and wait for it, with all who do; not if the publisher is lost."""
+        try:
+            async with asyncio.timeout(self._limits.key_confirm_seconds_max):
+                while not self._is_lost and not self.is_fresh():
+                    self._tried.clear()
+                    self._advanced.set()
+                    await self._tried.wait()
+        except TimeoutError:
+            pass  # whoever waited finds the table as it is
+
+    def _failed(self, reason: str, *, began_fresh: bool) -> None:
+        """Note why a try has failed. If the table cannot be relied on, end those whom it admitted."""
+        self.failure = reason
+        if began_fresh or self.is_fresh():
+            return
+        self._is_lost = True
+        self._tried.set()
+        if self._was_fresh:
+            self._was_fresh = False
+            logger.warning("keys_unproven", reason=reason)
             self._table.end_all()
-        self._was_fresh = is_fresh
 
     # Following --------------------------------------------------------------------------
 
     async def run(self, open_stream: OpenStream) -> None:
         """Follow until cancelled; connect again whenever the connection is lost."""
-        checking = asyncio.create_task(self._check_often())
         pause_seconds = self._limits.key_feed_retry_seconds
-        try:
-            while True:
-                version = self.version
-                try:
-                    await self.follow(open_stream(self.name))
-                    self.failure = "the connection has ended"
-                except (DurableSessionsError, KeyFeedError, OSError) as error:
-                    self.failure = str(error) or repr(error)
-                if self.version != version:
-                    pause_seconds = self._limits.key_feed_retry_seconds
-                await asyncio.sleep(pause_seconds)
-                pause_seconds = min(2 * pause_seconds, self._limits.key_feed_retry_seconds_max)
-        finally:
-            checking.cancel()
-
-    async def _check_often(self) -> None:
         while True:
-            await asyncio.sleep(self._limits.key_confirm_seconds)
-            self.check()
+            began_fresh, confirmed_at = self.is_fresh(), self._confirmed_at
+            try:
+                await self.follow(open_stream(self.name))
+                self._failed("the connection has ended", began_fresh=began_fresh)
+            except (DurableSessionsError, KeyFeedError, OSError) as error:
+                self._failed(_reason(error), began_fresh=began_fresh)
+            if self._confirmed_at != confirmed_at:
+                pause_seconds = self._limits.key_feed_retry_seconds
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, self._limits.key_feed_retry_seconds_max)
 
     async def follow(self, chunks: AsyncIterator[bytes]) -> None:
         """Apply one connection's snapshot and changes until it ends, and acknowledge them meanwhile."""
@@ -172,11 +191,12 @@ class KeyFollower:
         while True:
             self._advanced.clear()
             if self.incarnation is not None:
+                began_fresh = self.is_fresh()
                 try:
                     async with asyncio.timeout(self._limits.key_confirm_seconds_max):
                         await self.confirm()
-                except (DurableSessionsError, msgspec.MsgspecError, OSError) as error:
-                    self.failure = str(error) or repr(error)
+                except Exception as error:  # whatever it is, without the next try nobody would be admitted
+                    self._failed(_reason(error), began_fresh=began_fresh)
             try:
                 async with asyncio.timeout(self._limits.key_confirm_seconds):
                     await self._advanced.wait()
@@ -200,12 +220,19 @@ class KeyFollower:
             self._confirm_as_of(sent_at)
             self.failure = None
         elif self._awaited is None or self._awaited[0] <= self.version:
+            # Changes are on the way: once this version is here, the table is as good as it was at
+            # ``sent_at``. An earlier wait is not replaced, or it would never end while changes keep coming.
             self._awaited = answer.version, sent_at
 
     def _confirm_as_of(self, at: float) -> None:
         if self._confirmed_at is None or at > self._confirmed_at:
             self._confirmed_at = at
-        self._was_fresh = self._was_fresh or self.is_fresh()
+            self._fresh_until = at + self._limits.key_proof_seconds
+        self._confirmed.set()
+        if self.is_fresh():
+            self._was_fresh = True
+            self._is_lost = False
+            self._tried.set()
 
     def _used(self) -> dict[str, int]:
         """Return when keys were last used here, as far as that was not told yet; only a hint, so not all."""
@@ -220,3 +247,10 @@ class KeyFollower:
         if recent:
             self._told_used_ms = recent[-1][0]
         return {key_id: last_used_ms for last_used_ms, key_id in recent}
+
+
+def _reason(error: Exception) -> str:
+    """Return why a try has failed, for people."""
+    if isinstance(error, TimeoutError):
+        return "the worker that keeps the keys did not answer in time"
+    return str(error) or repr(error)

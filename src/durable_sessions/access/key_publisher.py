@@ -26,7 +26,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 
 _CLOCK_RATES = 1.1
-"""By how much the clocks of two processes may differ in their rates."""
+"""The factor by which the clocks of two processes may run at different speeds."""
 
 
 class _Follower:
@@ -147,6 +147,7 @@ class KeyPublisher:
 
     def _snapshot(self, follower: _Follower) -> Iterator[bytes]:
         """Yield the table as it is now; later changes are queued meanwhile."""
+        # Nothing runs between this line and ``ended``: a change is either in the snapshot or queued after it.
         follower.needs_snapshot = False
         documents = [key.document for key in self._table.all()]
         ended = SnapshotEnded(self._table.version, len(documents), self._table.required)

@@ -1,4 +1,4 @@
-"""The store of the keys: each is a stream of the system partition. It feeds the table of this process."""
+"""The store of keys: each key is a stream of the system partition. It feeds the key table of this process."""
 
 import asyncio
 from collections import Counter
@@ -33,7 +33,7 @@ from durable_sessions.times import rfc3339
 logger = structlog.get_logger(__name__)
 
 FOLDER = "keys"
-_ATTRIBUTE = "key"
+ATTRIBUTE = "key"
 _JSON = "application/json"
 _PAGE = 100
 
@@ -41,7 +41,7 @@ N = TypeVar("N", int, float)
 
 
 class NewKey(NamedTuple):
-    """What a new key is to be."""
+    """What a caller asks for a new key to be."""
 
     workspace: str
     principal: str
@@ -93,22 +93,23 @@ class KeyStore:
             number = state.next_id
             effects: list[Effect] = []
             if forgotten is not None:
-                effects += lifetime.delete(state, _stream(forgotten.document.id), now_ms)
-            effects.append(StreamCreated(number, *_stream(document.id), _JSON, now_ms))
-            effects.append(StreamDescribed(number, now_ms, {_ATTRIBUTE: msgspec.json.encode(document)}))
+                effects += lifetime.delete(state, key_stream(forgotten.document.id), now_ms)
+            effects.append(StreamCreated(number, *key_stream(document.id), _JSON, now_ms))
+            effects.append(StreamDescribed(number, now_ms, {ATTRIBUTE: msgspec.json.encode(document)}))
             return effects + self._audit.effects(state, number + 1, now_ms, act), None
 
         created = self._streams.commit(decide)
+        # Counted before it is durable: else many requests at once would all find room for one more.
         if forgotten is not None:
             self._forget(forgotten)
         self._held[wanted.workspace] += 1
 
         def durable(done: "asyncio.Future[None]") -> None:
-            self._held[wanted.workspace] -= 1
-            if done.exception() is None:
-                self._held[wanted.workspace] += 1
-                self._table.apply(document)
-                self._audit.log(act)
+            if done.exception() is not None:
+                self._held[wanted.workspace] -= 1
+                return
+            self._table.apply(document)
+            self._audit.log(act)
 
         created.add_done_callback(durable)
         await asyncio.shield(created)  # the key exists even if the client goes away
@@ -127,12 +128,14 @@ class KeyStore:
         document = msgspec.structs.replace(
             key.document, revoked_at_ms=self._clock.now_ms(), revoked_by=caller.principal
         )
+        # Before it is durable, unlike a creation: a key in doubt admits nobody. If the commit fails, this
+        # process refuses the key all the same, until an engine loads the keys again.
         self._table.apply(document)
         act = Act("key.revoked", caller, document.workspace, request_id, _told(document))
 
         def decide(state: State, now_ms: int) -> tuple[list[Effect], None]:
-            stream = lifetime.find(state, _stream(key_id), now_ms)
-            described = StreamDescribed(stream.id, now_ms, {_ATTRIBUTE: msgspec.json.encode(document)})
+            stream = lifetime.find(state, key_stream(key_id), now_ms)
+            described = StreamDescribed(stream.id, now_ms, {ATTRIBUTE: msgspec.json.encode(document)})
             return [described, *self._audit.effects(state, state.next_id, now_ms, act)], None
 
         revoked = self._streams.commit(decide)
@@ -178,7 +181,8 @@ class KeyStore:
         """Return the oldest key that is revoked or has expired, of a workspace or of all."""
         now_ms = self._clock.now_ms()
         for key in self._table.all():
-            if key.document.is_over(now_ms) and workspace in (None, key.document.workspace):
+            is_known = key.document.parent is None and workspace in (None, key.document.workspace)
+            if is_known and key.document.is_over(now_ms):
                 return key
         return None
 
@@ -227,13 +231,13 @@ class KeyStore:
         replacement = self._table.replacement()
         after: int | None = None
         while True:
-            page = self._streams.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
+            page = self._streams.folders.page(SYSTEM_WORKSPACE, FOLDER, after, _PAGE, newest_first=False)
             for durable in page.streams:
-                found = durable.attributes.get(_ATTRIBUTE)
+                found = durable.attributes.get(ATTRIBUTE)
                 if found is not None:
                     document = msgspec.json.decode(found, type=KeyDocument)
                     replacement.add(document)
-                    self._held[document.workspace] += 1
+                    self._held[document.workspace] += document.parent is None
                     continue
                 # A repair has lost part of this key. It admits nobody, but it still counts as a key.
                 logger.warning("key_lost", key=durable.stream.key.path.removeprefix(FOLDER + "/"))
@@ -244,7 +248,8 @@ class KeyStore:
             await asyncio.sleep(0)  # yield, so that many keys do not hold up the event loop
 
 
-def _stream(key_id: str) -> Key:
+def key_stream(key_id: str) -> Key:
+    """Return the stream that holds a key."""
     return Key(SYSTEM_WORKSPACE, f"{FOLDER}/{key_id}")
 
 

@@ -1,7 +1,7 @@
 """The table of keys: who a secret stands for, and whether that is still so.
 
-A process has one, which outlives its engines. It is fed by the store of the keys, in the process that has
-it, and by what that process tells in all others.
+Each process has one, which outlives its engines. The key store feeds it in the process that has the store; in
+all others, a follower feeds it with what that process publishes.
 """
 
 import asyncio
@@ -11,10 +11,12 @@ from typing import Protocol
 
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.access.key import KeyDocument, LiveKey, digest
+from durable_sessions.access.sign_in_index import SignInIndex
 from durable_sessions.clock import Clock
 from durable_sessions.errors import KeysUnprovenError
 
 BOOTSTRAP = "bootstrap"
+"""The id of the key from the settings, which no log contains."""
 _LOOK_SECONDS_MAX = 86_400.0
 
 
@@ -42,13 +44,25 @@ class TablePublisher(Protocol):
         ...
 
 
+class TableProof(Protocol):
+    """Knows whether a table that follows that of another process may be relied on."""
+
+    def is_fresh(self) -> bool:
+        """Say whether the other process has confirmed the table recently enough."""
+        ...
+
+    async def renew(self) -> None:
+        """Have the table confirmed again, as soon as possible; return also if that cannot be done."""
+        ...
+
+
 class KeyTable:
     """All keys. From the first one on every request needs one, even if all are revoked.
 
     ``home`` is the workspace that is served while there are no keys; its admins are the operators, who
     manage the keys of all workspaces. ``version`` grows by one with each change. ``publisher`` tells other
-    processes of changes, None if there are none. ``is_fresh`` is set where the table follows that of another
-    process: it says whether the table may be relied on.
+    processes of changes, None if there are none. ``proof`` is set where the table follows that of another
+    process. ``sign_ins`` has those keys that are sign-ins of browsers.
     """
 
     def __init__(self, clock: Clock, home: str) -> None:
@@ -57,8 +71,9 @@ class KeyTable:
         self.required = False
         self.version = 0
         self.publisher: TablePublisher | None = None
-        self.is_fresh: Callable[[], bool] | None = None
+        self.proof: TableProof | None = None
         self._by_id: dict[str, LiveKey] = {}
+        self.sign_ins = SignInIndex()
         self._by_digest: dict[bytes, LiveKey] = {}
         self._revoked_by_digest: dict[bytes, KeyDocument] = {}
         self._bootstrap: LiveKey | None = None
@@ -71,14 +86,39 @@ class KeyTable:
 
     # Looking up -------------------------------------------------------------------------
 
-    def find(self, secret: bytes) -> LiveKey | None:
-        """Return the key with this secret, None if there is none, it is revoked, or it has expired."""
+    def find(self, secret: bytes, *, in_cookie: bool = False) -> LiveKey | None:
+        """Return the key with this secret, None if there is none, it is revoked, or it has expired.
+
+        The secret of a browser's sign-in is found only in a cookie, and that of a key only elsewhere.
+        """
         given = digest(secret)
         key = self._by_digest.get(given)
+        # The look-up compares digests, not secrets: how long it takes tells nothing that helps to guess a
+        # secret.
         if key is None or not hmac.compare_digest(key.digest, given):
             return None
-        expires = key.document.expires_at_ms is not None
-        return None if expires and key.document.is_over(self._clock.now_ms()) else key
+        document = key.document
+        if in_cookie is (document.parent is None):
+            return None
+        if document.expires_at_ms is None and document.parent is None:
+            return key  # a revoked one is not in this table
+        return None if self.is_over(key) else key
+
+    def parent(self, key: LiveKey) -> LiveKey | None:
+        """Return the key that a browser has signed in with; None if it is gone, or this is no sign-in."""
+        if key.document.parent == BOOTSTRAP:
+            return self._bootstrap
+        return None if key.document.parent is None else self._by_id.get(key.document.parent)
+
+    def is_over(self, key: LiveKey) -> bool:
+        """Say whether a key was revoked or has expired, or the key that a browser has signed in with."""
+        now_ms = self._clock.now_ms()
+        if key.document.is_over(now_ms):
+            return True
+        if key.document.parent is None:
+            return False
+        parent = self.parent(key)
+        return parent is None or parent.document.is_over(now_ms)
 
     def revoked(self, secret: bytes) -> KeyDocument | None:
         """Return the revoked key with this secret, None if none is known."""
@@ -91,6 +131,15 @@ class KeyTable:
     def all(self) -> Iterable[LiveKey]:
         """Return all keys, oldest first; the table must not change meanwhile."""
         return self._by_id.values()
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the oldest key was created: from then on every caller has shown one. None if there is none.
+
+        The key of the settings does not count: whether it was there at an earlier time, nobody knows.
+        """
+        oldest = next((key for key in self._by_id.values() if key.document.parent is None), None)
+        return None if oldest is None else oldest.document.created_at_ms
 
     def visible(self, caller: Caller) -> list[LiveKey]:
         """Return the keys that a caller may see, oldest first: those of its workspace, or all."""
@@ -108,23 +157,28 @@ class KeyTable:
     @property
     def is_unproven(self) -> bool:
         """Whether nobody can be admitted, because the table may be out of date."""
-        return self.is_fresh is not None and not self.is_fresh()
+        return self.proof is not None and not self.proof.is_fresh()
 
     def require_proven(self) -> None:
         """Refuse everybody while the table may be out of date."""
-        if self.is_fresh is not None and not self.is_fresh():
+        if self.is_unproven:
             raise KeysUnprovenError
+
+    async def renew_proof(self) -> None:
+        """Try to have the table confirmed, if it may be out of date; a process that slept finds it so."""
+        if self.proof is not None and not self.proof.is_fresh():
+            await self.proof.renew()
 
     def valid(self, caller: Caller) -> bool:
         """Say whether an admitted caller is still valid; one without a key is not once there are keys."""
-        if self.is_fresh is not None and not self.is_fresh():
+        if self.is_unproven:
             return False
         if caller.key_id is None:
             return not self.required
         if caller.key_id == BOOTSTRAP:
             return True
         key = self._by_id.get(caller.key_id)
-        return key is not None and not key.document.is_over(self._clock.now_ms())
+        return key is not None and not self.is_over(key)
 
     def watch(self, caller: Caller, ended: Callable[[], object]) -> Callable[[], None]:
         """Call ``ended`` once, when a caller ceases to be valid; return a function that cancels this."""
@@ -167,6 +221,7 @@ class KeyTable:
         key = self._by_id.get(document.id)
         if key is None:
             key = self._by_id[document.id] = LiveKey(document, self._clock.now_ms(), self._workers)
+            self.sign_ins.add(key)
         else:
             key.document = document
         if document.revoked_at_ms is None:
@@ -186,6 +241,7 @@ class KeyTable:
         key = self._by_id.pop(key_id, None)
         if key is None:
             return False
+        self.sign_ins.remove(key)
         self._by_digest.pop(key.digest, None)
         self._revoked_by_digest.pop(key.digest, None)
         self.version += 1
@@ -221,11 +277,20 @@ class KeyTable:
         replacement.finish()
 
     def divide_rates(self, workers: int) -> None:
-        """Admit of each key's rate only this process's part: requests reach ``workers`` processes alike."""
+        """Admit of each key's rate only this process's part: requests reach ``workers`` processes alike.
+
+        That is for as long as it is not heard what the others admit; ``spend`` is told that.
+        """
         if workers != self._workers:
             self._workers = workers
             for key in self._by_id.values():
                 key.divide_rate(workers)
+
+    def spend(self, key_id: str, requests: int, debt_bursts_max: int) -> None:
+        """Count requests that other processes have admitted against the rate of a key."""
+        key = self._by_id.get(key_id)
+        if key is not None and key.rate is not None:
+            key.rate.spend(requests, debt_bursts_max, self._clock.now_ms())
 
     def renewed(self, document: KeyDocument) -> LiveKey:
         """Return a key as a replacement has it; its rate and when it was last used are kept."""
@@ -240,6 +305,7 @@ class KeyTable:
     def take(self, by_id: dict[str, LiveKey], *, required: bool) -> None:
         """Take over the content of a replacement, and end those whose keys it does not have any more."""
         self._by_id = by_id
+        self.sign_ins = SignInIndex(by_id.values())
         self._by_digest = {} if self._bootstrap is None else {self._bootstrap.digest: self._bootstrap}
         self._revoked_by_digest = {}
         for key in by_id.values():
@@ -248,7 +314,8 @@ class KeyTable:
             else:
                 self._revoked_by_digest[key.digest] = key.document
         self.version += 1
-        if required or by_id:
+        # A sign-in with the key of the settings is no key: without that setting nobody needs one.
+        if required or any(key.document.parent != BOOTSTRAP for key in by_id.values()):
             self.require_keys()
         if self.publisher is not None:
             self.publisher.keys_replaced()
@@ -267,12 +334,16 @@ class KeyTable:
         if key_id == BOOTSTRAP:
             return True
         key = self._by_id.get(key_id)
-        return key is not None and key.document.revoked_at_ms is None
+        if key is None or key.document.revoked_at_ms is not None:
+            return False
+        return key.document.parent is None or self._admits(key.document.parent)
 
     def _end(self, key_id: str | None) -> None:
-        """Notify the watchers of a key, or of callers without one, that it is no longer valid."""
-        for ended in self._watchers.pop(key_id, {}).values():
-            ended()
+        """Notify the watchers of a key and its sign-ins, or of callers without one, that it is not valid."""
+        ids = [key_id] if key_id is None else [key_id, *(key.document.id for key in self.sign_ins.of(key_id))]
+        for one in ids:
+            for ended in self._watchers.pop(one, {}).values():
+                ended()
 
 
 class KeyReplacement:

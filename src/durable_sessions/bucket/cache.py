@@ -80,7 +80,7 @@ class BlockCache:
             return
         value = task.result()
         if value.cost > self._bytes_max:
-            return
+            return  # whoever waits for it gets it; keeping it would evict everything else
         self._held[key] = value
         self.bytes_used += value.cost
         while self.bytes_used > self._bytes_max:

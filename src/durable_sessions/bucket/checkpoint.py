@@ -61,6 +61,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _TIMES = {"created_at": "created_at_ms", "expires_at": "expires_at_ms", "last_access": "last_access_ms"}
+# Times are built and read as whole numbers and only cast to timestamps: no datetime objects, which are slow.
 _STORED = pa.schema([field.with_type(pa.int64()) if field.type == TIMESTAMP else field for field in _SCHEMA])
 _FIELDS = [_TIMES.get(name, name) for name in _SCHEMA.names]
 

@@ -41,7 +41,10 @@ _decode_groups = msgspec.json.Decoder(list[tuple[int, int, int, str]]).decode
 
 
 class Directory:
-    """The pieces of a segment. Those of one stream are adjacent and in order of position."""
+    """The pieces of a segment. Those of one stream are adjacent and in order of position.
+
+    They are kept as columns of numbers: an object for each piece would take ten times the memory.
+    """
 
     def __init__(self, columns: list["array[int]"]) -> None:
         self._columns = columns

@@ -4,11 +4,14 @@ import re
 from datetime import date
 from typing import NamedTuple
 
-from durable_sessions.partition_id import PartitionId
+from durable_sessions.partition_id import SYSTEM, PartitionId
 
 FORMAT = "format.json"
 EVENTS = "events"
 SESSIONS = "sessions"
+PARTITIONS = "partitions"
+LAYOUTS = "cluster/layout/"
+"""Where the layouts are: how the bucket is divided into partitions, since it was first repartitioned."""
 FLUSH_DIGITS = 12
 """How many digits the number of a manifest, and of what it names, has: it goes up by one with each change."""
 
@@ -24,8 +27,8 @@ def sessions_path(partition: PartitionId, number: int) -> str:
 
 
 def partition_prefix(partition: PartitionId) -> str:
-    """Return where all that lies that only one partition's server reads."""
-    return f"partitions/{partition.digits}"
+    """Return where everything is that only the server of this partition reads."""
+    return f"{PARTITIONS}/{partition.digits}"
 
 
 def subscriptions_prefix(partition: PartitionId) -> str:
@@ -44,7 +47,7 @@ def snapshots_prefix(partition: PartitionId) -> str:
 
 
 def snapshot_path(partition: PartitionId, number: int) -> str:
-    """Return where the snapshot of the catalog goes that the manifest with this number names first."""
+    """Return where a snapshot of the catalog goes; this is the number of the first manifest that names it."""
     return f"{snapshots_prefix(partition)}/{number:0{FLUSH_DIGITS}d}.snapshot"
 
 
@@ -54,7 +57,7 @@ def manifests_prefix(partition: PartitionId) -> str:
 
 
 class FlushedName(NamedTuple):
-    """What the name of an object says: the first manifest that can name it, its part, and which try."""
+    """What an object's name says: the first manifest that can refer to it, its part, and which try it is."""
 
     number: int
     part: int
@@ -62,7 +65,7 @@ class FlushedName(NamedTuple):
 
 
 class FlushedNames:
-    """Tells the objects that one partition writes by their names, and those of others apart."""
+    """Recognises by their names the objects that one partition has written."""
 
     def __init__(self, partition: PartitionId) -> None:
         own, digits = re.escape(partition.digits), rf"(\d{{{FLUSH_DIGITS}}})"
@@ -90,9 +93,38 @@ class FlushedNames:
         return None if match is None else int(match[1])
 
 
+_NUMBERED = rf"\d{{{FLUSH_DIGITS}}}(?:-part\d+)?(?:-\d+)?"
+_OF_PARTITION = r"(?:([1-9]\d*)-)?(?:\d\d|sys)"
+_OF_ANY_PARTITION = re.compile(
+    rf"(?:{EVENTS}/date=\d{{4}}-\d\d-\d\d|{SESSIONS})/{_OF_PARTITION}-{_NUMBERED}\.parquet"
+    rf"|{PARTITIONS}/{_OF_PARTITION}/(?:subscriptions|catalog|manifest)/{_NUMBERED}"
+    r"\.(?:batch|changes|snapshot|json)",
+    re.ASCII,
+)
+
+
+_MANIFEST = re.compile(
+    rf"{PARTITIONS}/(?:([1-9]\d*)-)?(\d\d|sys)/manifest/\d{{{FLUSH_DIGITS}}}\.json", re.ASCII
+)
+
+
+def generation_of(path: str) -> int | None:
+    """Return the generation of the partition that wrote an object; None if no partition gives such names."""
+    match = _OF_ANY_PARTITION.fullmatch(path)
+    return None if match is None else int(match[1] or match[2] or 0)
+
+
+def partition_in(path: str) -> tuple[int, int] | None:
+    """Return generation and number of the partition whose manifest is at a path; None for other objects."""
+    match = _MANIFEST.fullmatch(path)
+    if match is None:
+        return None
+    return int(match[1] or 0), SYSTEM if match[2] == "sys" else int(match[2])
+
+
 ARTIFACTS = "artifacts"
 ARTIFACT_ABOUT = ".json"
-"""How the object is called, behind the artifact's own name, that says what an artifact is."""
+"""What is added to an artifact's name to get that of the object which says what the artifact is."""
 
 
 def artifact_path(workspace: str, digest: str) -> str:

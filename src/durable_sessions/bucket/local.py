@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from durable_sessions.bucket.objects import Listing, ObjectInfo
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.directories import sync_directory
+from durable_sessions.directories import make_directory, sync_directory
 from durable_sessions.errors import (
     BucketDeniedError,
     BucketError,
@@ -79,10 +79,7 @@ class LocalStore:
             return await pool.run(work, *arguments)
 
     def _prepare(self, now_ms: int) -> None:
-        missing = [path for path in (self._root, *self._root.parents) if not path.exists()]
-        for path in reversed(missing):
-            path.mkdir(mode=0o700, exist_ok=True)
-            sync_directory(path.parent)
+        make_directory(self._root)
         if os.access(self._root.parent, os.R_OK):
             sync_directory(self._root.parent)
         staging = self._root / STAGING
@@ -98,6 +95,8 @@ class LocalStore:
     def _write(self, path: str, data: bytes, give_name: Callable[[Path, Path], None]) -> None:
         target = self._file(path)
         self._make(target.parent)
+        # Content first, then the name: a crash in between leaves an object that nobody can see, never half of
+        # one. A link, unlike a rename, fails if the name is taken, and so exactly one creator wins.
         staged = self._root / STAGING / self._ids.token("object-")
         try:
             _write_synced(staged, data)

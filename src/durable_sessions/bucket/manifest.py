@@ -16,6 +16,14 @@ from durable_sessions.errors import BucketRefusedError, ObjectDamagedError, Obje
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 
 VERSION = 1
+NEWER_VERSION = 2
+"""The version once something was erased, or a deleted stream has given up its path.
+
+Older programs would show what was erased, because they know no overlays, and mix up streams of one path.
+"""
+SCOPES_VERSION = 3
+"""The version once there is a memory scope: older programs would erase an event and leave its record."""
+NEWEST_VERSION = SCOPES_VERSION
 _DIGEST_KEY = b',"sha256":"'
 
 
@@ -66,7 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     flushed_through: int
     next_stream: int
     created_at_ms: int
-    version: int = VERSION
+    version: int = 1
     lineage: str = ""
     log_begins: int = 0
     frame: int | None = None
@@ -86,7 +94,8 @@ _decode_version = msgspec.json.Decoder(_Version).decode
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the JSON object of a manifest, whose last member is the digest of what precedes it."""
+    """Return the JSON object of a manifest, whose last member is the digest of all before it."""
+    # Appended to the encoded bytes, so that a reader can cut it off and check exactly what was written.
     body = _encode(manifest)
     return body[:-1] + _DIGEST_KEY + hashlib.sha256(body).hexdigest().encode() + b'"}'
 
@@ -99,9 +108,9 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
         raise ObjectDamagedError(path=path, problem="its digest is not that of its content")
     try:
         version = _decode_version(body).version
-        if version != VERSION:
+        if not VERSION <= version <= NEWEST_VERSION:
             raise BucketRefusedError(
-                problem=f"{path} has version {version}, this program reads version {VERSION}",
+                problem=f"{path} has version {version}, this program reads versions up to {NEWEST_VERSION}",
                 remedy="Use the program that wrote it, or a newer one.",
             )
         return _decode(body)

@@ -35,7 +35,10 @@ class ObjectStore(Protocol):
         ...
 
     async def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes from ``start``, or raise."""
+        """Return ``length`` bytes from ``start``, or fewer only where the object ends.
+
+        :class:`Bucket`, through which all others read, raises instead of returning fewer.
+        """
         ...
 
     async def delete(self, paths: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """What a flush hands over: the appends of streams, as they were acknowledged."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
@@ -31,6 +31,18 @@ class StreamRecords(NamedTuple):
     path: str
     content_type: str
     appends: list[AppendRun]
+
+
+def with_replaced(run: AppendRun, replaced: Mapping[int, bytes]) -> AppendRun:
+    """Return an append of JSON with other values in some positions; each value comes with its comma."""
+    if not any(position in replaced for position in range(run.first, run.next)):
+        return run
+    pieces: list[bytes] = []
+    end = 0
+    for position, length in enumerate(run.lengths, run.first):
+        begin, end = end, end + length
+        pieces.append(replaced.get(position) or run.data[begin:end])
+    return run._replace(lengths=tuple(map(len, pieces)), data=b"".join(pieces))
 
 
 def split_by_date(records: Iterable[StreamRecords]) -> dict[date, list[StreamRecords]]:

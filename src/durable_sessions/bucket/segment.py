@@ -126,6 +126,8 @@ def _row_groups(records: Iterable[StreamRecords], group_bytes: int) -> Iterator[
     bytes_left, rows_left = group_bytes, GROUP_ROWS_MAX
     for stream in records:
         for json, whole in groupby([a for a in stream.appends if a.data], lambda a: bool(a.lengths)):
+            # Large appends are cut into parts of a quarter of a row group, so that groups are filled well.
+            # For each cut, binary search finds how many whole parts still fit, by bytes and by rows.
             parts, starts = _parts(list(whole), group_bytes // 4)
             counts = [len(part.lengths) or 1 for part in parts]
             sizes = list(accumulate([len(part.data) for part in parts], initial=0))
@@ -137,7 +139,7 @@ def _row_groups(records: Iterable[StreamRecords], group_bytes: int) -> Iterator[
                     bisect_right(rows, rows[begin] + rows_left, begin) - 1,
                 )
                 if end == begin and not runs:
-                    end += 1
+                    end += 1  # a part that is larger than a whole group gets a group of its own
                 if end > begin:
                     cut = slice(begin, end)
                     runs.append(

@@ -42,6 +42,7 @@ class SegmentReader:
         The segment must hold ``start``. Fewer than fit come only where the segment leaves a gap or ends.
         """
         footer = await self._footer()
+        # Twice as much as is read now: the second half is what is prefetched below.
         pieces = self._pieces(footer, stream, start, stop, 2 * bytes_max)
         self._expect(footer, pieces, start, bytes_max)
         found: list[memoryview] = []

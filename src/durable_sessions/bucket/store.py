@@ -27,7 +27,7 @@ LIST_SECONDS_MAX = 300.0
 TRIES_MAX = 4
 """How often a call is made before its failure is told."""
 RETRY_SECONDS_MIN = 0.1
-"""The pause before the second try, without jitter; it doubles with each."""
+"""The shortest pause before the second try; jitter adds up to as much again, and it doubles with each try."""
 
 SCHEMES = ("s3://", "gs://", "az://")
 
@@ -84,6 +84,8 @@ class Bucket:
             try:
                 await self._store.create(path, data)
             except ObjectExistsError:
+                # After a try without an answer, the object may be our own. Its content tells: no two writers
+                # send the same bytes.
                 if unsure and await self._holds(path, data):
                     return
                 raise
@@ -118,6 +120,7 @@ class Bucket:
                 )
             return data
 
+        # A reader waits for this: a bound on all tries together, and each shorter than for other calls.
         seconds = min(RANGE_SECONDS_MAX, self._seconds)
         try:
             async with asyncio.timeout(seconds):
@@ -143,7 +146,7 @@ class Bucket:
                 async with asyncio.timeout(allowed):
                     return await attempt()
             except BucketDeniedError:
-                raise
+                raise  # trying again changes no permission
             except TimeoutError as error:
                 failure = BucketError(reason=f"there was no answer within {allowed:g} seconds")
                 failure.__cause__ = error

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 import click
+from click.core import ParameterSource
 
 PROGRAM = "ds"
 _KEY_OPTION = "--api-key"
@@ -29,6 +30,29 @@ def typed_words(context: click.Context) -> list[str]:
     """Return the words that were typed behind the name of the program."""
     words = context.find_root().obj
     return list(words) if isinstance(words, list) else []
+
+
+def command_for(name: str, session: str, *options: str, as_myself: bool = True) -> str:
+    """Return the command line of a command for a session, with the options that name the server."""
+    context = click.get_current_context(silent=True)
+    words = [*options, *(server_words(context, as_myself=as_myself) if context is not None else ())]
+    if session.startswith("-"):  # otherwise it would be taken for an option
+        return command_line([name, *words, "--", session])
+    return command_line([name, session, *words])
+
+
+def server_words(context: click.Context, *, as_myself: bool = True) -> Iterator[str]:
+    """Yield the options of the command line that name the server, and with ``as_myself`` who asks it."""
+    named = (("url", "--url"), ("api_key", "--api-key"), ("principal", "--principal"))
+    for name, option in named if as_myself else named[:1]:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            yield from (option, context.params[name])
+
+
+def with_option(given: Sequence[str], *option: str) -> str:
+    """Return the command line with an option added to it."""
+    at = given.index("--") if "--" in given else len(given)  # behind -- it would be an argument
+    return command_line([*given[:at], *option, *given[at:]])
 
 
 def replaced(given: Sequence[str], wrong: str, right: str) -> str:

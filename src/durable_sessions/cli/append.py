@@ -1,43 +1,28 @@
 """``durable-sessions append``: write events to a session."""
 
 import codecs
-import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import click
-import msgspec
 
 from durable_sessions import export_header
 from durable_sessions.cli.argument_completion import SESSION
-from durable_sessions.cli.command_errors import CommandError, SessionConflictError, WrongInputError
+from durable_sessions.cli.command_errors import WrongInputError
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.event_writer import EventWriter, GivenEvent, stored_before
+from durable_sessions.cli.member import member
 from durable_sessions.cli.option_types import Number, Offset, Pair
-from durable_sessions.cli.patience import WAIT_SECONDS, Patience
+from durable_sessions.cli.reconnect_wait import WAIT_SECONDS, ReconnectWait
 from durable_sessions.cli.terminal import Output
-from durable_sessions.cli.wording import in_options
-from durable_sessions.client import Session, encoding
-from durable_sessions.client.errors import (
-    ApiError,
-    ClientError,
-    ConflictError,
-    NotFoundError,
-    PreconditionFailedError,
-)
+from durable_sessions.client import encoding
 from durable_sessions.rendering.events import encode
-from durable_sessions.rendering.text import one_line, plural
+from durable_sessions.rendering.text import one_line
 
-BATCH_EVENTS_MAX = 400
-"""Few enough that the answer can list every event that existed already, so that the counts are exact."""
-BATCH_BYTES_MAX = 4 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
-_ENDED = {"stream_closed": "is closed", "session_archived": "is archived"}
-_EVENT_NUMBER = re.compile(r"^Event [0-9]+: ")
-"""How the server names an event of a request; a command names the line or the argument."""
+_ONLY = "The event"
 
 
 @click.command()
@@ -80,13 +65,13 @@ def append(
     When the command ends with 0, all events are durable. Lines are appended as they come, in order and each
     once, whatever happens to the connection. While the server restarts it waits.
     """
-    target = connection.client.session(session)
-    patience = Patience(connection.url, wait, output)
-    writer = _Writer(connection, target, output, patience, if_match)
+    target = connection.as_worker(session)
+    patience = ReconnectWait(connection.url, wait, output)
+    writer = EventWriter(connection, target, output, patience, if_match)
     if kind is not None:
         if event:
             raise click.UsageError("Give --type with its parts, or events as JSON, not both.")
-        writer.write([_Given("The event", encode(_made(kind, text, fields)))])
+        writer.write([GivenEvent(_ONLY, encode(_made(kind, text, fields)))])
     elif text is not None or fields:
         raise click.UsageError("--text and --field are parts of an event: say which with --type.")
     elif event and event != ("-",):
@@ -98,122 +83,10 @@ def append(
     writer.report(output, is_closed=closes)
 
 
-class _Given(NamedTuple):
-    """An event as it was given, and where: an argument or a line."""
-
-    where: str
-    data: bytes
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Appends, and knows how much is durable."""
-
-    connection: ServerConnection
-    session: Session
-    output: Output
-    patience: Patience
-    if_match: str | None
-    is_of_lines: bool = False
-    count: int = 0
-    repeated: int = 0
-    differ: int = 0
-    next_offset: str = ""
-
-    def write(self, events: list[_Given]) -> None:
-        """Append events durably, some at a time."""
-        for batch in _batches(events):
-            try:
-                self._send(batch)
-            except ApiError as error:
-                index = error.details.get("index")
-                if not isinstance(index, int) or not 0 <= index < len(batch):
-                    raise
-                # The server takes all events of a request or none. Of lines, those before the bad one count.
-                if index and self.is_of_lines:
-                    self._send(batch[:index])
-                raise self._refused(batch[index].where, error) from error
-
-    def _send(self, batch: list[_Given]) -> None:
-        body = b"[" + b",".join(given.data for given in batch) + b"]"
-        try:
-            appended = self.patience.until_answered(partial(self.session.append_body, body, self.if_match))
-        except ClientError as error:
-            if self.count and "index" not in getattr(error, "details", ()):
-                stored = "event is" if self.count == 1 else f"{self.count:,} events are"
-                self.output.note(f"The first {stored} stored.")
-            if isinstance(error, PreconditionFailedError) and self.if_match is not None:
-                raise self._moved(self.if_match) from error
-            if isinstance(error, ConflictError) and error.code in _ENDED:
-                fork = self.connection.command("fork", self.session.id)
-                raise SessionConflictError(
-                    f"{self.session.id} {_ENDED[error.code]} and takes no more events. "
-                    f"To go on, fork it: {fork}",
-                    error.code,
-                ) from error
-            raise
-        self.count += len(batch)
-        self.repeated += len(appended.repeated)
-        self.differ += len(appended.differ)
-        self.next_offset = appended.next_offset
-        if self.if_match is not None:
-            self.if_match = appended.next_offset
-
-    def _refused(self, where: str, error: ApiError) -> CommandError:
-        """Return what to say of an event that the server does not take."""
-        problem = in_options(_EVENT_NUMBER.sub("", error.message))
-        kind = SessionConflictError if error.status == 409 else WrongInputError
-        return kind(f"{where}: {problem}{_before(self.count)}")
-
-    def _moved(self, expected: str) -> SessionConflictError:
-        """Return what to say if the session does not end where ``--if-match`` says."""
-        said = f"--if-match says {expected}. Nothing more was appended."
-        try:
-            end = self.session.info().next_offset
-        except NotFoundError:
-            return SessionConflictError(
-                f"There is no session {self.session.id}, and {said} One that is not there yet ends at 0."
-            )
-        if end > expected:
-            what, place = "See what has come since with:", ("--offset", expected)
-        else:
-            what, place = "It is shorter than that; see its last events with:", ("--tail", "5")
-        events = self.connection.command("events", self.session.id, *place)
-        return SessionConflictError(f"{self.session.id} ends at {end}, and {said} {what} {events}")
-
-    def report(self, output: Output, *, is_closed: bool) -> None:
-        """Say what was done."""
-        closed = "; it is closed now" if is_closed else ""
-        written = self.count - self.repeated
-        if output.json:
-            counts = {"appended": written, "repeated": self.repeated, "differ": self.differ}
-            output.tell({"session": self.session.id, **counts, "next_offset": self.next_offset or None})
-        elif not self.count:
-            nothing = f"Nothing was appended to {self.session.id}: there was no event on standard input"
-            output.note(f"{nothing}{closed}.")
-        else:
-            events = f"{written:,} {plural(written, 'event')}"
-            output.note(
-                f"{events} appended to {self.session.id}{_known(self.repeated, self.differ)}; "
-                f"it ends at {self.next_offset}{closed}"
-            )
-
-
-def _known(repeated: int, differ: int) -> str:
-    """Return the part of the message about events whose ids existed already."""
-    if not repeated:
-        return ""
-    there = f", {repeated:,} {'was' if repeated == 1 else 'were'} there already"
-    if not differ:
-        return there
-    if repeated == 1:
-        return f"{there} and differs: the first one stays"
-    return f"{there}, of which {differ:,} {'differs' if differ == 1 else 'differ'}: the first ones stay"
-
-
-def _from_arguments(given: tuple[str, ...]) -> list[_Given]:
+def _from_arguments(given: tuple[str, ...]) -> list[GivenEvent]:
     events = [
-        _Given(f"Event {number}", one.encode(errors="surrogateescape")) for number, one in enumerate(given, 1)
+        GivenEvent(f"Event {number}" if len(given) > 1 else _ONLY, one.encode(errors="surrogateescape"))
+        for number, one in enumerate(given, 1)
     ]
     for event in events:
         problem = _problem(event.data)
@@ -222,7 +95,7 @@ def _from_arguments(given: tuple[str, ...]) -> list[_Given]:
     return events
 
 
-def _from_input(writer: _Writer, output: Output) -> None:
+def _from_input(writer: EventWriter, output: Output) -> None:
     stream = sys.stdin.buffer
     typed = stream.isatty()
     if typed:
@@ -231,12 +104,12 @@ def _from_input(writer: _Writer, output: Output) -> None:
     with output.progress("appending", None, shown=not typed) as ticks:
         number = 0
         for lines in _lines(stream):
-            events: list[_Given] = []
+            events: list[GivenEvent] = []
             for line in lines:
                 number += 1
                 if number == 1 and export_header.decode(line) is not None:
-                    continue
-                given = _Given(f"Line {number:,}", line.strip())
+                    continue  # an export may be appended as it is; its first line is about the session
+                given = GivenEvent(f"Line {number:,}", line.strip())
                 if not given.data:
                     continue
                 problem = _problem(given.data)
@@ -252,7 +125,7 @@ def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Yield the lines that are available, so that slow input is appended without delay."""
     rest = b""
     is_first = True
-    read = getattr(stream, "read1", stream.read)
+    read = getattr(stream, "read1", stream.read)  # read1 returns what has come; read would wait for all of it
     while piece := read(READ_BYTES):
         if is_first:
             piece, is_first = piece.removeprefix(codecs.BOM_UTF8), False  # some editors begin a file with it
@@ -278,16 +151,10 @@ def _problem(line: bytes) -> str:
     return 'an event is an object with a type, such as {"type":"note"}'
 
 
-def _no_event(given: _Given, problem: str, stored: int = 0) -> WrongInputError:
+def _no_event(given: GivenEvent, problem: str, stored: int = 0) -> WrongInputError:
     shown = one_line(given.data.decode(errors="replace"), 60)
-    return WrongInputError(f"{given.where} is not an event: {problem}. It is: {shown}{_before(stored)}")
-
-
-def _before(stored: int) -> str:
-    """Return a line on how many events before a bad one are stored; nothing if there are none."""
-    if not stored:
-        return ""
-    return f"\nThe {stored:,} {plural(stored, 'event')} before it {'is' if stored == 1 else 'are'} stored."
+    where = "This" if given.where == _ONLY else given.where
+    return WrongInputError(f"{where} is not an event: {problem}. It is: {shown}{stored_before(stored)}")
 
 
 def _made(kind: str, text: str | None, fields: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -295,31 +162,10 @@ def _made(kind: str, text: str | None, fields: tuple[tuple[str, str], ...]) -> d
     if text is not None:
         said = sys.stdin.read() if text == "-" else text
         event["content"] = [{"type": "text", "text": said}]
-    for name, value in fields:
-        event.update([_member(name, value)])
+    for field in fields:
+        name, value = member(*field)
+        if name in event:
+            given = {"type": "--type", "content": "--text"}.get(name, "another --field")
+            raise click.UsageError(f"--field {name} is given twice: {given} has it, too.")
+        event[name] = value
     return event
-
-
-def _member(name: str, value: str) -> tuple[str, Any]:
-    """Return a member: ``name=text``, or ``name:=json``."""
-    if not name.endswith(":"):
-        return name, value
-    try:
-        return name[:-1], msgspec.json.decode(value)
-    except msgspec.DecodeError as error:
-        raise click.UsageError(
-            f"{value!r} is not JSON ({error}); {name[:-1]}=… takes it as a text."
-        ) from error
-
-
-def _batches(events: list[_Given]) -> Iterator[list[_Given]]:
-    batch: list[_Given] = []
-    held = 0
-    for event in events:
-        if batch and (len(batch) >= BATCH_EVENTS_MAX or held + len(event.data) > BATCH_BYTES_MAX):
-            yield batch
-            batch, held = [], 0
-        batch.append(event)
-        held += len(event.data)
-    if batch:
-        yield batch

@@ -35,7 +35,10 @@ def put(connection: ServerConnection, output: Output, file: Path, media_type: st
     """
     reads_input = str(file) == "-"
     kind = media_type or (not reads_input and mimetypes.guess_type(file.name)[0]) or _ANY_TYPE
-    stored = connection.client.artifacts.put(sys.stdin.buffer.read() if reads_input else file, kind)
+    try:
+        stored = connection.client.artifacts.put(sys.stdin.buffer.read() if reads_input else file, kind)
+    except ValueError as error:
+        raise WrongInputError(str(error)) from error
     if output.json:
         shown = {"sha256": stored.sha256, "bytes": stored.size, "media_type": stored.media_type}
         output.tell({**shown, "path": stored.path})
@@ -55,8 +58,9 @@ def get(connection: ServerConnection, output: Output, sha256: str, path: Path | 
     """
     if output.json and (path is None or str(path) == "-"):
         raise click.UsageError("With --json give -o FILE: standard output is for the answer.")
+    digest = _digest(sha256)
     try:
-        pieces = connection.client.artifacts.stream(sha256.removeprefix("/v1/artifacts/"))
+        pieces = connection.client.artifacts.stream(digest)
         if path is None or str(path) == "-":
             if output.is_terminal and path is None:
                 raise WrongInputError("It may not be text: give -o FILE, or -o - to see it all the same.")
@@ -67,7 +71,7 @@ def get(connection: ServerConnection, output: Output, sha256: str, path: Path | 
     except ValueError as error:
         raise WrongInputError(str(error)) from error
     if output.json:
-        output.tell({"sha256": sha256, "path": str(path), "bytes": written})
+        output.tell({"sha256": digest, "path": str(path), "bytes": written})
     else:
         output.note(f"{path}: {size(written)}")
 
@@ -78,7 +82,7 @@ def get(connection: ServerConnection, output: Output, sha256: str, path: Path | 
 @with_yes
 def delete(connection: ServerConnection, output: Output, sha256: str, is_sure: bool) -> None:
     """Delete the artifact SHA256, whatever refers to it. This cannot be undone, and needs an admin's key."""
-    digest = sha256.removeprefix("/v1/artifacts/")
+    digest = _digest(sha256)
     try:
         if not connection.client.artifacts.exists(digest):
             raise MissingError(f"There is no artifact {digest}.")
@@ -90,3 +94,8 @@ def delete(connection: ServerConnection, output: Output, sha256: str, is_sure: b
         output.tell({"sha256": digest, "deleted": True})
     else:
         output.note(f"{digest}: deleted")
+
+
+def _digest(given: str) -> str:
+    """Return the digest of an artifact that is named as events, refs or other tools name it."""
+    return given.removeprefix("/v1/artifacts/").removeprefix("sha256:").lower()

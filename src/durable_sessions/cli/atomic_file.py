@@ -32,6 +32,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
+        # A temporary file is private; the final one gets the usual permissions. The umask can only be read by
+        # setting it.
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)

@@ -44,7 +44,7 @@ def hook_settings(server: Server) -> dict[str, object]:
         hook["allowedEnvVars"] = [KEY_VARIABLE]
     plain, matched = {"hooks": [hook]}, {"matcher": "*", "hooks": [hook]}
     hooks: dict[str, object] = {name: [matched if name in _WITH_MATCHER else plain] for name in HOOKS}
-    hooks["SessionStart"] = [{"hooks": [_command(server)]}]
+    hooks["SessionStart"] = [{"hooks": [_command(server)]}]  # not sent to URLs by older versions
     return {"hooks": hooks}
 
 

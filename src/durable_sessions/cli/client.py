@@ -10,7 +10,7 @@ import httpcore2
 import msgspec
 
 from durable_sessions.cli.command_errors import UnreachableError, key_needed, meaning, other_server
-from durable_sessions.cli.wording import in_options
+from durable_sessions.cli.option_names import in_options
 from durable_sessions.client import connection_problems
 from durable_sessions.client.options import require_address, require_key
 from durable_sessions.settings import ENVIRONMENT_PREFIX
@@ -75,6 +75,8 @@ class Server:
                 extensions={"timeout": timeouts},
             )
         except httpcore2.ConnectError as error:
+            # Nothing was sent, so callers may go on without a server; unless nobody could ever connect like
+            # this.
             reason = connection_problems.reason_of(error, self.url)
             if connection_problems.is_final(error):
                 raise UnreachableError(f"{self.url} cannot be used: {reason}.") from error
@@ -117,7 +119,7 @@ def with_server(command: Callable[..., None]) -> Callable[..., None]:
     return server_options(wrapped)
 
 
-def _checked(require: Callable[[str], None]) -> Callable[[click.Context, click.Parameter, str], str]:
+def checked(require: Callable[[str], None]) -> Callable[[click.Context, click.Parameter, str], str]:
     """Return a callback that refuses a value with the message of the client."""
 
     def check(_: click.Context, __: click.Parameter, value: str) -> str:
@@ -137,7 +139,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
             "--api-key",
             envvar=ENVIRONMENT_PREFIX + "API_KEY",
             default="",
-            callback=_checked(require_key),
+            callback=checked(require_key),
             metavar="KEY",
             help=f"The key to show; the variable keeps it from other eyes.  [{ENVIRONMENT_PREFIX}API_KEY]",
         ),
@@ -145,7 +147,7 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
             "--url",
             envvar=ENVIRONMENT_PREFIX + "URL",
             default=DEFAULT_URL,
-            callback=_checked(require_address),
+            callback=checked(require_address),
             show_default=True,
             help=f"Where the server is.  [{ENVIRONMENT_PREFIX}URL]",
         ),

@@ -7,9 +7,14 @@ from urllib.parse import urlsplit
 import click
 
 from durable_sessions.cli.advice import PROGRAM
-from durable_sessions.cli.wording import in_options
+from durable_sessions.cli.refusal_advice import told
 from durable_sessions.client import errors
-from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError, StreamNotFoundError
+from durable_sessions.errors import (
+    DurableSessionsError,
+    LogLockedError,
+    ObjectNotFoundError,
+    StreamNotFoundError,
+)
 from durable_sessions.rendering.text import clean
 
 INTERRUPTED = 130
@@ -65,6 +70,13 @@ class SessionConflictError(CommandError):
     kind = "conflict"
 
 
+class NotStartedError(CommandError):
+    """A command that was to be run cannot be; the status is that of a shell."""
+
+    exit_code = 127
+    kind = "not_started"
+
+
 class InterruptedCommandError(CommandError):
     """Somebody pressed Ctrl-C."""
 
@@ -74,6 +86,7 @@ class InterruptedCommandError(CommandError):
 
 _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
     (errors.BadRequestError, WrongInputError),
+    (errors.TooLargeError, WrongInputError),
     (errors.NotFoundError, MissingError),
     (errors.PermissionDeniedError, DeniedError),
     (errors.ConflictError, SessionConflictError),
@@ -81,6 +94,10 @@ _KINDS: tuple[tuple[type[errors.ApiError], type[CommandError]], ...] = (
 )
 
 
+ENDED = {"stream_closed": "is closed", "session_archived": "is archived"}
+"""What is so with a session that takes no more events, by the code of the refusal."""
+_OTHERS_TURN = ("lease_lost", "lease_required", "not_routed")
+"""Refusals with 403 that no other key would help against: somebody else has the session."""
 _NOTHING_THERE = (404, 405, 501)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_PORT = 4437
@@ -109,6 +126,21 @@ def failed(error: DurableSessionsError) -> CommandError:
     return kind(str(error), error.code)
 
 
+def described(error: Exception) -> click.ClickException:
+    """Return an expected failure of a command as an error with a message and an exit status."""
+    if isinstance(error, click.ClickException):
+        return error
+    if isinstance(error, DurableSessionsError):
+        return failed(error)
+    return CommandError(_said(error) if isinstance(error, OSError) else str(error) or repr(error))
+
+
+def _said(error: OSError) -> str:
+    """Return what the operating system refused, and of which file."""
+    said = error.strerror or str(error)
+    return f"{error.filename}: {said}" if error.filename is not None else said
+
+
 @contextmanager
 def explained(url: str) -> Iterator[None]:
     """Turn the client's exceptions into messages that a person can act on."""
@@ -121,12 +153,25 @@ def explained(url: str) -> Iterator[None]:
     except errors.ApiError as error:
         if is_elsewhere(error):
             raise UnreachableError(other_server(url, error.status)) from error
-        kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), CommandError)
-        raise kind(_refused(error), error.code if error.by_server else "") from error
+        raise kind_of(error)(_refused(error), error.code if error.by_server else "") from error
     except errors.UnexpectedAnswerError as error:
         raise UnreachableError(other_server(url)) from error
     except errors.ClientError as error:
         raise CommandError(str(error)) from error
+
+
+def kind_of(error: errors.ApiError) -> type[CommandError]:
+    """Return what a refusal by the server means for a command."""
+    if error.code in _OTHERS_TURN:
+        return SessionConflictError
+    return next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), CommandError)
+
+
+def ended(session: str, error: errors.ApiError, fork: str) -> SessionConflictError:
+    """Return what to say of a session that takes no more events; ``fork`` is the command that goes on."""
+    return SessionConflictError(
+        f"{session} {ENDED[error.code]} and takes no more events. To go on, fork it: {fork}", error.code
+    )
 
 
 def is_elsewhere(error: errors.ApiError) -> bool:
@@ -152,11 +197,12 @@ def key_needed(message: str) -> str:
 
     Its first sentence says what is wrong; what follows is about headers.
     """
-    return f"{message.partition('. ')[0].rstrip('.')}. {KEY_ADVICE}"
+    said = message.partition(". ")[0].rstrip(".").replace("none was sent", "none was given")
+    return f"{said}. {KEY_ADVICE}"
 
 
 def _refused(error: errors.ApiError) -> str:
-    message = in_options(error.message)
+    message = told(error)
     if error.outcome_unknown:
         return f"{message} An earlier attempt got no answer, so it may have been done all the same."
     return message
@@ -177,3 +223,12 @@ def _unreachable(url: str, error: errors.ConnectionFailedError) -> str:
     if error.outcome_unknown:
         return f"{url} did not answer ({error.reason}); what was asked for may have been done all the same."
     return unreachable(url, error.reason)
+
+
+def data_in_use(error: LogLockedError) -> CommandError:
+    """Return what to do when another process has the data directory."""
+    return CommandError(
+        f"{error} If that is a server, use it, or stop it first with kill {error.pid}; to run a second one, "
+        "give it a directory of its own with --data, and another --port.",
+        error.code,
+    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from durable_sessions.cli.advice import command_line, replaced, typed_words
+from durable_sessions.cli.advice import replaced, typed_words, with_option
 from durable_sessions.cli.command_errors import CommandError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection
 from durable_sessions.cli.terminal import Output
@@ -49,7 +49,8 @@ def end_each(
     """End sessions one by one, each after a ``question``, in which ``{}`` stands for the session."""
     for info in sessions_to_end(connection, given, is_sure=is_sure):
         confirm(question.format(described(info)), is_sure=is_sure)
-        ended = end(connection.client.session(info.id))
+        with connection.writing(info.id):
+            ended = end(connection.client.session(info.id))
         if output.json:
             output.tell(ended.raw)
         else:
@@ -61,9 +62,7 @@ def confirm(question: str, *, is_sure: bool) -> None:
     if is_sure:
         return
     if not sys.stdin.isatty():
-        typed = typed_words(click.get_current_context())
-        at = typed.index("--") if "--" in typed else len(typed)
-        again = command_line([*typed[:at], "--yes", *typed[at:]])
+        again = with_option(typed_words(click.get_current_context()), "--yes")
         raise WrongInputError(f"{question} Nothing was done: nobody can be asked here, so add --yes: {again}")
     if not click.confirm(clean(question), err=True):
         raise CommandError("Nothing was done.")

@@ -11,28 +11,74 @@ from pathlib import Path
 import click
 import msgspec
 
+from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import manifests_prefix
 from durable_sessions.bucket.manifest import Manifest, Manifests, decode_manifest
 from durable_sessions.bucket.numbered import NumberedObjects
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.partition_layout import PartitionLayout, all_layouts
 from durable_sessions.cli.command_errors import MissingError
+from durable_sessions.cli.data_target import DataTarget, shortened, with_target
 from durable_sessions.cli.error_output import warn
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import WholeNumber
-from durable_sessions.cli.output import Target, shortened, with_target
-from durable_sessions.errors import DurableSessionsError, ObjectNotFoundError
-from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.errors import (
+    DurableSessionsError,
+    ObjectDamagedError,
+    ObjectNotFoundError,
+    StreamNotFoundError,
+)
+from durable_sessions.partition_id import PartitionId
+from durable_sessions.streams.partition_map import home_partition
 from durable_sessions.streams.stream import Key
-from durable_sessions.tier.snapshot_info import snapshot_of
+from durable_sessions.tier.snapshot_info import SnapshotInfo, snapshot_of
 from durable_sessions.tools.dump.flushed import checkpoint_items, subscription_items
 from durable_sessions.tools.dump.log import Plain, StreamPaths, log_items
 from durable_sessions.tools.dump.segments import segment_items
 from durable_sessions.tools.dump.snapshots import snapshot_items
-from durable_sessions.tools.dump.streams import load_names, look_up
+from durable_sessions.tools.dump.streams import StreamDump, load_names, look_up
+from durable_sessions.tools.verify import LOG_NAME
 
 
 @click.group(cls=CommandGroup)
 def dump() -> None:
     """Show what is in the log and in the bucket. Changes nothing; a server may be running."""
+
+
+_partition_option = click.option(
+    "--partition",
+    metavar="NAME",
+    help="Which one, as it is in the names of objects, such as 1-00; needed if there are several.",
+)
+
+
+async def _partition(where: DataTarget, name: str | None) -> PartitionId:
+    """Return the partition of a name, of the generation that holds or of an earlier one."""
+    current = (await where.layout()).all
+    if name is None:
+        if len(current) == 1:
+            return current[0]
+        names = ", ".join(one.digits for one in current)
+        raise click.UsageError(f"There are several partitions: name one of {names} with --partition.")
+    known = current + [one for layout in await all_layouts(await where.open_bucket()) for one in layout.all]
+    for one in known:
+        if one.digits == name:
+            return one
+    raise MissingError(f"{where.location} has no partition {name}.")
+
+
+@dump.command("layout")
+@with_target
+def dump_layout(where: DataTarget) -> None:
+    """Show into which partitions the bucket is divided, and was before, oldest first."""
+    for layout in asyncio.run(_layouts(where)):
+        where.tell(layout)
+        fields = msgspec.structs.asdict(layout)
+        where.say(_line(f"layout {fields.pop('number')}", fields))
+
+
+async def _layouts(where: DataTarget) -> list[PartitionLayout]:
+    return await all_layouts(await where.open_bucket())
 
 
 @dump.command("log")
@@ -41,10 +87,13 @@ def dump() -> None:
     "--from", "start", type=WholeNumber(min=0), default=0, help="Position of the first batch to show."
 )
 @click.option("--limit", type=WholeNumber(min=1), default=None, help="How many batches to show.")
-def dump_log(where: Target, start: int, limit: int | None) -> None:
+@_partition_option
+def dump_log(where: DataTarget, start: int, limit: int | None, partition: str | None) -> None:
     """Show the batches of the log, one effect per line."""
     where.require_data()
-    for item in islice(log_items(where.log, start, asyncio.run(_names(where))), limit):
+    one = asyncio.run(_partition(where, partition))
+    log = one.directory(where.data) / LOG_NAME
+    for item in islice(log_items(log, start, asyncio.run(_names(where, one))), limit):
         where.tell(_for_json(item))
         if "damage" in item:
             where.say(
@@ -58,9 +107,9 @@ def dump_log(where: Target, start: int, limit: int | None) -> None:
             where.say("  " + _line(effect.pop("effect"), effect))
 
 
-async def _names(where: Target) -> StreamPaths:
+async def _names(where: DataTarget, partition: PartitionId) -> StreamPaths:
     try:
-        return await load_names(await where.open_bucket())
+        return await load_names(await where.open_bucket(), partition)
     except DurableSessionsError as error:
         warn(f"names of streams are unknown: {error}")
         return StreamPaths()
@@ -69,9 +118,10 @@ async def _names(where: Target) -> StreamPaths:
 @dump.command("manifest")
 @with_target
 @click.option("--number", type=WholeNumber(min=1), default=None, help="Which one, if not the newest.")
-def dump_manifest(where: Target, number: int | None) -> None:
-    """Show the manifest that holds, or another one."""
-    manifest = asyncio.run(_manifest(where, number))
+@_partition_option
+def dump_manifest(where: DataTarget, number: int | None, partition: str | None) -> None:
+    """Show the current manifest, or another one."""
+    manifest = asyncio.run(_manifest(where, number, partition))
     where.tell(manifest)
     fields = msgspec.structs.asdict(manifest)
     lists = {name: fields.pop(name) for name in ("segments", "checkpoints", "garbage")}
@@ -87,21 +137,21 @@ def dump_manifest(where: Target, number: int | None) -> None:
             where.say("  " + _line(values.pop("path"), values))
 
 
-async def _manifest(where: Target, number: int | None) -> Manifest:
-    bucket = await where.open_bucket()
+async def _manifest(where: DataTarget, number: int | None, partition: str | None) -> Manifest:
+    bucket, one = await where.open_bucket(), await _partition(where, partition)
     if number is None:
-        newest = await Manifests(bucket).newest()
+        newest = await Manifests(bucket, one).newest()
         if newest is None:
             raise MissingError(f"{where.location} holds no manifest: nothing was flushed there yet.")
         return newest
-    objects = NumberedObjects(bucket, manifests_prefix(ONLY_PARTITION), ".json")
+    objects = NumberedObjects(bucket, manifests_prefix(one), ".json")
     return decode_manifest(await objects.get(number), objects.path(number))
 
 
 @dump.command("segment")
 @click.argument("path")
 @with_target
-def dump_segment(where: Target, path: str) -> None:
+def dump_segment(where: DataTarget, path: str) -> None:
     """Show the row groups, the directory and the rows of the segment at PATH in the bucket."""
     _show(where, segment_items(path, asyncio.run(_object(where, path))))
 
@@ -109,7 +159,7 @@ def dump_segment(where: Target, path: str) -> None:
 @dump.command("checkpoint")
 @click.argument("path")
 @with_target
-def dump_checkpoint(where: Target, path: str) -> None:
+def dump_checkpoint(where: DataTarget, path: str) -> None:
     """Show the streams in the checkpoint at PATH in the bucket."""
     _show(where, checkpoint_items(path, asyncio.run(_object(where, path))))
 
@@ -117,7 +167,7 @@ def dump_checkpoint(where: Target, path: str) -> None:
 @dump.command("subscriptions")
 @click.argument("path")
 @with_target
-def dump_subscriptions(where: Target, path: str) -> None:
+def dump_subscriptions(where: DataTarget, path: str) -> None:
     """Show the effects in the object of subscriptions at PATH in the bucket."""
     _show(where, subscription_items(path, asyncio.run(_object(where, path))))
 
@@ -125,26 +175,30 @@ def dump_subscriptions(where: Target, path: str) -> None:
 @dump.command("snapshot")
 @click.argument("path", required=False)
 @with_target
-def dump_snapshot(where: Target, path: str | None) -> None:
+@_partition_option
+def dump_snapshot(where: DataTarget, path: str | None, partition: str | None) -> None:
     """Show the catalog in the snapshot at PATH in the bucket, or in the newest one."""
-    path = asyncio.run(_newest_snapshot(where)) if path is None else path
+    info = asyncio.run(_newest_snapshot(where, partition)) if path is None else None
+    path = path or (info.path if info else "")
     data = asyncio.run(_object(where, path))
+    if info is not None and digest(data) != info.sha256:
+        raise ObjectDamagedError(path=path, problem="it has not the digest that the manifest names")
     with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
         _show(where, snapshot_items(path, data, Path(folder)))
 
 
-async def _newest_snapshot(where: Target) -> str:
-    manifest = await _manifest(where, None)
+async def _newest_snapshot(where: DataTarget, partition: str | None) -> SnapshotInfo:
+    manifest = await _manifest(where, None, partition)
     info = snapshot_of(manifest)
     if info is None:
         raise MissingError(
             f"Manifest {manifest.number} in {where.location} names no snapshot of the catalog. The server"
             " writes one when opening without it would take long."
         )
-    return info.path
+    return info
 
 
-def _show(where: Target, items: Iterable[Plain]) -> None:
+def _show(where: DataTarget, items: Iterable[Plain]) -> None:
     for item in items:
         where.tell(_for_json(item))
         kind, name = next(iter(item.items()))
@@ -152,7 +206,7 @@ def _show(where: Target, items: Iterable[Plain]) -> None:
         where.say(_line(f"{kind} {name}", shown))
 
 
-async def _object(where: Target, path: str) -> bytes:
+async def _object(where: DataTarget, path: str) -> bytes:
     if not path or any(part.startswith(".") or not part for part in path.split("/")):
         raise click.UsageError(f"{path!r} is not the path of an object in the bucket.")
     try:
@@ -165,15 +219,31 @@ async def _object(where: Target, path: str) -> bytes:
 @click.argument("path")
 @click.option("--workspace", default="default", show_default=True, help="Where the stream is.")
 @with_target
-def dump_stream(where: Target, path: str, workspace: str) -> None:
+def dump_stream(where: DataTarget, path: str, workspace: str) -> None:
     """Show the state of the stream at PATH, where its records are, and the records."""
     asyncio.run(_dump_stream(where, Key(workspace, path)))
 
 
-async def _dump_stream(where: Target, key: Key) -> None:
+async def _look_up(where: DataTarget, bucket: ObjectStore, key: Key, folder: Path) -> StreamDump:
+    """Return a stream from the partition that has it: its home, or for a fork that of its parent."""
+    layout = await where.layout()
+    home = home_partition(*key, of=layout.partitions)
+    missing: StreamNotFoundError | None = None
+    for one in sorted(layout.all, key=lambda one: one.number != home):
+        place = folder / one.digits
+        place.mkdir()
+        try:
+            return await look_up(bucket, one.directory(where.data) / LOG_NAME, key, place, one)
+        except StreamNotFoundError as error:
+            missing = error
+    assert missing is not None
+    raise missing
+
+
+async def _dump_stream(where: DataTarget, key: Key) -> None:
     bucket = await where.open_bucket()
     with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
-        found = await look_up(bucket, where.log, key, Path(folder))
+        found = await _look_up(where, bucket, key, Path(folder))
     state = {**found.state(), "flushed": found.flushed}
     where.tell({"stream": _for_json(state)})
     for name, value in state.items():

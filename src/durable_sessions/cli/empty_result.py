@@ -49,6 +49,12 @@ def require_within(connection: ServerConnection, info: SessionInfo, option: str,
         )
 
 
+def require_place(connection: ServerConnection, info: SessionInfo, option: str, at: str | None) -> None:
+    """Refuse an offset beyond the end of a session, if one is given."""
+    if at is not None:
+        require_within(connection, info, option, offsets.position(at))
+
+
 def require_order(after: str | None, before: str | None) -> None:
     """Refuse a range of time in which nothing can be."""
     begin, end = (None if one is None else parse_rfc3339(one) for one in (after, before))

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from durable_sessions.cli.terminal import Output
-from durable_sessions.rendering import moments
+from durable_sessions.rendering import human_times
 from durable_sessions.rendering.content import Diff, Fields, Part, Picture, Preformatted, Prose
 from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 from durable_sessions.rendering.text import lines_of, shortened
@@ -57,7 +57,7 @@ class EntryPrinter:
             self._output.show(line)
 
     def _new_day(self, entry: TranscriptEntry) -> None:
-        day = "" if entry.at_ms is None else moments.day(entry.at_ms)
+        day = "" if entry.at_ms is None else human_times.day(entry.at_ms)
         if day and day != self._day:
             self._output.show(Text(f"\n{day}", style="dim"))
             self._day = day
@@ -80,7 +80,7 @@ class EntryPrinter:
             yield from self._part(part, 2, RESULT_LINES_MAX * 3, typed=entry.role is EntryRole.USER)
 
     def _head(self, entry: TranscriptEntry, style: str, mark: Text | None = None) -> Text:
-        head = Text("" if entry.at_ms is None else moments.clock(entry.at_ms), style="dim")
+        head = Text("" if entry.at_ms is None else human_times.clock(entry.at_ms), style="dim")
         if entry.position is not None:
             head.append(f" #{entry.position}")
         head = Text.assemble(head, "  ", mark or "", (entry.title, style))
@@ -97,7 +97,7 @@ class EntryPrinter:
             line.append(f"  {entry.line}")
         took = entry.after_ms if is_result else entry.took_ms
         if took is not None:
-            line.append(f"  {moments.duration(took)}", style="dim")
+            line.append(f"  {human_times.duration(took)}", style="dim")
         if entry.failed:
             line.append("  failed", style="red")
         yield line

@@ -46,6 +46,7 @@ class EventLines:
             path = session_path(self.session, "events")
             events, page = self.transport.send(pinned.pin(ApiCall("GET", path, _read, tuple(parameters))))
             for event in events if left is None or self._whole_pages else events[:left]:
+                # Line ends inside an event are between its tokens: in JSON texts they are escaped.
                 yield event.replace(b"\n", b" ").replace(b"\r", b" ")
             if page is None:
                 return

@@ -38,7 +38,7 @@ def with_selection(command: Command) -> Command:
         from_: int | None,
         offset: str | None,
         tail: int | None,
-        around: int | None,
+        around: str | None,
         window: int | None,
         types: tuple[str, ...],
         after: str | None,
@@ -71,7 +71,9 @@ def with_selection(command: Command) -> Command:
         parameters += type_parameters(types) + time_parameters(after, before)
         if tail is not None and not pairs:
             limit = tail if limit is None else min(limit, tail)
-        at = {"--from": from_, "--around": around}
+        at = {"--from": from_}
+        if around is not None and around.isascii() and around.isdigit():
+            at["--around"] = int(around)
         if offset is not None:
             at["--offset"] = offsets.position(offset)
         selection = EventSelection(
@@ -94,7 +96,11 @@ _OPTIONS = (
     click.option("--from", "from_", type=WholeNumber(min=0), help="Position of the first, counted from 0."),
     click.option("--offset", type=Offset(), help="A saved offset to begin at, instead of a position."),
     click.option("--tail", "--last", type=WholeNumber(min=0), help="Only the last so many that match."),
-    click.option("--around", type=WholeNumber(min=0), help="Those on both sides of this position."),
+    click.option(
+        "--around",
+        metavar="POSITION|EVENT_ID",
+        help="Those on both sides of a position, or of an event.",
+    ),
     click.option("--window", type=WholeNumber(min=0), help="How many on each side.  [10]"),
     click.option(
         "--type", "types", multiple=True, help="Only this type, or a family like agent.*; repeatable."

@@ -25,8 +25,9 @@ def proof(url: str, data: Path) -> tuple[str, str] | None:
             f"{path} cannot be read ({error.strerror}). The first key is made by who runs the server: "
             "run this as its user, or give another data directory with --data."
         ) from error
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} cannot be used: {error}. Restart the server.") from error
+    # The token opens the server to whoever has it, so that it is shown only to the server that made it.
     parts = urlsplit(url)
     if not is_loopback(parts.hostname or ""):
         raise CommandError(

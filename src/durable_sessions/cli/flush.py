@@ -6,22 +6,14 @@ import click
 import httpcore2
 import msgspec
 
-from durable_sessions.bucket.format import ensure_format
-from durable_sessions.bucket.manifest import Manifest
-from durable_sessions.bucket.probe import probe
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.cli.command_errors import CommandError
-from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
+from durable_sessions.cli.data_target import IN_USE_ADVICE, DataTarget, with_target
 from durable_sessions.clock import SystemClock
 from durable_sessions.errors import LogLockedError
 from durable_sessions.ids import RandomIds
-from durable_sessions.log.file import FileLog
-from durable_sessions.storage.flush import Flusher
-from durable_sessions.storage.partition import Partition
-from durable_sessions.storage.retention import Retention
-from durable_sessions.tier.bucket_archive import BucketArchive
-from durable_sessions.tier.ownership import require_own
-from durable_sessions.tools.verify import CATALOG_NAME
+from durable_sessions.node.data_layout import data_layout
+from durable_sessions.tools.stopped_partition import Stopped, opened
 
 ROUTE = "/v1/admin/flush"
 FLUSH_SECONDS_MAX = 600.0
@@ -37,7 +29,7 @@ class FlushAnswer(msgspec.Struct):
 @click.command()
 @with_target
 @with_server
-def flush(where: Target, server: Server) -> None:
+def flush(where: DataTarget, server: Server) -> None:
     """Move everything that is durable to the bucket, and return when it is there.
 
     The running server is asked to. If none listens, the data directory is opened and flushed.
@@ -58,24 +50,12 @@ def flush(where: Target, server: Server) -> None:
     where.tell(answer)
 
 
-async def _flush(where: Target) -> FlushAnswer:
-    """Open the data directory as a server does, up to the partition, and flush it."""
-    settings, clock, ids = where.settings, SystemClock(), RandomIds()
-    limits = settings.limits()
-    log = await FileLog.open(where.log, segment_bytes_max=limits.log_segment_bytes_max)
-    try:
-        bucket = await where.open_bucket(writable=True)
-        await require_own(log, bucket)
-        await probe(bucket, ids)
-        await ensure_format(bucket)
-        archive = await BucketArchive.open(bucket, where.data / CATALOG_NAME, clock, ids, limits, log=log)
-        try:
-            partition = await Partition.open(log, clock, limits, archive, Retention(settings.retention))
-            await Flusher(partition, clock, limits, settings.flush_seconds).flush_all()
-            await partition.close()
-        finally:
-            await archive.close()
-    finally:
-        await log.close()
-    manifest: Manifest = archive.manifest
+async def _flush(where: DataTarget) -> FlushAnswer:
+    """Open the data directory as a server does, up to its partitions, and flush them."""
+    bucket = await where.open_bucket(writable=True)
+    stopped = Stopped(where.settings, where.settings.limits(), SystemClock(), RandomIds())
+    async with opened(stopped, bucket, await data_layout(bucket, where.data)) as partitions:
+        for one in partitions:
+            await one.flush()
+        manifest = partitions[0].archive.manifest
     return FlushAnswer(manifest.number, manifest.flushed_through)

@@ -10,6 +10,7 @@ from threading import Event as Signal
 
 import click
 
+from durable_sessions.cli.advice import typed_words
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.cli.command_errors import explained
 from durable_sessions.cli.import_report import ImportSpeaker, name_empty_files
@@ -19,10 +20,11 @@ from durable_sessions.client import Client
 from durable_sessions.client.errors import ConnectionFailedError
 from durable_sessions.importers import duplicate_sources, session_filter
 from durable_sessions.importers.destination import Destination, DryRun, ServerDestination
-from durable_sessions.importers.engine import ImportEngine, Report
+from durable_sessions.importers.engine import ImportEngine
 from durable_sessions.importers.live_capture import QUIET_SECONDS, Watcher
 from durable_sessions.importers.redaction import Redactor
 from durable_sessions.importers.registry import TOOLS, Tool
+from durable_sessions.importers.report import Report
 from durable_sessions.importers.sources import SourceError, Transcript
 from durable_sessions.importers.state import ImportState, default_path
 
@@ -78,10 +80,11 @@ def import_(
     roots = list(paths) or chosen.default_paths(os.environ, Path.home())
     if not roots:
         raise click.UsageError(f"{chosen.what} have no place of their own: name the files or folders.")
-    speaker = ImportSpeaker(as_json=as_json, verbose=verbose, watches=watch, is_dry=dry_run)
+    speaker = ImportSpeaker(as_json=as_json, verbose=verbose, watches=watch, is_dry=dry_run, redacts=redact)
     selection = TranscriptSelection(chosen, roots, _since(since), _project(project), speaker.tell_trouble)
     state = ImportState(
         None if dry_run and again else state_path or default_path(os.environ, Path.home()),
+        # Progress counts for one workspace of one server. Redacted copies differ, so that they count apart.
         f"{server.url} {_key_mark(server.api_key)}{' redacted' if redact else ''}",
         read_only=dry_run,
         empty=again,
@@ -101,7 +104,7 @@ def import_(
             if watch:
                 _watch(engine, selection, roots, speaker, quiet_seconds)
             else:
-                _once(engine, selection, speaker, paths)
+                _once(engine, selection, roots, speaker, paths)
     except duplicate_sources.SameSessionError as error:
         raise click.UsageError(str(error)) from error
     except SourceError as error:
@@ -131,16 +134,22 @@ def _forget_what_is_gone(
 
 
 def _once(
-    engine: ImportEngine, selection: TranscriptSelection, speaker: ImportSpeaker, named: tuple[Path, ...]
+    engine: ImportEngine,
+    selection: TranscriptSelection,
+    roots: list[Path],
+    speaker: ImportSpeaker,
+    named: tuple[Path, ...],
 ) -> None:
     transcripts = selection.find()
     if selection.is_empty:
-        speaker.tell_remark(selection.where_it_looked())
+        speaker.tell_nothing_found(selection.where_it_looked())
     for problem in selection.problems.values():
         speaker.tell_problem(problem)
     report = speaker.with_bar(len(transcripts), lambda: engine.run(transcripts))
     for problem in name_empty_files(report, named):
         speaker.tell_problem(problem)
+    speaker.tell_unredacted(report, typed_words(click.get_current_context()))
+    speaker.tell_foreign(report, roots)
     speaker.tell_report(report, selection)
     speaker.finish(report, selection, named)
 
@@ -153,6 +162,7 @@ def _watch(
     quiet_seconds: float,
 ) -> None:
     stop = Signal()
+    # The batch that is under way is finished, so that its progress is saved and it is not sent again.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 
@@ -163,6 +173,8 @@ def _watch(
         return found
 
     def on_report(report: Report) -> None:
+        speaker.tell_unredacted(report, typed_words(click.get_current_context()))
+        speaker.tell_foreign(report, roots)
         if report.new_events:
             speaker.tell_report(report, selection)
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -12,18 +12,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from durable_sessions.cli.advice import command_line
 from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.cli.error_output import warn
 from durable_sessions.cli.import_selection import LINK_REASON, TranscriptSelection
-from durable_sessions.importers import jsonl
-from durable_sessions.importers.engine import ImportOutcome, Report
+from durable_sessions.importers import format_detection, jsonl
+from durable_sessions.importers.format_detection import SourceFormat
+from durable_sessions.importers.report import ImportOutcome, Report
 from durable_sessions.importers.sources import empty_file
+from durable_sessions.importers.tally import WAITS
 from durable_sessions.rendering.text import clean, plural
 
 PROBLEMS_TOLD_MAX = 20
 REASONS_TOLD_MAX = 4
 OTHER_FORM = "stored before with another path or form"
 _STATUSES = ("imported", "unchanged", "empty", "refused", "failed")
+_FILES = {"failed": "refused"}
+"""What is told of files instead of sessions: those that are not what they should be."""
 _WORDS = {
     "user.message": "prompt",
     "agent.message": "answer",
@@ -46,8 +51,11 @@ _WORDS = {
 class ImportSpeaker:
     """Reports the progress and the result of an import."""
 
-    def __init__(self, *, as_json: bool, verbose: bool, watches: bool, is_dry: bool = False) -> None:
+    def __init__(
+        self, *, as_json: bool, verbose: bool, watches: bool, is_dry: bool = False, redacts: bool = False
+    ) -> None:
         self._json = as_json
+        self._redacts = redacts
         self._is_dry = is_dry
         self._verbose = verbose
         self._tells_sessions = verbose or watches
@@ -58,6 +66,8 @@ class ImportSpeaker:
     def tell_outcome(self, outcome: ImportOutcome) -> None:
         """Report the outcome of one session, if anything changed."""
         self._advance()
+        if outcome.is_unredacted or outcome.looks_like is not None:
+            return  # told once for all of them
         if outcome.problem:
             self.tell_problem(_said(outcome))
         elif not self._json and outcome.new_events and self._tells_sessions and not self._console.is_terminal:
@@ -71,10 +81,40 @@ class ImportSpeaker:
         warn(clean("there are more of these; --json tells all of them" if is_last else problem))
         self._reported.add(problem)
 
-    def tell_remark(self, text: str) -> None:
-        """Report what is not a failure by itself."""
+    def tell_unredacted(self, report: Report, command: Sequence[str]) -> None:
+        """Report the sessions that are stored with their secrets, and how to replace them."""
+        refused = [outcome for outcome in report.outcomes if outcome.is_unredacted]
+        if len(refused) == 1:
+            self.tell_problem(_said(refused[0]))
+        elif refused:
+            names = [outcome.session for outcome in refused]
+            self.tell_problem(
+                f"{len(names):,} sessions were imported without --redact: what is stored still has its "
+                "secrets, and importing them again does not change that. Replace them with: "
+                f"{command_line(['delete', *names, '--yes'])} && {command_line(command)}"
+            )
+
+    def tell_foreign(self, report: Report, roots: Sequence[Path]) -> None:
+        """Report files of other tools, those of one tool together, and how to import them."""
+        by_format: dict[SourceFormat, list[ImportOutcome]] = {}
+        for outcome in report.outcomes:
+            if outcome.looks_like is not None:
+                by_format.setdefault(outcome.looks_like, []).append(outcome)
+        for found, outcomes in by_format.items():
+            paths = [outcome.path for outcome in outcomes if outcome.path is not None]
+            if len(outcomes) == 1:
+                self.tell_problem(_said(outcomes[0]))
+                continue
+            holding = [root for root in roots if any(path.is_relative_to(root) for path in paths)]
+            self.tell_problem(
+                f"{len(outcomes):,} files look like {found.what} each, such as {paths[0]}; "
+                f"use: {format_detection.commands(found, holding)}"
+            )
+
+    def tell_nothing_found(self, text: str) -> None:
+        """Report where nothing was found, which is no failure."""
         if not self._json:
-            warn(clean(text))
+            click.echo(clean(text), err=True)
 
     def tell_trouble(self, text: str) -> None:
         """Report a problem while watching."""
@@ -100,7 +140,7 @@ class ImportSpeaker:
             return
         click.echo(self._first_line(report))
         if not self._verbose:
-            for line in _summary(report, left_out):
+            for line in _summary(report, left_out, redacts=self._redacts):
                 click.echo(line)
             return
         rows = list(_rows(report, left_out))
@@ -117,10 +157,18 @@ class ImportSpeaker:
         said = {"imported": "would be imported"} if self._is_dry else {}
         parts = [
             _number(counts[one], "session" if not at else "", said.get(one, one))
-            for at, one in enumerate(status for status in _STATUSES if counts[status])
+            for at, one in enumerate(
+                status for status in _STATUSES if counts[status] and status not in _FILES
+            )
         ]
+        parts += [_number(counts[one], "file", told) for one, told in _FILES.items() if counts[one]]
         if not parts:
             return "no session was imported"
+        if not report.new_events and not self._is_dry:
+            is_all_there = counts.keys() <= {"imported", "unchanged"}
+            return f"{', '.join(parts)}: {'nothing new' if is_all_there else 'nothing was imported'}"
+        if len(report.outcomes) == 1 and not report.outcomes[0].problem:
+            parts[0] += f" as {clean(report.outcomes[0].session)}"
         events = _number(report.new_events, "event" if self._is_dry else "new event")
         records = f" from {_number(report.tally.records, 'record')}" if report.tally.records else ""
         return f"{', '.join(parts)}: {events}{records}"
@@ -159,14 +207,16 @@ def _number(count: int, noun: str, after: str = "") -> str:
     return " ".join(filter(None, (f"{count:,}", plural(count, noun) if noun else "", after)))
 
 
-def _summary(report: Report, left_out: Mapping[str, int]) -> Iterable[str]:
+def _summary(report: Report, left_out: Mapping[str, int], *, redacts: bool) -> Iterable[str]:
     """Yield what follows the first line: four lines at most."""
     tally = report.tally
-    if tally.events:
+    if tally.events and report.new_events:
         yield _kinds(tally.events)
     if tally.redacted:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in tally.redacted.most_common())
         yield f"redacted: {_number(tally.redacted.total(), 'secret')} ({kinds})"
+    elif redacts and report.new_events:
+        yield "redacted: nothing, for nothing looks like a secret"
     reasons = Counter(left_out).most_common(REASONS_TOLD_MAX)
     missing = [f"{_left_out(number, reason)} ({reason})" for reason, number in reasons]
     if tally.differ and _names_its_events(report):
@@ -174,11 +224,14 @@ def _summary(report: Report, left_out: Mapping[str, int]) -> Iterable[str]:
     if missing:
         yield f"not imported: {', '.join(missing)}"
     rest = {"kept whole as import.record": tally.kept, "merged": tally.merged, "skipped": tally.skipped}
-    said = [f"{counts.total():,} {what}" for what, counts in rest.items() if counts]
-    if tally.differ and not _names_its_events(report):
-        said.append(f"{tally.differ:,} {OTHER_FORM}")
-    if said or tally.notes or tally.artifacts:
-        yield f"other records: {', '.join(said) or 'none'}; --verbose tells all of it"
+    said = []
+    if report.new_events:  # otherwise they are those of an earlier import
+        said = [f"{counts.total():,} {what}" for what, counts in rest.items() if counts]
+        if tally.differ and not _names_its_events(report):
+            said.append(f"{tally.differ:,} {OTHER_FORM}")
+    said += [f"{number:,} {note}" for note, number in tally.notes.items() if note.endswith(WAITS)]
+    if said:
+        yield f"other records: {', '.join(said)}; --verbose tells all of it"
 
 
 def _names_its_events(report: Report) -> bool:

@@ -52,10 +52,10 @@ class TranscriptSelection:
         self.left_out.clear()
         self.problems.clear()
         wanted = []
-        with directory_walk.noting() as passed_over:
+        with directory_walk.collect_skipped_links() as skipped_links:
             found = self._discover()
-        self._tell_links(passed_over)
-        self.is_empty = not found and not passed_over and not self.problems
+        self._tell_links(skipped_links)
+        self.is_empty = not found and not skipped_links and not self.problems
         is_strict = self._tool.name == jsonl.TOOL
         found, reasons = duplicate_sources.without_copies(found, self._roots, is_strict=is_strict)
         self.left_out.update(reasons)
@@ -98,12 +98,12 @@ class TranscriptSelection:
         if root.is_file() and root.stat().st_size == 0:
             return empty_file(root)
         other = format_detection.of_another_tool(root, self._tool.name)
-        return None if other is None else format_detection.advice(root, other)
+        return None if other is None else str(format_detection.ForeignFileError(root, other))
 
-    def _tell_links(self, passed_over: set[Path]) -> None:
+    def _tell_links(self, skipped_links: set[Path]) -> None:
         """Report links that were not followed, each once; beyond a limit only their number."""
-        if passed_over:
-            self.left_out[LINK_REASON] += len(passed_over)
-        for link in sorted(passed_over - self._reported)[: LINKS_TOLD_MAX - len(self._reported)]:
+        if skipped_links:
+            self.left_out[LINK_REASON] += len(skipped_links)
+        for link in sorted(skipped_links - self._reported)[: LINKS_TOLD_MAX - len(self._reported)]:
             self._tell(f"{link} leads out of the folder that was named, and is passed over. Name what it is.")
             self._reported.add(link)

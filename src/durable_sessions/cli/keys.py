@@ -14,17 +14,17 @@ import msgspec
 
 from durable_sessions.access.caller import ROLES, Role
 from durable_sessions.cli import first_key
-from durable_sessions.cli.advice import command_line
+from durable_sessions.cli.advice import command_line, server_words
 from durable_sessions.cli.client import Server, T, with_server
 from durable_sessions.cli.command_errors import (
     CommandError,
     DeniedError,
+    MissingError,
     UnreachableError,
     WrongInputError,
     unreachable,
 )
 from durable_sessions.cli.confirmation import confirm, with_yes
-from durable_sessions.cli.connection import server_words
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import Future, Number, OneOf
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings
@@ -116,6 +116,7 @@ def create(
     path: Path | None,
 ) -> None:
     """Create a key and print its secret, which cannot be shown again."""
+    # The file is made first: after the key is created there is no second chance to write its secret down.
     with _new_private_file(path) as file:
         key = _create(server, principal, role, workspace, requests_per_second, expires, data)
         if file is not None and isinstance(key.secret, str):
@@ -194,7 +195,7 @@ def _create(
 def list_keys(server: Server, as_json: bool, everything: bool) -> None:
     """List the keys of your workspace; an operator sees those of all workspaces."""
     now = rfc3339(time.time_ns() // 1_000_000)
-    all_of_them = _all(server)
+    all_of_them = all_keys(server)
     shown = [key for key in all_of_them if everything or key.is_valid(now)]
     if as_json:
         for key in shown:
@@ -233,8 +234,14 @@ def revoke(server: Server, as_json: bool, key_id: str, is_sure: bool) -> None:
     Before the last admin's key of a workspace is revoked you are asked.
     """
     if not is_sure:
-        _confirm_last(_all(server), key_id)
-    key = _ask(server, "DELETE", f"{ROUTE}/{quote(key_id, safe='')}", ServerKey)
+        _confirm_last(all_keys(server), key_id)
+    try:
+        key = _ask(server, "DELETE", f"{ROUTE}/{quote(key_id, safe='')}", ServerKey)
+    except MissingError as error:
+        listed = command_line(["keys", "list", *server_words(click.get_current_context())])
+        raise MissingError(
+            f"There is no key {key_id}. See those that there are with: {listed}", error.code
+        ) from error
     if as_json:
         click.echo(msgspec.json.encode(key))
     else:
@@ -253,7 +260,7 @@ def _none(keys: Sequence[ServerKey], server: Server) -> str:
     )
 
 
-def _all(server: Server) -> list[ServerKey]:
+def all_keys(server: Server) -> list[ServerKey]:
     """Return all keys that may be seen, those that let nobody in any more included."""
     found: list[ServerKey] = []
     page: str | None = ""

@@ -1,7 +1,9 @@
 """The command line: ``durable-sessions``, for short ``ds``."""
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -11,18 +13,51 @@ import click
 from durable_sessions import __version__
 from durable_sessions.cli.advice import PROGRAM
 from durable_sessions.cli.broken_pipe import reader_may_leave
-from durable_sessions.cli.command_errors import CommandError, InterruptedCommandError, failed
+from durable_sessions.cli.command_errors import InterruptedCommandError, described
 from durable_sessions.cli.error_output import print_error, wants_json
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.usage_advice import advised
 from durable_sessions.errors import DurableSessionsError
 
 SECTIONS = {
-    "Sessions": ("sessions", "show", "events", "tail", "search", "append", "fork", "export"),
-    "Changes": ("title", "close", "archive", "delete", "artifact"),
+    "Sessions": (
+        "sessions",
+        "show",
+        "events",
+        "tail",
+        "outline",
+        "search",
+        "slots",
+        "memory",
+        "append",
+        "fork",
+        "export",
+    ),
+    "Work": (
+        "wake",
+        "release",
+        "state",
+        "facts",
+        "context",
+        "handoff",
+        "route",
+        "evaluate",
+        "approve",
+        "graph",
+        "why",
+        "impact",
+        "diff",
+        "adopt",
+        "dossier",
+        "pause",
+        "resume",
+        "cancel",
+    ),
+    "Changes": ("title", "close", "archive", "delete", "redact", "artifact"),
     "Histories": ("import", "capture"),
-    "Server": ("serve", "keys", "flush", "reindex"),
-    "Data": ("verify", "dump", "repair", "gc"),
+    "Agents": ("mcp",),
+    "Server": ("serve", "cluster", "keys", "flush", "reindex"),
+    "Data": ("verify", "dump", "repair", "gc", "repartition"),
     "Shell": ("completion", "help"),
 }
 """All commands; each is a module of this package with a command of the same name."""
@@ -66,6 +101,7 @@ class Commands(CommandGroup):
     ) -> None:
         """Run a command and exit; with ``--json`` a failure is a line of JSON on standard error."""
         given = list(sys.argv[1:] if args is None else args)
+        # Not standalone: click would print failures in its own way. The words are kept for advice on them.
         options |= {"standalone_mode": False, "obj": given}
         try:
             with reader_may_leave():
@@ -77,10 +113,8 @@ class Commands(CommandGroup):
             sys.exit(0)
         except click.ClickException as refused:
             error = advised(refused, given)
-        except DurableSessionsError as failure:
-            error = failed(failure)
-        except OSError as failure:
-            error = CommandError(_said(failure))
+        except (DurableSessionsError, OSError) as failure:
+            error = described(failure)
         else:
             sys.exit(status if isinstance(status, int) else 0)
         print_error(error, as_json=wants_json(given))
@@ -102,10 +136,22 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; an expected failure is one line on standard error and an exit status."""
-    cli()
+    try:
+        cli()
+    except SystemExit as ended:
+        _end_with_object_store(ended)
+        raise
 
 
-def _said(error: OSError) -> str:
-    """Return what the operating system refused, and of which file."""
-    said = error.strerror or str(error)
-    return f"{error.filename}: {said}" if error.filename is not None else said
+def _end_with_object_store(ended: SystemExit) -> None:
+    """End the process at once if it has used an object store, whose threads may outlive the interpreter.
+
+    One of them that still has something to tell Python while it is taken down aborts the process: a command
+    that has done all it should would now and then end as if it had failed.
+    """
+    if "obstore" not in sys.modules:
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the reader may have left
+            stream.flush()
+    os._exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))

@@ -18,7 +18,7 @@ _POSITION = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class OneOf(click.Choice[str]):
-    """One of a few words; what is none of them is told the nearest."""
+    """One of a few words; if another one is given, the nearest of them is suggested."""
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """Return what to give instead."""
@@ -31,7 +31,7 @@ class OneOf(click.Choice[str]):
 
 
 class WholeNumber(click.IntRange):
-    """A whole number from some lowest one on."""
+    """A whole number from some lowest one on, perhaps up to some highest."""
 
     name = "number"
 
@@ -40,11 +40,13 @@ class WholeNumber(click.IntRange):
         try:
             return super().convert(cast("int", value), None, None)
         except click.BadParameter:
-            self.fail(f"{value!r} does not do; give a whole number from {self.min or 0}.", param, ctx)
+            most = "" if self.max is None else f" to {self.max}"
+            lowest = f"from {self.min or 0}{most}"
+            self.fail(f"{value!r} is not accepted; give a whole number {lowest}.", param, ctx)
 
 
 class Number(click.FloatRange):
-    """A number above or from some lowest one on."""
+    """A number above or from some lowest one on, perhaps up to some highest."""
 
     name = "number"
 
@@ -56,7 +58,8 @@ class Number(click.FloatRange):
             number = math.nan
         if not math.isfinite(number):
             lowest = f"{'above' if self.min_open else 'from'} {self.min or 0:g}"
-            self.fail(f"{value!r} does not do; give a number {lowest}, such as 2.5.", param, ctx)
+            bounds = f"{lowest}, such as 2.5" if self.max is None else f"{lowest} to {self.max:g}"
+            self.fail(f"{value!r} is not accepted; give a number {bounds}.", param, ctx)
         return number
 
 
@@ -72,7 +75,7 @@ class Offset(click.ParamType[str]):
             return offsets.of(int(text))
         if not _OFFSET.fullmatch(text):
             self.fail(
-                f"{text!r} is no place in a session; give an offset as it was printed, such as "
+                f"{text!r} is not a place in a session; give an offset as it was printed, such as "
                 f"{offsets.of(5)}, or a position, such as 5.",
                 param,
                 ctx,
@@ -103,10 +106,13 @@ class Future(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the time in the format of the API."""
         far = _AGO.fullmatch(str(value))
+        if far is None and parse_time(str(value)) is None:
+            _require_zone(self, value, param, ctx)
+            day = (datetime.now(UTC) + timedelta(days=365)).date()
+            self.fail(f"{value!r} is not a time; give one such as 30d, {day} or {day}T12:00:00Z.", param, ctx)
         if far is None:
             return Time().convert(value, param, ctx)
-        at = datetime.now(UTC) + timedelta(seconds=int(far[1]) * _SECONDS[far[2]])
-        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return _shifted(far, 1) or self.fail(f"{value!r} is too far away; give a shorter time.", param, ctx)
 
 
 class Time(click.ParamType[str]):
@@ -119,11 +125,31 @@ class Time(click.ParamType[str]):
         text = str(value)
         passed = _AGO.fullmatch(text)
         if passed:
-            at = datetime.now(UTC) - timedelta(seconds=int(passed[1]) * _SECONDS[passed[2]])
-            return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return _shifted(passed, -1) or self.fail(f"{value!r} is too long ago.", param, ctx)
         at_ms = parse_time(text)
         if at_ms is None:
+            _require_zone(self, value, param, ctx)
             self.fail(
-                f"{value!r} is no time; give one such as 2026-11-15, 2026-11-15T12:00:00Z or 2h.", param, ctx
+                f"{value!r} is not a time; give one such as 2026-11-15, 2026-11-15T12:00:00Z or 2h.",
+                param,
+                ctx,
             )
+        # A full time is sent as it was typed, in its own zone; only a day needs a time of day.
         return rfc3339(at_ms) if len(text) == len("2026-11-15") else text
+
+
+def _require_zone(
+    kind: click.ParamType[str], value: object, param: click.Parameter | None, ctx: click.Context | None
+) -> None:
+    """Refuse a time that lacks nothing but its zone, and say so."""
+    if parse_time(f"{value}Z") is not None:
+        kind.fail(f"{value!r} has no time zone; add Z or an offset, such as {value}Z.", param, ctx)
+
+
+def _shifted(distance: re.Match[str], sign: int) -> str | None:
+    """Return a time so far from now, None if no calendar has it."""
+    try:
+        at = datetime.now(UTC) + sign * timedelta(seconds=int(distance[1]) * _SECONDS[distance[2]])
+    except OverflowError:
+        return None
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

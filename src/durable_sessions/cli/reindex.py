@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from durable_sessions.cli.client import Server, with_server
 from durable_sessions.cli.command_errors import CommandError
-from durable_sessions.cli.output import IN_USE_ADVICE, Target, with_target
+from durable_sessions.cli.data_target import IN_USE_ADVICE, DataTarget, with_target
 from durable_sessions.errors import LogLockedError
 from durable_sessions.node.node import Node
 from durable_sessions.rendering.text import plural
@@ -48,7 +48,7 @@ class Reindexed(msgspec.Struct):
 @click.command()
 @with_target
 @with_server
-def reindex(where: Target, server: Server) -> None:
+def reindex(where: DataTarget, server: Server) -> None:
     """Rebuild the search index from the log and the bucket, and return when it is complete.
 
     The running server is asked to, and serves meanwhile. If none listens, the data directory is opened.
@@ -90,7 +90,7 @@ def reindex(where: Target, server: Server) -> None:
 
 def _follow(server: Server, show: Show) -> int:
     """Wait until a running server has rebuilt its index."""
-    events = 0
+    events = 0  # remembered, because a server that is ready tells no longer how many there were
     while True:
         search = server.ask("GET", "/readyz", _Ready).search
         if search.state == "ready":
@@ -102,18 +102,20 @@ def _follow(server: Server, show: Show) -> int:
         time.sleep(LOOK_SECONDS)
 
 
-async def _build(where: Target, show: Show) -> int:
+async def _build(where: DataTarget, show: Show) -> int:
     """Open the data directory as a server does, and rebuild the index without serving."""
     node = await Node.open(where.settings)
     try:
-        feed = node.feed
-        feed.rebuild()
-        while feed.is_building:  # polled, to show the progress
-            problem = feed.failure or feed.paused
+        feeds = [keeper.engine.feed for keeper in node.keepers.values()]
+        for feed in feeds:
+            feed.rebuild()
+        while any(feed.is_building for feed in feeds):  # polled, to show the progress
+            problem = next((problem for feed in feeds if (problem := feed.failure or feed.paused)), None)
             if problem is not None:
                 raise CommandError(f"The index cannot be made: {problem}")
-            show(feed.events_lacking - feed.events_left, feed.events_lacking)
+            events = sum(feed.events_lacking for feed in feeds)
+            show(events - sum(feed.events_left for feed in feeds), events)
             await asyncio.sleep(LOOK_SECONDS)
-        return feed.events_lacking
+        return sum(feed.events_lacking for feed in feeds)
     finally:
         await node.close()

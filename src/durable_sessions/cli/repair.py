@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
-from durable_sessions.cli.output import Target, with_target
+from durable_sessions.bucket.partition_layout import PartitionLayout
+from durable_sessions.cli.data_target import DataTarget, with_target
 from durable_sessions.cli.verify import report
 from durable_sessions.clock import SystemClock
 from durable_sessions.ids import RandomIds
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.tools.repair import Plan, Repair
 from durable_sessions.tools.verify import Findings, verify
 
@@ -19,22 +21,32 @@ from durable_sessions.tools.verify import Findings, verify
 @with_target
 @click.option("--yes", is_flag=True, help="Do it. Without this option nothing is changed.")
 @click.option("--bucket-is-lost", is_flag=True, help="Go on with an empty bucket, and only what the log has.")
-def repair(where: Target, yes: bool, bucket_is_lost: bool) -> None:
+def repair(where: DataTarget, yes: bool, bucket_is_lost: bool) -> None:
     """Say what is damaged and what a repair would do, and with --yes do it.
 
     Copies of all that is changed or removed are kept in the data directory, under repair-<UTC time>.
     Exits with 0 if nothing is wrong or all was repaired, and with 1 if not.
     """
-    with where.locked("Stop the server first."):
-        status = asyncio.run(_repair(where, yes=yes, bucket_lost=bucket_is_lost))
+    with where.locked("Stop the server first.") as layout:
+        status = asyncio.run(_repair_all(where, layout, yes=yes, bucket_lost=bucket_is_lost))
     sys.exit(status)
 
 
-async def _repair(where: Target, *, yes: bool, bucket_lost: bool) -> int:
-    bucket = await where.open_bucket(writable=yes)
+async def _repair_all(where: DataTarget, layout: PartitionLayout, *, yes: bool, bucket_lost: bool) -> int:
+    """Repair one partition after the other, and return the highest exit status."""
+    status = 0
+    for one in layout.all:
+        if layout.partitions > 1:
+            where.say(f"partition {one.digits}:")
+        status = max(status, await _repair(where, one, yes=yes, bucket_lost=bucket_lost))
+    return status
+
+
+async def _repair(where: DataTarget, partition: PartitionId, *, yes: bool, bucket_lost: bool) -> int:
+    bucket, directory = await where.open_bucket(writable=yes), partition.directory(where.data)
     while True:
         with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
-            one = Repair(bucket, where.data, Path(folder))
+            one = Repair(bucket, directory, Path(folder), partition, backups=where.data)
             try:
                 plan = await one.plan(bucket_lost=bucket_lost)
                 if not plan.actions or not yes:
@@ -43,15 +55,16 @@ async def _repair(where: Target, *, yes: bool, bucket_lost: bool) -> int:
                 copies = await one.apply(SystemClock(), RandomIds())
             finally:
                 one.close()
+        # None: only an earlier, interrupted repair was completed. What is still damaged is planned anew.
         if copies is not None:
             break
         where.say("An interrupted repair was completed.")
-    findings = await verify(bucket, where.data)
+    findings = await verify(bucket, directory, partition=partition)
     _tell(where, plan, copies, findings)
     return 1 if findings.problems else 0
 
 
-def _tell(where: Target, plan: Plan, copies: Path | None, findings: Findings | None) -> None:
+def _tell(where: DataTarget, plan: Plan, copies: Path | None, findings: Findings | None) -> None:
     answer: dict[str, object] = {
         "needed": bool(plan.actions),
         "done": copies is not None,

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
+from durable_sessions.cli.empty_result import require_order
 from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
-from durable_sessions.cli.spelling import nearest
+from durable_sessions.cli.spelling import near
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
-from durable_sessions.rendering import moments
+from durable_sessions.rendering import human_times
 from durable_sessions.rendering.entries import KNOWN_TYPES, entry_of
 from durable_sessions.rendering.text import clean, one_line, plural
 
@@ -24,6 +25,7 @@ HITS_PER_SESSION_MAX = 20
 HITS_PER_PAGE_MAX = 100
 """The most hits that the server returns in one answer."""
 _HIGHLIGHT = "bold yellow"
+_TYPE = "type:"
 _FILTER = re.compile(r'(?<!\S)[+-]?type:("[^"]+"|[^\s"]+)')
 
 
@@ -66,6 +68,7 @@ def search(
         raise click.UsageError("Give words to look for, such as: ds search timeout")
     if order is not None and session is None:
         raise click.UsageError("--order goes with --session: hits in several sessions have no common order.")
+    require_order(after, before)
     which = _Filters(role, types or None, after, before)
     if session is None:
         found = _everywhere(connection.client, " ".join(query), which, agent, dict(metadata), limit)
@@ -84,10 +87,13 @@ def search(
 
 def filter_hints(query: str, types: tuple[str, ...], *, is_empty: bool) -> Iterator[str]:
     """Yield the types that may have been meant by those that nothing has."""
-    types = (*types, *(found[1].strip('"') for found in _FILTER.finditer(query)))
-    for kind in types if is_empty else ():
-        if kind not in KNOWN_TYPES and not kind.endswith("*") and (meant := nearest(kind, KNOWN_TYPES)):
-            yield f"No event of the type {kind} was found. {meant}"
+    asked = [("", kind) for kind in types]
+    asked += [(_TYPE, found[1].strip('"')) for found in _FILTER.finditer(query)]
+    for filtered, kind in asked if is_empty else ():
+        if kind in KNOWN_TYPES or kind.endswith("*"):
+            continue
+        if meant := near(kind, KNOWN_TYPES):
+            yield f"No event of the type {kind} was found. Did you mean {filtered}{meant[0]}?"
 
 
 class _Filters(NamedTuple):
@@ -169,7 +175,7 @@ def _show(output: Output, found: SearchResults, limit: int) -> None:
 
 def _line(hit: Hit) -> Text:
     entry = entry_of(hit.event.data)
-    at = "" if entry.at_ms is None else moments.minute(entry.at_ms)
+    at = "" if entry.at_ms is None else human_times.minute(entry.at_ms)
     where = "" if entry.position is None else f"#{entry.position}"
     head = Text.assemble(
         "  ", (f"{at}  {where}  ", "dim"), (entry.title, "red" if entry.failed else "cyan"), "  "

@@ -1,39 +1,29 @@
 """``durable-sessions serve``: run the server until it is stopped."""
 
-import asyncio
 import os
 import resource
-import shutil
-import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
 import click
 import structlog
-import uvloop
 
-from durable_sessions import __version__
-from durable_sessions.cli.command_errors import CommandError, WrongInputError
+from durable_sessions.bucket.machine_claim import MachineClaim
+from durable_sessions.cli.command_errors import CommandError, WrongInputError, data_in_use
+from durable_sessions.cli.created_files import CreatedFiles
+from durable_sessions.cli.data_target import PRIVATE_UMASK
 from durable_sessions.cli.log_format import configure_logs
-from durable_sessions.cli.output import PRIVATE_UMASK
-from durable_sessions.errors import DurableSessionsError, LogLockedError, SettingsError
+from durable_sessions.cli.supervise import supervise
+from durable_sessions.errors import LogLockedError, SettingsError
 from durable_sessions.log.disk import REAL_DISK
-from durable_sessions.node.garbage_collector import COLLECTOR
+from durable_sessions.log.generations import LOG_NAME
 from durable_sessions.node.listen_policy import require_guarded, require_usable
-from durable_sessions.node.node import Node
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
-from durable_sessions.storage.allocator import reuse_large_buffers
-from durable_sessions.tools.verify import LOG_NAME
 
 logger = structlog.get_logger(__name__)
-
-# A busy event loop keeps the GIL for this long while the log's thread, back from its sync, waits for it.
-# Python's default of 5 ms would show in the latency of every append.
-_SWITCH_SECONDS = 0.0005
 
 # File descriptors for everything but client connections: log, bucket, catalog, webhooks.
 _OWN_FILES = 256
@@ -63,34 +53,79 @@ def _options(command: Any) -> Any:
     envvar=ENVIRONMENT_PREFIX + "CONFIG",
     help=f"TOML file with settings.  [{ENVIRONMENT_PREFIX}CONFIG]",
 )
+@click.option(
+    "--take-bucket",
+    is_flag=True,
+    help="Take the bucket from another server on this machine that is running on it.",
+)
 @_options
-def serve(config: Path | None, **options: str | None) -> None:
+def serve(config: Path | None, take_bucket: bool, **options: str | None) -> None:
     """Serve streams over HTTP from a local data directory."""
     settings = _load(options, config)
     configure_logs(settings)
     os.umask(PRIVATE_UMASK)
     settings = _fit_file_limit(settings)
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    COLLECTOR.bind()
-    reuse_large_buffers()
     if settings.data.exists() and not settings.data.is_dir():
         raise SettingsError(problem=f"data is {settings.data}, which is a file: name a directory instead.")
-    missing, bucket = _missing(settings.data), _missing_bucket(settings)
+    created = CreatedFiles(settings)
     require_usable(settings.host, settings.port)
-    if missing is not None and (bucket is not None or not settings.bucket):
-        # A new data directory cannot have keys yet.
+    if created.is_everything:
         require_guarded(settings.host, keys=bool(settings.api_key), bootstrap=settings.api_key)
+    if settings.cluster:
+        return _serve_in_cluster(settings, created)
+    claim = MachineClaim(settings.bucket or str(settings.data / "bucket"))
+    if not claim.take() and not take_bucket:
+        raise _bucket_in_use(settings)
+    if settings.workers > 1:
+        _serve_with_workers(settings, created)
+    else:
+        _serve_alone(settings, created)
+    return None
+
+
+def _serve_in_cluster(settings: Settings, created: CreatedFiles) -> None:
+    from durable_sessions.cli.cluster_process import run_node
+    from durable_sessions.cli.server_process import RefusedStartError
+
     try:
-        uvloop.run(_serve(settings))
-    except _RefusedError as refused:
-        # Nothing was served, so nothing was acknowledged: the files that this start created can be removed.
-        if missing is not None:
-            _remove_data(settings.data, missing)
-        if bucket is not None:
-            _remove_empty(bucket)
-        if isinstance(refused.error, LogLockedError):
-            raise _in_use(refused.error) from None
+        run_node(settings)
+    except RefusedStartError as refused:
+        created.remove()
         raise refused.error from None
+
+
+def _serve_with_workers(settings: Settings, created: CreatedFiles) -> None:
+    ended = supervise(settings)
+    if ended.status:
+        if not ended.has_served:
+            created.remove()
+        sys.exit(ended.status)  # the worker that failed has said why
+
+
+def _serve_alone(settings: Settings, created: CreatedFiles) -> None:
+    # Imported here, for it takes 80 MB that a supervisor of workers does not need.
+    from durable_sessions.cli.server_process import RefusedStartError, run
+
+    try:
+        run(settings)
+    except RefusedStartError as refused:
+        created.remove()
+        raise refused.error from None
+
+
+def _bucket_in_use(settings: Settings) -> CommandError:
+    """Return what to do when another server on this machine has the bucket, or all of the data."""
+    if (settings.data / LOG_NAME).exists():
+        try:
+            REAL_DISK.claim(settings.data / LOG_NAME)()
+        except LogLockedError as error:
+            return data_in_use(error)
+    return CommandError(
+        f"The bucket {settings.bucket or settings.data / 'bucket'} is in use by another server on this "
+        "machine. Use that one, or stop it first; to run a second one, give it a bucket of its own with "
+        "--bucket. With --take-bucket this one takes the bucket: the other then stops, and what it has not "
+        "flushed stays in its data directory."
+    )
 
 
 def _load(options: Mapping[str, str | None], config: Path | None) -> Settings:
@@ -99,93 +134,10 @@ def _load(options: Mapping[str, str | None], config: Path | None) -> Settings:
         return load(options, os.environ, config)
     except SettingsError as elsewhere:
         try:
-            load(options, {}, None)
+            load(options, {}, None)  # fails as well if the options alone are wrong
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
         raise WrongInputError(str(elsewhere), elsewhere.code) from elsewhere
-
-
-class _RefusedError(Exception):
-    """The server failed before it served a request."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-def _in_use(error: LogLockedError) -> CommandError:
-    """Return what to do when another process has the data directory."""
-    return CommandError(
-        f"{error} If that is a server, use it, or stop it first with kill {error.pid}; to run a second one, "
-        "give it a directory of its own with --data, and another --port.",
-        error.code,
-    )
-
-
-def _missing(data: Path) -> Path | None:
-    """Return the topmost directory that must be created for the data, None if there is data already."""
-    absent = [path for path in (data.absolute(), *data.absolute().parents) if not path.exists()]
-    return absent[-1] if absent else None
-
-
-def _missing_bucket(settings: Settings) -> Path | None:
-    """Return the topmost directory that must be created for the bucket, None if there is none."""
-    if "://" in settings.bucket:
-        return None
-    return _missing(Path(settings.bucket) if settings.bucket else settings.data / "bucket")
-
-
-def _remove_data(data: Path, highest: Path) -> None:
-    """Remove a data directory that this start created, unless another server uses it by now.
-
-    It does if another process holds the lock of the log. Parent directories are removed only if empty.
-    """
-    try:
-        release = REAL_DISK.claim(data / LOG_NAME)
-    except (LogLockedError, OSError):
-        return
-    try:
-        shutil.rmtree(data, ignore_errors=True)
-    finally:
-        release()
-    for parent in data.absolute().parents:
-        if not parent.is_relative_to(highest):
-            break
-        with suppress(OSError):
-            parent.rmdir()
-
-
-def _remove_empty(directory: Path) -> None:
-    """Remove directories that contain no file; another server may use the bucket by now."""
-    found = list(os.walk(directory, topdown=False))
-    for path, _, _ in found if not any(files for _, _, files in found) else ():
-        with suppress(OSError):
-            os.rmdir(path)
-
-
-async def _serve(settings: Settings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    logger.info("starting", version=__version__, pid=os.getpid())
-    try:
-        node = await Node.open(settings)
-    except DurableSessionsError as error:
-        raise _RefusedError(error) from error
-    try:
-        try:
-            await node.listen()
-        except DurableSessionsError as error:
-            raise _RefusedError(error) from error
-        failed, stopped = asyncio.ensure_future(node.until_failed()), asyncio.ensure_future(stop.wait())
-        await asyncio.wait((failed, stopped), return_when=asyncio.FIRST_COMPLETED)
-        logger.info("stopping")
-        if failed.done():
-            raise failed.result()
-        failed.cancel()
-    finally:
-        await node.close()
 
 
 def _fit_file_limit(settings: Settings) -> Settings:

@@ -21,7 +21,7 @@ def find_session(client: Client, given: str, looked_for: Callable[[str], str]) -
         return client.sessions.get(given)
     except NotFoundError as error:
         if is_elsewhere(error):
-            raise
+            raise  # not the session is missing but the server
         found = _with_prefix(client, given)
         if not found:
             raise MissingError(

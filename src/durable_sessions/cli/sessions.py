@@ -1,13 +1,15 @@
 """``durable-sessions sessions``: list sessions."""
 
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
-from typing import Literal
+from itertools import islice
+from typing import Literal, Unpack
 
 import click
+from click.core import ParameterSource
 from rich.text import Text
 
 from durable_sessions.cli.connection import ServerConnection, with_connection
@@ -15,31 +17,32 @@ from durable_sessions.cli.empty_result import require_order
 from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
 from durable_sessions.cli.spelling import nearest
 from durable_sessions.cli.terminal import Output
-from durable_sessions.client.errors import BadRequestError
+from durable_sessions.client import Client
 from durable_sessions.client.info import SessionInfo
-from durable_sessions.client.pages import Sort
+from durable_sessions.client.pages import SessionFilters, Sort
 from durable_sessions.exporters.summary import shown_status
-from durable_sessions.rendering.moments import ago
+from durable_sessions.rendering.human_times import ago
 from durable_sessions.rendering.text import one_line
 
 _HEADS = ("ID", "TITLE", "STATUS", "EVENTS", "STARTED", "ACTIVE")
 _RIGHT = frozenset({3})
 _STATUS_COLOURS = {"running": "green", "rescheduling": "yellow", "terminated": "dim"}
 _STATUSES = ("idle", "running", "rescheduling", "terminated")
-_LIFECYCLES = ("open", "active", "paused", "closed", "archived")
+_IMPORTED = "imported"
+_LIFECYCLES = ("open", "active", "paused", "resumed", "closed", "archived")
 
 
 def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse values that are no status; other values of that column have their own options."""
     for one in given:
         if one in _LIFECYCLES:
-            raise click.BadParameter(f"{one!r} is no status but a state: use --lifecycle {one}.")
-        if one == "imported":
+            raise click.BadParameter(f"{one!r} is not a status but a state: use --lifecycle {one}.")
+        if one == _IMPORTED:
             raise click.BadParameter(
-                "'imported' is no status: use --metadata tool=claude-code, or what tool it was."
+                "'imported' is not a status: use --metadata tool=claude-code, or what tool it was."
             )
         if one not in _STATUSES:
-            said = f"{one!r} is no status; there are {', '.join(_STATUSES)}."
+            said = f"{one!r} is not a status; there are {', '.join(_STATUSES)}."
             raise click.BadParameter(" ".join(filter(None, (said, nearest(one, _STATUSES)))))
     return given
 
@@ -71,6 +74,7 @@ def _known(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 @click.option("--order", type=OneOf(["asc", "desc"]), default="desc", show_default=True, help="Which first.")
 @click.option("--limit", type=WholeNumber(min=1), default=50, show_default=True, help="How many to list.")
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
+@click.option("--follow", is_flag=True, help="Go on with each session as it changes, until Ctrl-C.")
 def sessions(
     connection: ServerConnection,
     output: Output,
@@ -86,12 +90,23 @@ def sessions(
     order: Literal["asc", "desc"],
     limit: int,
     everything: bool,
+    follow: bool,
 ) -> None:
     """List sessions, those where something happened last first."""
     require_order(after, before)
+    is_filtered = any((query, statuses, lifecycle, metadata, agent, after, before))
+    if follow and is_filtered:
+        raise click.UsageError("--follow tells of all sessions; leave out what selects some of them.")
+    if (
+        everything
+        and click.get_current_context().get_parameter_source("limit") is ParameterSource.COMMANDLINE
+    ):
+        raise click.UsageError("Give one of --all and --limit, not both.")
+    limit = min(limit, sys.maxsize - 1)  # no list is longer than that
     listed = partial(
-        connection.client.sessions.list,
-        limit=None if everything else limit + 1,
+        _listed,
+        connection.client,
+        limit=None if everything or statuses else limit + 1,
         q=query,
         metadata=dict(metadata),
         lifecycle=lifecycle,
@@ -102,17 +117,23 @@ def sessions(
         include_archived=archived or "archived" in lifecycle,
         order=order,
     )
-    found = listed(sort="created_at") if everything else _started(listed, sort, output)
+    # All of them are listed by creation, for a session that changes meanwhile moves in any other order.
+    found = listed(sort="created_at" if everything else sort)
     shown = _sorted(found, sort, order) if everything else islice(found, limit)
     if output.json:
         for info in shown:
             output.tell(info.raw)
+        if follow:
+            _follow(connection, output)
         return
     now_ms = time.time_ns() // 1_000_000
     rows = [_row(info, now_ms) for info in shown]
+    if follow:
+        output.table(_HEADS, rows, _RIGHT, gives_way=1)
+        _follow(connection, output)
+        return
     if not rows:
-        is_filtered = any((query, statuses, lifecycle, metadata, agent, after, before))
-        if next(listed(limit=1, include_archived=True, sort="created_at"), None) is not None:
+        if next(listed(include_archived=True, sort="created_at"), None) is not None:
             output.note("Only archived sessions match; see them with --archived.")
         else:
             output.note("No session matches." if is_filtered or _has_any(connection) else "No sessions yet.")
@@ -123,19 +144,35 @@ def sessions(
         output.note(f"There are more than {these}; see them with --all or --limit.")
 
 
-def _started(
-    listed: Callable[..., Iterator[SessionInfo]], sort: Sort, output: Output
-) -> Iterator[SessionInfo]:
-    """Return sessions sorted by the server; by creation if there are too many for another order."""
-    found = listed(sort=sort)
-    try:
-        first = next(found, None)
-    except BadRequestError as error:
-        if error.code != "too_many_to_sort":
-            raise
-        output.note(f"There are too many sessions to sort them by {sort}: here by creation.")
-        return listed(sort="created_at")
-    return found if first is None else chain((first,), found)
+def _listed(client: Client, **filters: Unpack[SessionFilters]) -> Iterator[SessionInfo]:
+    """Yield sessions; those that are chosen by status without those that are shown as imported.
+
+    Their status is where their source had ended: an imported session that says ``running`` does not run.
+    """
+    found = client.sessions.list(**filters)
+    if not filters.get("statuses"):
+        return found
+    return (info for info in found if shown_status(info.raw) != _IMPORTED)
+
+
+def _follow(connection: ServerConnection, output: Output) -> None:
+    """Print each session that changes on a line of its own, for ever."""
+    is_first = True
+    for change in connection.client.sessions.follow():
+        if change.gap and not is_first:
+            output.note("The connection was lost; what changed meanwhile is not shown here.")
+        is_first = False
+        now_ms = time.time_ns() // 1_000_000
+        for info in change.changed:
+            if output.json:
+                output.tell(info.raw)
+            else:
+                output.show(Text("  ").join(_row(info, now_ms)))
+        for name in change.gone:
+            if output.json:
+                output.tell({"id": name, "gone": True})
+            else:
+                output.show(Text(f"{one_line(name, 200)}  is gone", style="dim"))
 
 
 def _sorted(found: Iterable[SessionInfo], sort: Sort, order: str) -> Iterable[SessionInfo]:

@@ -7,7 +7,7 @@ from durable_sessions.rendering.entries import entry_of
 
 FIRST_EVENTS = 100
 MORE_TIMES = 8
-"""By how much more events are read if too few of them are shown."""
+"""The factor by which more events are read if too few of them were shown."""
 
 
 def start_of_last(
@@ -25,6 +25,8 @@ def start_of_last(
     end = offsets.position(info.next_offset)
     if count == 0 or (everything and not types):
         return max(0, end - count)
+    # Only reading tells which events are bookkeeping. So they are read backwards from the end, and each time
+    # it was not enough, several times as many: a long tail of bookkeeping costs few requests.
     parameters = (("order", "desc"), *type_parameters(types))
     limit = max(FIRST_EVENTS, 2 * count)
     while True:

@@ -85,7 +85,7 @@ class _Follower:
             self._output.tell(event)
         else:
             self._show(event)
-        sys.stdout.flush()
+        sys.stdout.flush()  # a program behind a pipe gets each event at once
 
     def _show(self, event: dict[str, object]) -> None:
         entry = entry_of(event)

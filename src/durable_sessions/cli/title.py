@@ -14,7 +14,8 @@ from durable_sessions.cli.terminal import Output
 def title(connection: ServerConnection, output: Output, session: str, title: str) -> None:
     """Give SESSION the title TITLE; "" takes its title away."""
     info = connection.find(session)
-    named = connection.client.session(info.id).update(title=title or None)
+    with connection.writing(info.id):
+        named = connection.client.session(info.id).update(title=title or None)
     if output.json:
         output.tell(named.raw)
     else:

@@ -9,6 +9,8 @@ from durable_sessions.cli.groups import UnknownCommandError
 from durable_sessions.cli.spelling import near
 
 OPTIONS_NEAR_MAX = 3
+_OTHER_NAMES = {"--workers": "--partitions"}
+"""Options that are easily taken for another of the same meaning."""
 
 
 def advised(error: click.ClickException, given: Sequence[str]) -> click.ClickException:
@@ -33,6 +35,15 @@ def _other_command(error: UnknownCommandError, given: Sequence[str]) -> str:
     return f"See all of them with: {error.ctx.command_path} --help"
 
 
+def _commands_with(context: click.Context, option: str) -> list[str]:
+    """Return the commands of a group that take an option."""
+    group = context.command
+    assert isinstance(group, click.Group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    takes = [name for name, one in found.items() if one and any(option in each.opts for each in one.params)]
+    return [f"{context.command_path} {name}" for name in takes][:OPTIONS_NEAR_MAX]
+
+
 def _other_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
     """Return the nearest option; or where the option belongs; or how a word that looks like one is given."""
     context = error.ctx
@@ -42,6 +53,12 @@ def _other_option(error: click.NoSuchOption, given: Sequence[str]) -> str:
         behind = options_behind(context.find_root(), given)
         if behind:
             return f"Options stand behind the command: {behind}"
+        takes = _commands_with(context, error.option_name)
+        if takes:
+            return f"It is an option of {' and '.join(takes)}: name one of them before it."
+    same = _OTHER_NAMES.get(error.option_name)
+    if same is not None and any(same in each.opts for each in context.command.params):
+        return f"Did you mean {same}? Try: {replaced(given, error.option_name, same)}"
     meant = near(error.option_name, error.possibilities or [], OPTIONS_NEAR_MAX)
     if len(meant) == 1:
         return f"Did you mean {meant[0]}? Try: {replaced(given, error.option_name, meant[0])}"

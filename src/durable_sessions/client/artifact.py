@@ -15,6 +15,7 @@ from durable_sessions.client.resumable import ResumableTransfer
 from durable_sessions.client.retry import Attempts
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_MEDIA_TYPE = re.compile(r"[!-~]([ -~]*[!-~])?")
 _PARTIAL = 206
 PIECE_BYTES = 256 * 1024
 
@@ -44,10 +45,12 @@ def put(data: bytes | Path, media_type: str) -> ApiCall[Artifact]:
     """Store bytes, or a file, which must not change while it is read."""
     if isinstance(data, str):  # type: ignore[unreachable]  # not every caller is type-checked
         raise TypeError("Give bytes, or the Path of a file; a str could be either.")
+    if not _MEDIA_TYPE.fullmatch(media_type):
+        raise ValueError(f"{media_type!r} is no media type; give one such as text/plain.")
     headers = {"Content-Type": media_type}
     if isinstance(data, Path):
         # The digest is the name, so the file is read twice: a large one is never in memory as a whole.
-        digest, size = _file_digest(data)
+        digest, size = file_digest(data)
         headers["Content-Length"] = str(size)
         return ApiCall("PUT", artifact_path(digest), _stored, headers=headers, file=data)
     digest = hashlib.sha256(data).hexdigest()
@@ -112,7 +115,8 @@ def file_pieces(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _file_digest(path: Path) -> tuple[str, int]:
+def file_digest(path: Path) -> tuple[str, int]:
+    """Return the SHA-256 and the size of a file, read piece by piece."""
     digest, size = hashlib.sha256(), 0
     for piece in file_pieces(path):
         digest.update(piece)

@@ -1,17 +1,19 @@
 """The client for programs with an event loop: every call is awaited."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Unpack
 
 import httpx2
 
-from durable_sessions.client import artifact, calls, pages, search
+from durable_sessions.client import artifact, calls, pages, search, work_calls
 from durable_sessions.client.artifact import Artifact, Download
+from durable_sessions.client.async_memory import AsyncMemoryCollection
 from durable_sessions.client.async_session import AsyncSession
 from durable_sessions.client.async_transport import AsyncTransport
+from durable_sessions.client.async_work import AsyncWork, woken
 from durable_sessions.client.calls import SessionFields
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.info import SessionInfo
@@ -19,6 +21,8 @@ from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import SessionFilters
 from durable_sessions.client.producer import ProducerCache
 from durable_sessions.client.search import SearchFilters, SearchResults
+from durable_sessions.client.session_changes import ListTail, SessionChanges
+from durable_sessions.client.session_tail import SILENCE_SECONDS_MAX
 from durable_sessions.client.signatures import keywords_of
 
 
@@ -47,6 +51,21 @@ class AsyncSessionCollection:
     def list(self, **filters: Unpack[SessionFilters]) -> AsyncIterator[SessionInfo]:
         """Yield all sessions that match, the newest first unless ``order`` is ``"asc"``, page by page."""
         return self._transport.paginate(pages.sessions(**filters))
+
+    async def follow(
+        self, *, silence_seconds_max: float = SILENCE_SECONDS_MAX
+    ) -> AsyncGenerator[SessionChanges, None]:
+        """Yield the sessions of the workspace as they change, for ever, across lost connections.
+
+        Changes are not replayed. Each connection begins with a ``gap``: list the sessions then.
+        """
+        tail = ListTail(self._transport.attempts())
+        while True:
+            # Without aclosing, the connection of a caller that stops iterating would stay open until the
+            # garbage collector finds the inner generator.
+            async with aclosing(self._transport.receive(tail, silence_seconds_max)) as received:
+                async for change in received:
+                    yield change
 
 
 class AsyncArtifactCollection:
@@ -90,7 +109,8 @@ class AsyncClient:
 
     ``url`` and ``api_key`` default to the environment variables ``DURABLE_SESSIONS_URL`` and
     ``DURABLE_SESSIONS_API_KEY``. ``timeout`` is in seconds and applies to each attempt; ``retries`` is how
-    often a failed request is sent again.
+    often a failed request is sent again. ``principal`` says who this is, on a server without keys, and
+    defaults to ``DURABLE_SESSIONS_PRINCIPAL``; with keys the key does.
     """
 
     def __init__(
@@ -100,14 +120,17 @@ class AsyncClient:
         *,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
+        principal: str | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        options = Options.chosen(url, api_key, timeout, retries)
+        options = Options.chosen(url, api_key, timeout, retries, principal)
         self.url = options.url
+        self.options = options
         self._transport = AsyncTransport(options, transport)
         self._producers = ProducerCache(asyncio.Lock)
         self.sessions = AsyncSessionCollection(self._transport, self._producers)
         self.artifacts = AsyncArtifactCollection(self._transport)
+        self.memory = AsyncMemoryCollection(self._transport)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -119,9 +142,32 @@ class AsyncClient:
         """Close all connections."""
         await self._transport.close()
 
-    def session(self, id: str) -> AsyncSession:  # noqa: A002
-        """Return a handle of a session, without sending a request."""
-        return AsyncSession(id, self._transport, self._producers)
+    def session(self, id: str, *, epoch: int | None = None) -> AsyncSession:  # noqa: A002
+        """Return a handle of a session, without sending a request.
+
+        With the ``epoch`` of a lease its appends are those of the worker that holds it: a program that such a
+        worker starts takes part in its work.
+        """
+        return AsyncSession(id, self._transport, self._producers, epoch=epoch)
+
+    async def wake(
+        self,
+        id: str,  # noqa: A002
+        *,
+        worker: str | None = None,
+        seconds: int = 60,
+        exclusive: bool = True,
+        force: bool = False,
+    ) -> AsyncWork:
+        """Wake a session: no other worker has it from now on, and one that had it is fenced.
+
+        Use the result as a context manager; it renews the lease, and releases it at the end.
+        """
+        return await woken(self.session(id), worker, seconds, exclusive=exclusive, force=force)
+
+    async def release(self, id: str, epoch: int, reason: str | None = None) -> str:  # noqa: A002
+        """Give a session back that another process has woken as this principal; return where it ends."""
+        return await self._transport.send(work_calls.release(id, epoch, reason))
 
     @keywords_of(search.everywhere)
     async def search(self, q: str, **filters: Unpack[SearchFilters]) -> SearchResults:

@@ -1,7 +1,7 @@
 """The requests of sessions and their events."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -83,6 +83,8 @@ class SessionFields(TypedDict, total=False):
     initial_events: Iterable[EventLike] | None
     resources: Iterable[Mapping[str, Any]] | None
     budget: Mapping[str, Any] | None
+    goal: str | None
+    outcome: Iterable[Mapping[str, Any]] | None
     ttl_seconds: int | None
     expires_at: Time | None
 
@@ -97,10 +99,12 @@ def create(
     initial_events: Iterable[EventLike] | None = None,
     resources: Iterable[Mapping[str, Any]] | None = None,
     budget: Mapping[str, Any] | None = None,
+    goal: str | None = None,
+    outcome: Iterable[Mapping[str, Any]] | None = None,
     ttl_seconds: int | None = None,
     expires_at: Time | None = None,
 ) -> ApiCall[SessionInfo]:
-    """Create a session."""
+    """Create a session; an ``outcome`` is the list of features that must pass before it is done."""
     headers = {}
     if ttl_seconds is not None:
         headers["Stream-TTL"] = str(ttl_seconds)
@@ -112,6 +116,8 @@ def create(
         "agent": agent,
         "environment_id": environment_id,
         "budget": budget,
+        "goal": goal,
+        "outcome": None if outcome is None else {"features": list(outcome)},
         "initial_events": None if initial_events is None else list(initial_events),
         "resources": None if resources is None else list(resources),
     }
@@ -164,9 +170,10 @@ def close(session: str) -> ApiCall[SessionInfo]:
     return ApiCall("POST", session_path(session, "close"), info_of)
 
 
-def delete(session: str) -> ApiCall[None]:
-    """Remove a session."""
-    return ApiCall("DELETE", session_path(session), nothing, gone_is_done=True)
+def delete(session: str, if_match: str | None = None) -> ApiCall[None]:
+    """Remove a session, or only if it still ends at an offset."""
+    headers = {} if if_match is None else {"If-Match": f'"{if_match}"'}
+    return ApiCall("DELETE", session_path(session), nothing, headers=headers, gone_is_done=True)
 
 
 # Events ---------------------------------------------------------------------------------
@@ -174,27 +181,102 @@ def delete(session: str) -> ApiCall[None]:
 
 def encode_events(events: EventLike | Iterable[EventLike]) -> bytes:
     """Return the body of an append of one event or of several."""
-    listed = [events] if isinstance(events, Mapping) else list(events)
-    if not listed:
+    return join_append(_encoded(events))
+
+
+def encode_append(
+    events: EventLike | Iterable[EventLike],
+    conditions: Mapping[str, Any] | None,
+    session: Mapping[str, Any] | None,
+) -> bytes:
+    """Return the body of an append, perhaps with conditions and with what a new session is to be."""
+    return join_append(_encoded(events), conditions, session)
+
+
+def join_append(
+    encoded: Sequence[bytes],
+    conditions: Mapping[str, Any] | None = None,
+    session: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Return the body of an append of events that are encoded already."""
+    if not encoded:
         raise ValueError("Give at least one event, a mapping with a type.")
-    return b"[" + b",".join([encode_event(event) for event in listed]) + b"]"
+    events = b"[" + b",".join(encoded) + b"]"
+    if conditions is None and session is None:
+        return events
+    members = [b'"events":' + events]
+    if conditions is not None:
+        members.append(b'"if":' + encoding.encode(conditions))
+    if session is not None:
+        members.append(b'"session":' + encoding.encode(session))
+    return b"{%b}" % b",".join(members)
+
+
+def _encoded(events: EventLike | Iterable[EventLike]) -> list[bytes]:
+    try:
+        listed = [events] if isinstance(events, Mapping) else list(events)
+    except TypeError:
+        raise TypeError(_no_event(events)) from None
+    return [encode_event(event) for event in listed]
 
 
 def encode_event(event: EventLike) -> bytes:
     """Return an event as JSON."""
     if not isinstance(event, Mapping):
-        raise TypeError(f'An event is a mapping such as {{"type": "note"}}, not {type(event).__name__}.')
+        raise TypeError(_no_event(event))
     return encoding.encode(event)
 
 
+def _no_event(given: object) -> str:
+    return f'An event is a mapping such as {{"type": "note"}}, not {type(given).__name__}.'
+
+
+def redact(
+    session: str, events: Iterable[str | Event], reason: str, artifacts: Iterable[str], *, digest: bool
+) -> ApiCall[Event | None]:
+    """Erase events and artifacts."""
+    body: dict[str, Any] = {
+        "events": [one if isinstance(one, str) else one.id for one in events],
+        "reason": reason,
+        "digest": digest,
+    }
+    if chosen := list(artifacts):
+        body["artifacts"] = chosen
+    path = session_path(session, "redact")
+    return ApiCall("POST", path, _recorded, headers=_JSON, content=encoding.encode(body))
+
+
+def _recorded(answer: httpx2.Response) -> Event | None:
+    found = json_of(answer)["event"]
+    return None if found is None else Event(found)
+
+
 def append(
-    session: str, body: bytes, producer: Mapping[str, str], if_match: str | None = None
+    session: str,
+    body: bytes,
+    producer: Mapping[str, str],
+    if_match: str | None = None,
+    source: str | None = None,
+    epoch: int | None = None,
 ) -> ApiCall[Appended]:
-    """Append events, with the headers of a producer."""
+    """Append events, with the headers of a producer.
+
+    ``source`` is where imported ones come from, ``epoch`` that of a worker's lease.
+    """
     headers = {**_JSON, **producer}
+    if source is not None:
+        headers["Session-Import"] = source
+    if epoch is not None:
+        headers["Session-Epoch"] = str(epoch)
     if if_match is not None:
         headers["If-Match"] = f'"{if_match}"'
     return ApiCall("POST", session_path(session, "events"), _appended, headers=headers, content=body)
+
+
+def test_conditions(session: str, conditions: Mapping[str, Any]) -> ApiCall[None]:
+    """Ask whether conditions hold; 412 if they do not. Nothing is written."""
+    content = encoding.encode({"events": [], "if": conditions})
+    return ApiCall("POST", session_path(session, "events"), nothing, headers=_JSON, content=content)
 
 
 def _appended(answer: httpx2.Response) -> Appended:

@@ -1,24 +1,28 @@
 """The client for programs without an event loop: every call blocks until its answer is there."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Unpack
 
 import httpx2
 
-from durable_sessions.client import artifact, calls, pages, search
+from durable_sessions.client import artifact, calls, pages, search, work_calls
 from durable_sessions.client.artifact import Artifact, Download
 from durable_sessions.client.calls import SessionFields
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.info import SessionInfo
+from durable_sessions.client.memory import MemoryCollection
 from durable_sessions.client.options import RETRIES, TIMEOUT_SECONDS, Options
 from durable_sessions.client.pages import SessionFilters
 from durable_sessions.client.producer import ProducerCache
 from durable_sessions.client.search import SearchFilters, SearchResults
 from durable_sessions.client.session import Session
+from durable_sessions.client.session_changes import ListTail, SessionChanges
+from durable_sessions.client.session_tail import SILENCE_SECONDS_MAX
 from durable_sessions.client.signatures import keywords_of
 from durable_sessions.client.transport import Transport
+from durable_sessions.client.work import Work, woken
 
 
 class SessionCollection:
@@ -46,6 +50,17 @@ class SessionCollection:
     def list(self, **filters: Unpack[SessionFilters]) -> Iterator[SessionInfo]:
         """Yield all sessions that match, the newest first unless ``order`` is ``"asc"``, page by page."""
         return self._transport.paginate(pages.sessions(**filters))
+
+    def follow(
+        self, *, silence_seconds_max: float = SILENCE_SECONDS_MAX
+    ) -> Generator[SessionChanges, None, None]:
+        """Yield the sessions of the workspace as they change, for ever, across lost connections.
+
+        Changes are not replayed. Each connection begins with a ``gap``: list the sessions then.
+        """
+        tail = ListTail(self._transport.attempts())
+        while True:
+            yield from self._transport.receive(tail, silence_seconds_max)
 
 
 class ArtifactCollection:
@@ -87,7 +102,8 @@ class Client:
 
     ``url`` and ``api_key`` default to the environment variables ``DURABLE_SESSIONS_URL`` and
     ``DURABLE_SESSIONS_API_KEY``. ``timeout`` is in seconds and applies to each attempt; ``retries`` is how
-    often a failed request is sent again.
+    often a failed request is sent again. ``principal`` says who this is, on a server without keys, and
+    defaults to ``DURABLE_SESSIONS_PRINCIPAL``; with keys the key does.
     """
 
     def __init__(
@@ -97,14 +113,17 @@ class Client:
         *,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
+        principal: str | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        options = Options.chosen(url, api_key, timeout, retries)
+        options = Options.chosen(url, api_key, timeout, retries, principal)
         self.url = options.url
+        self.options = options
         self._transport = Transport(options, transport)
         self._producers = ProducerCache(Lock)
         self.sessions = SessionCollection(self._transport, self._producers)
         self.artifacts = ArtifactCollection(self._transport)
+        self.memory = MemoryCollection(self._transport)
 
     def __enter__(self) -> "Client":
         return self
@@ -116,9 +135,32 @@ class Client:
         """Close all connections."""
         self._transport.close()
 
-    def session(self, id: str) -> Session:  # noqa: A002
-        """Return a handle of a session, without sending a request."""
-        return Session(id, self._transport, self._producers)
+    def session(self, id: str, *, epoch: int | None = None) -> Session:  # noqa: A002
+        """Return a handle of a session, without sending a request.
+
+        With the ``epoch`` of a lease its appends are those of the worker that holds it: a program that such a
+        worker starts takes part in its work.
+        """
+        return Session(id, self._transport, self._producers, epoch=epoch)
+
+    def wake(
+        self,
+        id: str,  # noqa: A002
+        *,
+        worker: str | None = None,
+        seconds: int = 60,
+        exclusive: bool = True,
+        force: bool = False,
+    ) -> Work:
+        """Wake a session: no other worker has it from now on, and one that had it is fenced.
+
+        Use the result as a context manager; it renews the lease, and releases it at the end.
+        """
+        return woken(self.session(id), worker, seconds, exclusive=exclusive, force=force)
+
+    def release(self, id: str, epoch: int, reason: str | None = None) -> str:  # noqa: A002
+        """Give a session back that another process has woken as this principal; return where it ends."""
+        return self._transport.send(work_calls.release(id, epoch, reason))
 
     @keywords_of(search.everywhere)
     def search(self, q: str, **filters: Unpack[SearchFilters]) -> SearchResults:

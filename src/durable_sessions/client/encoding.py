@@ -1,6 +1,7 @@
 """JSON on the wire: msgspec, and the standard library for the JSON that msgspec refuses."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,11 @@ _DECODER = msgspec.json.Decoder()
 
 
 def encode(value: object) -> bytes:
-    """Return a value as JSON; any Mapping becomes an object, lone surrogates are escaped."""
+    """Return a value as JSON; any Mapping becomes an object, lone surrogates are escaped.
+
+    Raises ValueError for numbers that JSON does not have, and TypeError for what is no value of JSON.
+    """
+    _require_json(value)
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:
@@ -24,6 +29,8 @@ def decode(data: bytes) -> Any:
         return _DECODER.decode(data)
     except msgspec.DecodeError:  # lone surrogates and numbers without bounds are JSON, too
         return json.loads(data.decode(), parse_int=_whole, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _whole(digits: str) -> float:
@@ -33,6 +40,28 @@ def _whole(digits: str) -> float:
 
 def _no_number(word: str) -> float:
     raise ValueError(f"{word} is not JSON")
+
+
+def _require_json(value: object, place: str = "") -> None:
+    """Refuse what the encoder would change without a word: NaN to null, a set to a list, bytes to base64."""
+    if isinstance(value, str | int | None):
+        return
+    where = f" at {place[1:]}" if place else ""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value}{where} is not JSON; give a finite number, None, or a text.")
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not isinstance(inner, str):
+                _require_json(inner, f"{place}.{name}")
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            if not isinstance(inner, str):
+                _require_json(inner, f"{place}.{number}")
+    elif isinstance(value, set | frozenset):
+        raise TypeError(f"A set{where} is not JSON; give a list, such as sorted(…).")
+    elif isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"Bytes{where} are not JSON; give a text, or put them into an artifact.")
 
 
 def _plain(value: object) -> object:

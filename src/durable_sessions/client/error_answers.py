@@ -19,6 +19,10 @@ _BY_STATUS: dict[int, type[errors.ApiError]] = {
     413: errors.TooLargeError,
     429: errors.RateLimitedError,
 }
+_BY_CODE: dict[str, type[errors.ApiError]] = {
+    "stale_epoch": errors.ProducerFencedError,
+    "lease_lost": errors.SessionLeaseLostError,
+}
 _OF_ANOTHER_INCARNATION = (410, 412)
 _NO_ROUTE = "route_not_found"
 _ROUTE = re.compile(r"/(v1/(?!v1/)|openapi.json$|metrics$)")
@@ -36,8 +40,7 @@ def error_of(answer: httpx2.Response, *, outcome_unknown: bool = False) -> error
     if expected.isdecimal():
         details["expected_seq"] = int(expected)
     kind = _BY_STATUS.get(status, errors.ServerError if status >= 500 else errors.ApiError)
-    if details.get("error_code") == "stale_epoch":
-        kind = errors.ProducerFencedError
+    kind = _BY_CODE.get(str(details.get("error_code")), kind)
     # A 412 also means a failed If-Match of an offset; the incarnation in the answer tells the two apart.
     if status in _OF_ANOTHER_INCARNATION and incarnation.required_incarnation(answer.request) not in (
         None,

@@ -19,7 +19,7 @@ class ClientError(Exception):
 
 
 class ConnectionFailedError(ClientError):
-    """No answer came from the server, as often as it was tried."""
+    """No answer came from the server in any of the attempts."""
 
     def __init__(
         self,
@@ -73,6 +73,23 @@ class WriterClosedError(ClientError):
         super().__init__("The writer is closed. Make another one with session.writer().")
 
 
+class ReplayDivergedError(ClientError):
+    """A harness calls something else than it did when the session was recorded."""
+
+
+class ReplayWriteError(ClientError):
+    """A replay reads what is recorded and changes nothing on the server."""
+
+    def __init__(self, method: str, path: str) -> None:
+        super().__init__(
+            f"A replay writes nothing, and {method} {path} would. To run it with effects, work on a fork."
+        )
+
+
+class RecordedFailureError(ClientError):
+    """In a replay: the tool had failed when it was recorded; the message is its result."""
+
+
 class ApiError(ClientError):
     """The server refused a request; ``message`` says what to send instead."""
 
@@ -95,12 +112,12 @@ class ApiError(ClientError):
         self.details: dict[str, Any] = dict(details or {})
         self.outcome_unknown = outcome_unknown and not self.certain
         self.by_server = True
-        """Whether a Durable Sessions server said it, and nothing between or at another address."""
+        """Whether a Durable Sessions server sent the answer, and not a proxy or another program."""
 
     def __str__(self) -> str:
         said = super().__str__()
         if self.outcome_unknown:
-            said += " What became of an attempt is not known: it may have been carried out all the same."
+            said += " The outcome of an attempt is not known: it may have been carried out all the same."
         return said
 
     @property
@@ -132,6 +149,10 @@ class PermissionDeniedError(ApiError):
 
 class ProducerFencedError(PermissionDeniedError):
     """403: a newer epoch of the same producer has taken over."""
+
+
+class SessionLeaseLostError(PermissionDeniedError):
+    """403: another worker has the session now, or the lease was released. Stop, or wake it again."""
 
 
 class NotFoundError(ApiError):

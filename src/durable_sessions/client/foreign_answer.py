@@ -1,4 +1,4 @@
-"""Answers of something else than a Durable Sessions server: a proxy, or another server at that address."""
+"""Answers that no Durable Sessions server sent: they come from a proxy, or another server at that address."""
 
 import re
 

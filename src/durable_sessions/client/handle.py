@@ -12,16 +12,24 @@ from durable_sessions.client.info import SessionInfo
 from durable_sessions.client.producer import ProducerCache, SessionProducers
 
 L = TypeVar("L")
+T = TypeVar("T")
 
 
 class SessionHandle(Generic[L]):
     """The id of a session, the incarnation it is bound to, and the producers that its appends are sent by."""
 
-    def __init__(self, id: str, cache: ProducerCache[L], incarnation: str | None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        id: str,  # noqa: A002
+        cache: ProducerCache[L],
+        incarnation: str | None,
+        epoch: int | None = None,
+    ) -> None:
         self.id = id
         self._pinned = PinnedIncarnation(incarnation)
         self._cache = cache
         self._producers = cache.of(id)
+        self._epoch = epoch
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -30,6 +38,10 @@ class SessionHandle(Generic[L]):
     def incarnation(self) -> str | None:
         """The incarnation of the session that this handle is bound to: the first that answered, or None."""
         return self._pinned.incarnation
+
+    def pinned(self, call: ApiCall[T]) -> ApiCall[T]:
+        """Return a call that is only for the incarnation that this handle is bound to."""
+        return self._pinned.pin(call)
 
     def _fork(
         self,
@@ -60,11 +72,13 @@ class HandleAppend(Generic[L]):
         pinned: PinnedIncarnation,
         body: bytes,
         if_match: str | None,
+        source: str | None = None,
+        epoch: int | None = None,
     ) -> None:
         self._producers = producers
         self._pinned = pinned
         self._producer = producers.of(pinned.incarnation)
-        call = calls.append(session, body, self._producer.begin(body, if_match), if_match)
+        call = calls.append(session, body, self._producer.begin(body, if_match), if_match, source, epoch)
         # A handle that is not bound must not carry sequence numbers over to another incarnation either.
         self.call = require_incarnation(call, pinned.incarnation or self._producer.incarnation)
 

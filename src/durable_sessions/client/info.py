@@ -51,6 +51,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     incarnation: str | None = None
     ttl_seconds: int | None = None
     expires_at: datetime | None = None
+    counts: dict[str, Any] | None = None
     raw: dict[str, Any] = {}
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ EVENTS_PER_PAGE = 1_000
 SESSIONS_PER_PAGE = 100
 
 Order = Literal["asc", "desc"]
+Lease = Literal["held", "expired", "none"]
 Sort = Literal["created_at", "started_at", "updated_at", "activity"]
 """What sessions are sorted by; for imported ones, ``started_at`` and ``activity`` are original times."""
 T = TypeVar("T")
@@ -100,13 +101,15 @@ class EventFilters(TypedDict, total=False):
     offset: str | int | None
     from_: int | None
     tail: int | None
-    around: int | None
+    around: int | str | None
     window: int | None
     types: str | Iterable[str] | None
     after: Time | None
     before: Time | None
     order: Order
     pairs: Literal["keep"] | None
+    clip: int | None
+    thread: str | None
     limit: int | None
 
 
@@ -116,13 +119,15 @@ def events(
     offset: str | int | None = None,
     from_: int | None = None,
     tail: int | None = None,
-    around: int | None = None,
+    around: int | str | None = None,
     window: int | None = None,
     types: str | Iterable[str] | None = None,
     after: Time | None = None,
     before: Time | None = None,
     order: Order = "asc",
     pairs: Literal["keep"] | None = None,
+    clip: int | None = None,
+    thread: str | None = None,
     limit: int | None = None,
     pinned: PinnedIncarnation | None = None,
 ) -> Paginator[Event]:
@@ -135,12 +140,13 @@ def events(
         ("window", window),
         ("order", None if order == "asc" else order),
         ("pairs", pairs),
+        ("clip", clip),
     )
     parameters += type_parameters(types) + time_parameters(after, before)
     # Without this, a session that grows while its tail is read would yield more events than were asked for.
     if tail is not None and pairs is None:
         limit = tail if limit is None else min(tail, limit)
-    path = session_path(session, "events")
+    path = session_path(session, *(() if thread is None else ("threads", thread)), "events")
     whole_pages = pairs is not None
     return Paginator(path, parameters, Event, EVENTS_PER_PAGE, limit, whole_pages=whole_pages, pinned=pinned)
 
@@ -159,6 +165,13 @@ class SessionFilters(TypedDict, total=False):
     include_archived: bool
     order: Order
     sort: Sort | None
+    counts: bool
+    holding: str | Iterable[str] | None
+    show: str | Iterable[str] | None
+    forked_from: str | None
+    routed_to: str | None
+    lease: Lease | None
+    done: bool | None
 
 
 def sessions(
@@ -174,15 +187,29 @@ def sessions(
     include_archived: bool = False,
     order: Order = "desc",
     sort: Sort | None = None,
+    counts: bool = False,
+    holding: str | Iterable[str] | None = None,
+    show: str | Iterable[str] | None = None,
+    forked_from: str | None = None,
+    routed_to: str | None = None,
+    lease: Lease | None = None,
+    done: bool | None = None,
 ) -> Paginator[SessionInfo]:
     """Paginate the sessions of the workspace."""
     parameters = given(("q", q), ("agent_id", agent_id), ("order", order), ("sort", sort))
     parameters += metadata_parameters(metadata)
     parameters += [("lifecycle", one) for one in _several(lifecycle)]
     parameters += [("statuses[]", one) for one in _several(statuses)]
+    parameters += [("holding", one) for one in _several(holding)]
+    parameters += [("show", one) for one in _several(show)]
     parameters += time_parameters(after, before)
+    parameters += given(("forked_from", forked_from), ("routed_to", routed_to), ("lease", lease))
+    if done is not None:
+        parameters.append(("done", "true" if done else "false"))
     if include_archived:
         parameters.append(("include_archived", "true"))
+    if counts:
+        parameters.append(("counts", "true"))
     return Paginator("/v1/sessions", parameters, session_info, SESSIONS_PER_PAGE, limit)
 
 

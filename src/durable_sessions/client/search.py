@@ -49,6 +49,17 @@ class SearchPage:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchPositions:
+    """Where in one session events match, ascending; ``truncated`` if there are more than these."""
+
+    positions: list[int]
+    total_hits: int
+    truncated: bool
+    indexed_through: str | None
+    up_to_date: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SearchGroup:
     """A session with hits, and the best of them."""
 
@@ -146,6 +157,41 @@ def within(
     parameters = given(("q", q), ("limit", limit), ("role", role), ("order", order), ("page", page))
     parameters += type_parameters(types) + time_parameters(after, before)
     return ApiCall("GET", session_path(session, "events"), _page, tuple(parameters))
+
+
+class PositionFilters(TypedDict, total=False):
+    """The keywords of ``Session.search_positions``: which events are searched."""
+
+    role: str | None
+    types: str | Iterable[str] | None
+    after: Time | None
+    before: Time | None
+
+
+def positions(
+    session: str,
+    q: str,
+    *,
+    role: str | None = None,
+    types: str | Iterable[str] | None = None,
+    after: Time | None = None,
+    before: Time | None = None,
+) -> ApiCall[SearchPositions]:
+    """Search one session for positions."""
+    parameters = given(("q", q), ("fields", "positions"), ("role", role))
+    parameters += type_parameters(types) + time_parameters(after, before)
+    return ApiCall("GET", session_path(session, "events"), _positions, tuple(parameters))
+
+
+def _positions(answer: httpx2.Response) -> SearchPositions:
+    body = json_of(answer)
+    return SearchPositions(
+        [int(position) for position in body["positions"]],
+        int(body["total_hits"]),
+        bool(body["truncated"]),
+        body.get("indexed_through"),
+        bool(body.get("up_to_date", True)),
+    )
 
 
 def _results(answer: httpx2.Response) -> SearchResults:

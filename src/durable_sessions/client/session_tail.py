@@ -83,7 +83,6 @@ class SessionTail(ResumableTransfer[Event]):
     def take(self, piece: bytes) -> list[Event]:
         """Return the events that this piece of the body completes."""
         self._pieces += 1
-        self._attempts.succeeded()
         try:
             events = [Event(encoding.decode(data)) for data in self._frames.feed(piece)]
             # An event without an offset is not stored; it announces why the connection is about to end.
@@ -93,6 +92,9 @@ class SessionTail(ResumableTransfer[Event]):
                 self._offset = events[-1].next_offset
         except (ValueError, KeyError, TypeError) as error:
             raise httpx2.RemoteProtocolError("This is no event stream of a session") from error
+        # Only now: something that answers 200 with anything else must not be asked for ever. A piece without
+        # an event counts, too: on a quiet session there are only heartbeats.
+        self._attempts.succeeded()
         return events
 
     def ended(self) -> float:

@@ -6,8 +6,9 @@ once, in order, and keeps little of them in memory.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from typing import cast
 
-from durable_sessions.exporters import atif, html, jsonl, managed_agents, markdown
 from durable_sessions.exporters.options import ExportOptions, Session
 
 Exporter = Callable[[Session, Iterable[bytes], ExportOptions], Iterator[bytes]]
@@ -15,22 +16,30 @@ Exporter = Callable[[Session, Iterable[bytes], ExportOptions], Iterator[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format to export to."""
+    """A format to export to; the module of its name, with ``_`` for ``-``, has its exporter."""
 
     name: str
     suffix: str
     media_type: str
-    export: Exporter
+
+    @property
+    def export(self) -> Exporter:
+        """The exporter, which is loaded when it is needed: commands that export nothing start faster."""
+        module = import_module(f"{__name__}.{self.name.replace('-', '_')}")
+        return cast("Exporter", module.export)
 
 
 FORMATS = {
     one.name: one
     for one in (
-        Format("jsonl", ".jsonl", "application/x-ndjson", jsonl.export),
-        Format("managed-agents", ".json", "application/json", managed_agents.export),
-        Format("atif", ".json", "application/json", atif.export),
-        Format("markdown", ".md", "text/markdown; charset=utf-8", markdown.export),
-        Format("html", ".html", "text/html; charset=utf-8", html.export),
+        Format("jsonl", ".jsonl", "application/x-ndjson"),
+        Format("managed-agents", ".json", "application/json"),
+        Format("atif", ".json", "application/json"),
+        Format("markdown", ".md", "text/markdown; charset=utf-8"),
+        Format("otlp", ".json", "application/json"),
+        Format("prov", ".json", "application/json"),
+        Format("inspect", ".json", "application/json"),
+        Format("html", ".html", "text/html; charset=utf-8"),
     )
 }
 

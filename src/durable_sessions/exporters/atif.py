@@ -197,6 +197,8 @@ class _Trajectory:
         content = event.get("content")
         message: list[str | dict[str, Any]] = []
         for block in content if isinstance(content, list) else [content]:
+            if block is None:
+                continue
             text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else block
             if isinstance(text, str):  # as it came: this is for programs
                 message.append(whole(text))

@@ -13,7 +13,7 @@ from importlib.resources import files
 from durable_sessions.exporters import prose
 from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.exporters.summary import ExportSummary, Rows, facts
-from durable_sessions.rendering import moments
+from durable_sessions.rendering import human_times
 from durable_sessions.rendering.content import Diff, Fields, Part, Picture, Preformatted, Prose
 from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 from durable_sessions.rendering.text import lines_of, one_line, plural
@@ -34,14 +34,19 @@ _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"G
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*", re.ASCII)
 
 
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _asset(package: str, name: str) -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> Iterator[bytes]:
     """Return an HTML page."""
     for piece in _Page(options).pieces(session, lines):
         yield piece.encode()
+
+
+def transcript(lines: Iterable[bytes]) -> str:
+    """Return the entries of a page alone, for one that is made elsewhere."""
+    return "".join(_Page(ExportOptions()).entries(lines))
 
 
 class _Page:
@@ -60,18 +65,22 @@ class _Page:
         yield _head(title)
         head = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)
         yield f'<body>\n<header><h1>{escape(title)}</h1><dl class="facts">{head}</dl></header>\n<main>\n'
-        day = ""
-        for number, entry in enumerate(self._summary.entries(lines)):
-            if entry.at_ms is not None and not entry.quiet and moments.day(entry.at_ms) != day:
-                day = moments.day(entry.at_ms)
-                yield f'<h2 class="day">{day}</h2>\n'
-            yield self._entry(entry, f"e{number if entry.position is None else entry.position}")
-        if not self._summary.events:
-            yield '<p class="empty">This session has no events yet.</p>\n'
+        yield from self.entries(lines)
         yield "</main>\n"
         yield self._side()
         yield "<footer>Times are UTC. Exported by Durable Sessions.</footer>\n"
         yield f"<script>{_SCRIPT}</script>\n</body>\n</html>\n"
+
+    def entries(self, lines: Iterable[bytes]) -> Iterator[str]:
+        """Yield the entries, with a heading for each day."""
+        day = ""
+        for number, entry in enumerate(self._summary.entries(lines)):
+            if entry.at_ms is not None and not entry.quiet and human_times.day(entry.at_ms) != day:
+                day = human_times.day(entry.at_ms)
+                yield f'<h2 class="day">{day}</h2>\n'
+            yield self._entry(entry, f"e{number if entry.position is None else entry.position}")
+        if not self._summary.events:
+            yield '<p class="empty">This session has no events yet.</p>\n'
 
     # The side ---------------------------------------------------------------------------
 
@@ -131,16 +140,16 @@ class _Page:
         line = f'<span class="line">{escape(entry.line)}</span>'
         parts = "".join(map(self._part, entry.parts)) or '<p class="empty">Not recorded.</p>'
         return (
-            f"<details><summary>Thinking {line}{_thread(entry)}{_when(entry, name)}</summary>"
-            f'<div class="inside">{parts}</div></details>'
+            f"<details><summary>Thinking {line}{_thread(entry)}</summary>"
+            f'<div class="inside">{parts}</div></details>{_when(entry, name)}'
         )
 
     def _call(self, entry: TranscriptEntry, name: str) -> str:
         took = entry.took_ms
-        aside = "" if took is None else f'<span class="took">{moments.duration(took)}</span>'
+        aside = "" if took is None else f'<span class="took">{human_times.duration(took)}</span>'
         head = (
             f"<summary><b>{escape(entry.title)}</b><code>{escape(entry.line)}</code>"
-            f"{aside}{_thread(entry)}{_when(entry, name)}</summary>"
+            f"{aside}{_thread(entry)}</summary>"
         )
         inside = "".join(self._part(part) for part in entry.parts)
         why = pictures = ""
@@ -154,7 +163,9 @@ class _Page:
                 why = f'<div class="why">{escape(_first_line(entry.result))}</div>'
         else:
             inside += '<p class="empty">No result was recorded.</p>'
-        return f'<details>{head}<div class="inside">{inside}</div></details>{why}{pictures}'
+        # The link is not in the summary: whoever presses a link there would also open the entry.
+        opened = f'<details>{head}<div class="inside">{inside}</div></details>'
+        return f"{opened}{_when(entry, name)}{why}{pictures}"
 
     # Parts ------------------------------------------------------------------------------
 
@@ -211,7 +222,7 @@ def _when(entry: TranscriptEntry, name: str) -> str:
     title = f"{entry.type} {entry.id}".strip()
     return (
         f'<a class="when" href="#{name}" title="{escape(title)}">'
-        f'<time datetime="{at}">{moments.clock(entry.at_ms)}</time></a>'
+        f'<time datetime="{at}">{human_times.clock(entry.at_ms)}</time></a>'
     )
 
 
@@ -230,7 +241,7 @@ def _prose(text: str, *, typed: bool, most: int) -> str:
     rendered = f'<div class="prose">{rendered}</div>'
     if len(text) <= most:
         return rendered
-    return _fold(escape(one_line(text, 300)), rendered, len(lines_of(text)), "fold text")
+    return _fold(escape(one_line(text, 300)), rendered, _extent(text), "fold text")
 
 
 def _folded(text: str, kind: str = "") -> str:
@@ -241,11 +252,21 @@ def _folded(text: str, kind: str = "") -> str:
     if len(lines) <= FOLDED_LINES + 4 and len(text) <= FOLDED_CHARACTERS * 4 // 3:
         return f"<pre{attribute}>{_whole(text)}</pre>"
     rest = text[len(head) :].removeprefix("\n")
-    return _fold(f"<pre{attribute}>{_whole(head)}</pre>", f"<pre{attribute}>{_whole(rest)}</pre>", len(lines))
+    return _fold(
+        f"<pre{attribute}>{_whole(head)}</pre>", f"<pre{attribute}>{_whole(rest)}</pre>", _extent(text)
+    )
 
 
-def _fold(head: str, rest: str, lines: int, kind: str = "fold") -> str:
-    more = f'<span class="more">Show all {lines:,} {plural(lines, "line")}</span>'
+def _extent(text: str) -> str:
+    """Return how long a text is: in lines, or in characters if its lines are long."""
+    count = len(lines_of(text))
+    if len(text) > 1_000 * count:
+        return f"{len(text):,} characters"
+    return f"{count:,} {plural(count, 'line')}"
+
+
+def _fold(head: str, rest: str, extent: str, kind: str = "fold") -> str:
+    more = f'<span class="more">Show all {extent}</span>'
     return f'<details class="{kind}"><summary>{head}{more}</summary>{rest}</details>'
 
 
@@ -267,7 +288,7 @@ def _diff(lines: tuple[str, ...]) -> str:
     head, rest = (
         f'<pre class="diff">{"".join(some)}</pre>' for some in (shown[:FOLDED_LINES], shown[FOLDED_LINES:])
     )
-    return _fold(head, rest, len(shown))
+    return _fold(head, rest, f"{len(shown):,} {plural(len(shown), 'line')}")
 
 
 def _decoded(text: str) -> bytes | None:
@@ -290,8 +311,8 @@ def _switch(name: str, text: str, checked: str) -> str:
     return f'<label><input type="checkbox" id="show-{name}"{checked}> {text}</label>'
 
 
-_STYLE = _asset("page.css")
-_SCRIPT = _asset("page.js")
+_STYLE = _asset("durable_sessions", "ui/tokens.css") + _asset("durable_sessions", "ui/transcript.css")
+_SCRIPT = _asset(__package__, "page.js")
 _SWITCHES = (
     _switch("tools", "Tool calls", " checked")
     + _switch("thinking", "Thinking", " checked")

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from durable_sessions.exporters.managed_shapes import SHAPES, fitted
+from durable_sessions.exporters.managed_shapes import SHAPES
+from durable_sessions.exporters.member_shapes import fitted
 from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.rendering.events import Event, decode, encode, encode_whole, text_member
-from durable_sessions.rendering.moments import moment
+from durable_sessions.rendering.human_times import moment
 from durable_sessions.rendering.text import one_line
 
 _OWN = frozenset({"offset", "created_at", "actor", "request_key"})
@@ -42,7 +43,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
 
 
 def _event(kind: str, event: Event) -> dict[str, Any]:
-    shaped = fitted(kind, {name: value for name, value in event.items() if name not in _OWN})
+    shaped = fitted(SHAPES[kind], {name: value for name, value in event.items() if name not in _OWN})
     shaped["id"] = text_member(event, "id")
     times = (text_member(event, name) for name in ("processed_at", "created_at"))
     shaped["processed_at"] = next((time for time in times if moment(time) is not None), _LONG_AGO)

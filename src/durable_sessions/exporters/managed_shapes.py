@@ -1,16 +1,13 @@
 """The shapes of Managed Agents' events, as far as its SDKs promise them to those who read.
 
-Events are stored as they come, so a member may be of another shape here. What does not fit is replaced by
-the nearest thing that does, or left out where a member may be missing.
+It is a table, first of members and then of types, with nothing to run; ``member_shapes`` makes events fit it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from durable_sessions.rendering.text import compact, whole
+from durable_sessions.exporters.member_shapes import Content, ErrorShape, MemberShape, Metadata, Shape
 
 # What members can be --------------------------------------------------------------------
 
@@ -230,97 +227,6 @@ class _Broken(msgspec.Struct):
     error: _WorkflowError
 
 
-# How a member is made to fit ------------------------------------------------------------
-
-_ABSENT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class MemberShape:
-    """A member: the shapes that it may have, one of which it must fit, and what it is otherwise."""
-
-    shapes: tuple[Any, ...]
-    otherwise: Any = _ABSENT
-
-    def fitted(self, value: object) -> object:
-        """Return a value that fits; ``_ABSENT`` if there is none."""
-        if value is not _ABSENT and any(_fits(value, shape) for shape in self.shapes):
-            return value
-        return self.otherwise
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A list of content blocks; one that must not be here becomes a text block that shows it."""
-
-    blocks: Any
-    required: bool = False
-
-    def fitted(self, value: object) -> object:
-        """Return a list of blocks."""
-        if value is _ABSENT or value is None or value == "":
-            return [] if self.required else _ABSENT
-        return [self._block(one) for one in (value if isinstance(value, list) else [value])]
-
-    def _block(self, block: object) -> object:
-        if isinstance(block, str):
-            return {"type": "text", "text": block}
-        return block if _fits(block, self.blocks) else {"type": "text", "text": whole(compact(block))}
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """An object of texts; other values become their JSON."""
-
-    def fitted(self, value: object) -> object:
-        """Return an object of texts."""
-        if not isinstance(value, dict):
-            return _ABSENT
-        return {name: one if isinstance(one, str) else compact(one) for name, one in value.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorShape:
-    """An error; one of a kind that is not known is an unknown error with the same message."""
-
-    shapes: tuple[Any, ...]
-    unknown: Mapping[str, Any]
-
-    def fitted(self, value: object) -> object:
-        """Return an error."""
-        if any(_fits(value, shape) for shape in self.shapes):
-            return value
-        said = value if isinstance(value, dict) else {}
-        message = said.get("message", value if isinstance(value, str) else None)
-        known = {"message": message} if isinstance(message, str) else {}
-        if "retry_status" in self.unknown and _fits(said.get("retry_status"), _RetryStatus):
-            known["retry_status"] = said["retry_status"]
-        return {**self.unknown, **known}
-
-
-Shape = dict[str, MemberShape | Content | Metadata | ErrorShape]
-
-
-def _fits(value: object, shape: Any) -> bool:
-    try:
-        msgspec.convert(value, shape)
-    except msgspec.ValidationError:
-        return False
-    return True
-
-
-def fitted(kind: str, event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event of a known type whose members all fit."""
-    shaped = dict(event)
-    for name, member in SHAPES[kind].items():
-        value = member.fitted(shaped.get(name, _ABSENT))
-        if value is _ABSENT:
-            shaped.pop(name, None)
-        else:
-            shaped[name] = value
-    return shaped
-
-
 # The types ------------------------------------------------------------------------------
 
 _NO_TOKENS = {
@@ -401,6 +307,7 @@ SHAPES: dict[str, Shape] = {
         "error": ErrorShape(
             (_PlainError, _ServerError, _CredentialError, _RepositoryError),
             {"type": "unknown_error", "message": "", "retry_status": {"type": "terminal"}},
+            _RetryStatus,
         )
     },
     "session.updated": {

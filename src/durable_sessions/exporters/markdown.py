@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from durable_sessions.exporters.options import ExportOptions, Session
 from durable_sessions.exporters.summary import ExportSummary, facts
-from durable_sessions.rendering import moments
+from durable_sessions.rendering import human_times
 from durable_sessions.rendering.content import Diff, Fields, Part, Picture, Preformatted, Prose
 from durable_sessions.rendering.entries import EntryRole, TranscriptEntry
 from durable_sessions.rendering.text import lines_of, one_line, shortened
@@ -39,8 +39,8 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
     for entry in summary.entries(lines):
         if entry.quiet and not options.full:
             continue
-        if entry.at_ms is not None and moments.day(entry.at_ms) != day:
-            day = moments.day(entry.at_ms)
+        if entry.at_ms is not None and human_times.day(entry.at_ms) != day:
+            day = human_times.day(entry.at_ms)
             yield f"## {day}\n\n".encode()
         yield "".join(_entry(entry, options)).encode()
     table = "".join(f"| {name} | {escaped(value)} |\n" for name, value in summary.rows())
@@ -87,7 +87,7 @@ def _harmless(text: str) -> bool:
 
 
 def _entry(entry: TranscriptEntry, options: ExportOptions) -> Iterator[str]:
-    time = f" · {moments.clock(entry.at_ms)}" if entry.at_ms is not None else ""
+    time = f" · {human_times.clock(entry.at_ms)}" if entry.at_ms is not None else ""
     where = "" if entry.position is None else f" · {entry.position}"
     thread = f" · {escaped(entry.thread)}" if entry.thread else ""
     aside = f"<sub>{(where + time + thread).removeprefix(' · ')}</sub>" if where or time or thread else ""
@@ -107,7 +107,7 @@ def _entry(entry: TranscriptEntry, options: ExportOptions) -> Iterator[str]:
 
 
 def _call(entry: TranscriptEntry, aside: str, options: ExportOptions) -> Iterator[str]:
-    took = "" if entry.took_ms is None else f" · {moments.duration(entry.took_ms)}"
+    took = "" if entry.took_ms is None else f" · {human_times.duration(entry.took_ms)}"
     verdict = " · **failed**" if entry.failed else "" if entry.result else " · no result"
     yield f"**{escaped(entry.title)}** {code(entry.line)}{took}{verdict} {aside}".rstrip() + "\n\n"
     for part in entry.parts:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from durable_sessions.exporters.options import Session
-from durable_sessions.rendering import moments
+from durable_sessions.rendering import human_times
 from durable_sessions.rendering.entries import EntryRole, TranscriptEntry, entry_of
 from durable_sessions.rendering.events import decode
 from durable_sessions.rendering.pairing import paired
@@ -23,7 +23,7 @@ def facts(session: Session) -> tuple[str, Rows]:
     agent = agent if isinstance(agent, dict) else {}
     model = agent.get("model")
     model = model.get("id") if isinstance(model, dict) else model
-    created, started = (moments.moment(session.get(name)) for name in ("created_at", "started_at"))
+    created, started = (human_times.moment(session.get(name)) for name in ("created_at", "started_at"))
     first = "Created"
     if session.get("imported") is True:
         first = "Imported" if started == created else "Started"
@@ -33,7 +33,7 @@ def facts(session: Session) -> tuple[str, Rows]:
         ("Agent", "" if agent.get("name") in (None, "unknown") else str(agent["name"])),
         ("Model", str(model) if isinstance(model, str) and model != "unknown" else ""),
         ("Status", shown_status(session)),
-        (first, "" if created is None else f"{moments.minute(created)} UTC"),
+        (first, "" if created is None else f"{human_times.minute(created)} UTC"),
     ]
     return title or name, [(label, one_line(value, 200)) for label, value in rows if value]
 
@@ -95,7 +95,7 @@ class ExportSummary:
         if self.errors:
             rows.append(("Errors", f"{self.errors:,}"))
         if self.first_ms is not None and self.last_ms is not None and self.last_ms > self.first_ms:
-            rows.append(("Time", moments.duration(self.last_ms - self.first_ms)))
+            rows.append(("Time", human_times.duration(self.last_ms - self.first_ms)))
         if usage.requests:
             rows.append(("Model requests", f"{usage.requests:,}"))
             rows.append(("Tokens in", f"{usage.prompt_tokens:,}"))

@@ -9,8 +9,18 @@ from durable_sessions.streams.stream import Key
 
 API_ROOT = b"/v1/"
 STREAM_ROOT = b"/v1/stream/"
+SIGN_IN = b"/v1/login"
+"""Where a browser signs in: the only path below ``/v1`` for which ``POST`` needs no key."""
 _CONTROL_ROOT = STREAM_ROOT + b"__ds"
-_SESSION_ROOTS = (b"/v1/sessions", b"/v1/agents", b"/v1/environments", b"/v1/search")
+_SESSION_ROOTS = (
+    b"/v1/sessions",
+    b"/v1/agents",
+    b"/v1/environments",
+    b"/v1/search",
+    b"/v1/memory",
+    b"/v1/memory_stores",
+    b"/v1/files",
+)
 _SESSION_NOUNS = frozenset(root.split(b"/")[2] for root in _SESSION_ROOTS)
 _PATH_BYTES_MAX = DEFAULT_LIMITS.path_bytes_max
 _NO_SEGMENTS = frozenset(("", ".", ".."))

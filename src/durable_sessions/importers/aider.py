@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import directory_walk
-from durable_sessions.importers.conversation import Talk
+from durable_sessions.importers.conversation import Conversation
 from durable_sessions.importers.documents import DOCUMENT_BYTES_MAX, relative, transcript
 from durable_sessions.importers.events import Event, local_instant, text_block
 from durable_sessions.importers.sources import SourceError, Transcript
@@ -54,7 +54,7 @@ def _runs(path: Path) -> list[tuple[str, list[str]]]:
 
 
 def _produce(path: Path, number: int) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         runs = _runs(path)
         if number >= len(runs):
             return

@@ -11,6 +11,7 @@ import msgspec
 from durable_sessions.importers.events import Event, Verbatim
 from durable_sessions.importers.lines import mended
 
+# Below the server's limit for one event, because the server adds members of its own.
 EVENT_BYTES_MAX = 900 * 1024
 TEXT_BYTES_MAX = 256 * 1024
 PREVIEW_CHARACTERS = 2_000
@@ -18,6 +19,7 @@ WALK_DEPTH_MAX = 120
 _LEAST_TEXT_BYTES = 1_024
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,60}/[A-Za-z0-9!#$&^_.+-]{1,60}")
 _DATA_URL = re.compile(r"data:([A-Za-z0-9!#$&^_.+/-]{3,120});base64,")
+# What is left of an event that is too large even without its texts: enough to find it and to link it.
 _KEPT = (
     "id",
     "type",
@@ -31,12 +33,12 @@ _KEPT = (
 )
 
 _MARKS = (b";base64,", b'"base64"', b'"media_type"', b'"mimeType"')
-"""A text that occurs in the JSON of every event with an image."""
+"""One of these occurs in the JSON of every event with an image; without any of them, it is not searched."""
 
 Put = Callable[[bytes, str], str]
 
 
-class Lifter:
+class ArtifactExtractor:
     """Makes events fit the size limit; ``put`` stores bytes with their media type, returns their SHA-256."""
 
     def __init__(
@@ -57,6 +59,8 @@ class Lifter:
             return data
         event = self._walk(event, 0)
         data = encode(event)
+        # First only the largest texts become artifacts, then smaller ones: what stays in the event is found
+        # by searches, so as much as possible stays.
         least = self._text_max
         while len(data) > self._event_max and least > _LEAST_TEXT_BYTES:
             least //= 4
@@ -86,7 +90,7 @@ class Lifter:
                 found = _decode(value[head.end() :])
                 if found is not None:
                     return self._artifact(found, head.group(1))["url"]
-            return self._lift_text(value, self._text_max)
+            return self._extract_text(value, self._text_max)
         if depth > WALK_DEPTH_MAX:
             return value
         if isinstance(value, dict):
@@ -119,8 +123,8 @@ class Lifter:
                 }
         return None
 
-    def _lift_text(self, value: str, bytes_max: int) -> Any:
-        if len(value) <= bytes_max // 4:
+    def _extract_text(self, value: str, bytes_max: int) -> Any:
+        if len(value) <= bytes_max // 4:  # a character has at most four bytes, so it need not be encoded
             return value
         data = value.encode(errors="replace")
         if len(data) <= bytes_max:
@@ -130,7 +134,7 @@ class Lifter:
 
     def _shrink(self, value: Any, bytes_max: int, depth: int) -> Any:
         if isinstance(value, str):
-            return self._lift_text(value, bytes_max)
+            return self._extract_text(value, bytes_max)
         if depth > WALK_DEPTH_MAX:
             return value
         if isinstance(value, dict):

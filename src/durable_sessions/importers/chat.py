@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import line_format
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import files, load, records, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -49,7 +49,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 
 
 def _document(path: Path) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         document = load(path)
         messages = document if isinstance(document, list) else members(document).get("messages")
         yield from conversation(talk, objects(messages))
@@ -60,7 +60,7 @@ def _document(path: Path) -> Any:
 
 
 def _line(path: Path, line: int) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         for record in records(path):
             if record.line == line:
                 value = members(record.value)
@@ -78,7 +78,7 @@ def _is_message(record: Event) -> bool:
 
 
 def _lines(path: Path) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         line_format.check(path, "chat messages", _is_message)
         for record in records(path):
             talk.tally.records += 1
@@ -90,14 +90,14 @@ def _lines(path: Path) -> Any:
     return produce
 
 
-def conversation(talk: Talk, messages: Iterable[dict[str, Any]]) -> Iterator[Event]:
+def conversation(talk: Conversation, messages: Iterable[dict[str, Any]]) -> Iterator[Event]:
     """Yield the events of messages; a message without an id is identified by its position."""
     for number, one in enumerate(messages):
         talk.tally.records += 1
         yield from message(talk, one, f"M{number}")
 
 
-def message(talk: Talk, value: dict[str, Any], place: str) -> Iterator[Event]:
+def message(talk: Conversation, value: dict[str, Any], place: str) -> Iterator[Event]:
     """Yield the events of one message."""
     role = text(value.get("role"))
     record = place
@@ -120,7 +120,9 @@ def message(talk: Talk, value: dict[str, Any], place: str) -> Iterator[Event]:
         yield talk.keep(record, f"role {role}" if role else "no role", value, at=at)
 
 
-def _user(talk: Talk, record: str, content: list[Event], at: str | None, detail: object) -> Iterator[Event]:
+def _user(
+    talk: Conversation, record: str, content: list[Event], at: str | None, detail: object
+) -> Iterator[Event]:
     own = []
     for number, block in enumerate(content):
         if block.get("type") == "tool_result":
@@ -139,7 +141,12 @@ def _user(talk: Talk, record: str, content: list[Event], at: str | None, detail:
 
 
 def _assistant(
-    talk: Talk, value: dict[str, Any], record: str, content: list[Event], at: str | None, detail: object
+    talk: Conversation,
+    value: dict[str, Any],
+    record: str,
+    content: list[Event],
+    at: str | None,
+    detail: object,
 ) -> Iterator[Event]:
     thought = first_text((value.get("reasoning_content"), value.get("reasoning")))
     made: list[Event] = []

@@ -5,7 +5,7 @@ from typing import Any
 
 from durable_sessions.importers.events import (
     Event,
-    Maker,
+    EventMaker,
     SessionMetadata,
     arguments,
     blocks,
@@ -26,11 +26,17 @@ class _Call:
     result_id: str | None = None
 
 
-class Talk:
+class Conversation:
     """Makes the events of one conversation, and remembers calls until their results."""
 
     def __init__(
-        self, make: Maker, about: SessionMetadata, tally: Tally, *, thread: str | None = None, branch: int = 0
+        self,
+        make: EventMaker,
+        about: SessionMetadata,
+        tally: Tally,
+        *,
+        thread: str | None = None,
+        branch: int = 0,
     ) -> None:
         self._make = make
         self.about = about
@@ -139,7 +145,7 @@ class Talk:
             **more,
         )
         if call is not None and call.result_id is None:
-            call.result_id = event["id"]
+            call.result_id = event["id"]  # the first one: all later results supersede the same event
         return event
 
     def request(

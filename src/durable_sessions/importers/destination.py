@@ -1,18 +1,24 @@
-"""Where imported events go: a server, or memory for tests and dry runs."""
+"""Where imported events go: to a server, or nowhere in a dry run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
-from durable_sessions import lenient
 from durable_sessions.client import Client
 from durable_sessions.client.errors import ApiError, NotFoundError
 from durable_sessions.client.offsets import position
 from durable_sessions.importers import jsonl
-from durable_sessions.importers.events import Event
 from durable_sessions.importers.redaction import is_redacted
 from durable_sessions.importers.sources import ForkPoint
+
+
+class Description(NamedTuple):
+    """What an import says of a session; unless it ``renames``, a session that exists keeps its own."""
+
+    title: str | None
+    metadata: Mapping[str, Any]
+    origin: ForkPoint | None = None
+    renames: bool = True
 
 
 class Described(NamedTuple):
@@ -23,10 +29,14 @@ class Described(NamedTuple):
 
 
 class BatchCounts(NamedTuple):
-    """How many events of a batch are new, and how many have the id of a different stored event."""
+    """How many events of a batch are new, and how many have the id of a different stored event.
+
+    ``known`` are the indexes of the events that are not new.
+    """
 
     new: int
     differ: int = 0
+    known: Collection[int] = ()
 
 
 class Destination(Protocol):
@@ -40,23 +50,15 @@ class Destination(Protocol):
         """Say whether the session was imported without its secrets; None if it does not exist."""
         ...
 
-    def describe(
-        self,
-        session: str,
-        title: str | None,
-        metadata: Mapping[str, Any],
-        origin: ForkPoint | None = None,
-        *,
-        renames: bool = True,
-    ) -> Described:
-        """Create the session, or update its title and metadata.
-
-        Unless it ``renames``, an existing title and metadata are kept.
-        """
+    def describe(self, session: str, description: Description) -> Described:
+        """Create the session, or update its title and metadata."""
         ...
 
-    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
-        """Store events, each of them JSON; durable when this returns."""
+    def append(self, session: str, events: Sequence[bytes], source: str | None = None) -> BatchCounts:
+        """Store events, each of them JSON; durable when this returns.
+
+        With ``source`` they are stored as they are, and marked as imported from there.
+        """
         ...
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
@@ -86,16 +88,10 @@ class ServerDestination:
             return None
         return is_redacted(info.title, info.metadata)
 
-    def describe(
-        self,
-        session: str,
-        title: str | None,
-        metadata: Mapping[str, Any],
-        origin: ForkPoint | None = None,
-        *,
-        renames: bool = True,
-    ) -> Described:
+    def describe(self, session: str, description: Description) -> Described:
         """Create the session, or update its title and metadata."""
+        title, metadata, origin, renames = description
+        # Called before every batch of a session; only the first call, and changes, cost requests.
         said = (title, dict(metadata))
         if self._said.get(session) == said:
             return Described()
@@ -108,8 +104,7 @@ class ServerDestination:
             info = handle.info()
         changed = {name: value for name, value in metadata.items() if info.metadata.get(name) != value}
         if not renames:
-            changed = {name: value for name, value in changed.items() if name not in info.metadata}
-            title = title if info.title is None else info.title
+            title, changed = info.title, {}
         if changed or (title is not None and title != info.title):
             before = position(info.next_offset)
             info = handle.update(title=title if title is not None else info.title, metadata=changed)
@@ -133,12 +128,16 @@ class ServerDestination:
         self._client.sessions.create(session, title=title, metadata=dict(metadata))
         return True
 
-    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
-        """Store events, each of them JSON; durable when this returns."""
+    def append(self, session: str, events: Sequence[bytes], source: str | None = None) -> BatchCounts:
+        """Store events, each of them JSON; durable when this returns.
+
+        With ``source`` they are stored as they are, and marked as imported from there.
+        """
+        # How many events are new is seen from how far the session has grown: known ids are not stored again.
         before = self._ends.get(session, 0)
-        appended = self._client.session(session).append_body(b"[" + b",".join(events) + b"]")
+        appended = self._client.session(session).append_body(b"[" + b",".join(events) + b"]", source=source)
         after = self._ends[session] = position(appended.next_offset)
-        return BatchCounts(max(0, after - before), len(appended.differ))
+        return BatchCounts(max(0, after - before), len(appended.differ), frozenset(appended.repeated))
 
     def put_artifact(self, data: bytes, media_type: str) -> str:
         """Store bytes and return their SHA-256."""
@@ -147,83 +146,8 @@ class ServerDestination:
         except ApiError as error:
             if error.status != 400:
                 raise
+            # The media type comes from a foreign file, and the server does not accept it.
             return self._client.artifacts.put(data).sha256
-
-
-@dataclass(slots=True)
-class MemorySession:
-    """A session as a test sees it."""
-
-    title: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    events: dict[str, Event] = field(default_factory=dict)
-    origin: ForkPoint | None = None
-
-
-@dataclass
-class MemoryDestination:
-    """Keeps everything in memory."""
-
-    sessions: dict[str, MemorySession] = field(default_factory=dict)
-    artifacts: dict[str, tuple[bytes, str]] = field(default_factory=dict)
-
-    def sessions_of(self, tool: str) -> Mapping[str, bool]:
-        """Return the existing sessions of a tool, and whether each was imported without its secrets."""
-        return {
-            name: is_redacted(one.title, one.metadata)
-            for name, one in self.sessions.items()
-            if one.metadata.get("tool", jsonl.TOOL) == tool
-        }
-
-    def is_redacted(self, session: str) -> bool | None:
-        """Say whether the session was imported without its secrets; None if it does not exist."""
-        found = self.sessions.get(session)
-        return None if found is None else is_redacted(found.title, found.metadata)
-
-    def describe(
-        self,
-        session: str,
-        title: str | None,
-        metadata: Mapping[str, Any],
-        origin: ForkPoint | None = None,
-        *,
-        renames: bool = True,
-    ) -> Described:
-        """Create the session, or update its title and metadata."""
-        found = self.sessions.get(session)
-        complete = True
-        if found is None:
-            found = self.sessions[session] = MemorySession(origin=origin)
-            if origin is not None:
-                complete = origin.session in self.sessions
-                found.events |= _before(self.sessions.get(origin.session), origin.behind)
-        found.title = title if title is not None and (renames or found.title is None) else found.title
-        found.metadata = {**found.metadata, **metadata} if renames else {**metadata, **found.metadata}
-        return Described(complete)
-
-    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
-        """Store events, each of them JSON."""
-        stored = self.sessions[session].events
-        before, differ = len(stored), 0
-        for data in events:
-            event: dict[str, Any] = lenient.loads(data)
-            differ += stored.setdefault(event["id"], event) != event
-        return BatchCounts(len(stored) - before, differ)
-
-    def put_artifact(self, data: bytes, media_type: str) -> str:
-        """Store bytes and return their SHA-256."""
-        digest = sha256(data).hexdigest()
-        self.artifacts[digest] = (data, media_type)
-        return digest
-
-
-def _before(source: MemorySession | None, behind: str | None) -> dict[str, Event]:
-    shared: dict[str, Event] = {}
-    for name, event in (source.events if source else {}).items():
-        shared[name] = event
-        if name == behind:
-            break
-    return shared
 
 
 class DryRun:
@@ -237,19 +161,11 @@ class DryRun:
         """Return None: nothing is known of what is there."""
         return None
 
-    def describe(
-        self,
-        session: str,
-        title: str | None,
-        metadata: Mapping[str, Any],
-        origin: ForkPoint | None = None,
-        *,
-        renames: bool = True,
-    ) -> Described:
+    def describe(self, session: str, description: Description) -> Described:
         """Do nothing."""
         return Described()
 
-    def append(self, session: str, events: Sequence[bytes]) -> BatchCounts:
+    def append(self, session: str, events: Sequence[bytes], source: str | None = None) -> BatchCounts:
         """Return how many events there are; which of them are new is not known."""
         return BatchCounts(len(events))
 

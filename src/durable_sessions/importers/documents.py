@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import directory_walk
-from durable_sessions.importers.conversation import Talk
-from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id
+from durable_sessions.importers.conversation import Conversation
+from durable_sessions.importers.events import Event, EventMaker, SessionMetadata, session_id
 from durable_sessions.importers.lines import LineReader, SourceRecord, parse_document
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript, empty_file
 from durable_sessions.importers.tally import Tally
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 
-Produce = Callable[[Talk], Iterator[Event]]
+Produce = Callable[[Conversation], Iterator[Event]]
 
 
 def files(paths: Iterable[Path], *endings: str) -> Iterator[tuple[Path, Path]]:
@@ -105,7 +105,7 @@ def transcript(
     file = relative(path, root)
 
     def events(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
-        yield from produce(Talk(Maker(tool, source_id, file), about, tally))
+        yield from produce(Conversation(EventMaker(tool, source_id, file), about, tally))
 
     name = f"{file}#{part}" if part else file
     return Transcript(
@@ -121,7 +121,9 @@ def transcripts_in(
     produce: Callable[[Path, str], Produce],
 ) -> list[Transcript]:
     """Return the transcripts of the sessions that a database names, one a row."""
-    beside = [path.with_name(path.name + "-wal")]
+    beside = [
+        path.with_name(path.name + "-wal")
+    ]  # where SQLite writes first: it changes, the database may not
     return [
         transcript(tool, name, path, root, produce(path, name), part=name, beside=beside) for (name,) in rows
     ]

@@ -38,7 +38,7 @@ def _size(path: Path) -> int:
 
 
 def _start(path: Path) -> int:
-    """Return where the records begin: a title that was changed since does not make another session of it."""
+    """Return where the records begin: after the header of an export, whose title may have changed since."""
     with path.open("rb") as file:
         line = file.readline(export_header.HEADER_BYTES_MAX)
     return 0 if export_header.decode(line) is None else len(line)
@@ -60,7 +60,7 @@ def without_copies(
             continue
         first, second = before.parts[0].path, one.parts[0].path
         if first.resolve() == second.resolve():
-            kept[one.session] = one
+            kept[one.session] = one  # one file that was named twice
             continue
         chosen = longer(first, second)
         if chosen is None and (is_strict or (first in named and second in named)):

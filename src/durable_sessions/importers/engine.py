@@ -2,16 +2,16 @@
 
 import heapq
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from durable_sessions.client.errors import ApiError
 from durable_sessions.importers import format_detection
-from durable_sessions.importers.artifact_extraction import Lifter
-from durable_sessions.importers.destination import Destination
+from durable_sessions.importers.artifact_extraction import ArtifactExtractor
+from durable_sessions.importers.destination import Description, Destination
 from durable_sessions.importers.events import Event, SessionMetadata, text
 from durable_sessions.importers.redaction import MARK, Redactor
+from durable_sessions.importers.report import ImportOutcome, Report
 from durable_sessions.importers.sources import Part, SourceError, Transcript
 from durable_sessions.importers.state import ImportState, Progress
 from durable_sessions.importers.tally import Tally
@@ -19,52 +19,9 @@ from durable_sessions.importers.tally import Tally
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 2 * 1024 * 1024
 PARTS_AT_ONCE_MAX = 64
+"""How many files of a session are merged by time at once: each is open meanwhile."""
 _REFUSED_FOR_GOOD = (400, 404, 409, 413)
 """Refusals that concern one session only: it is archived or closed, or an event is invalid."""
-
-
-@dataclass(slots=True)
-class ImportOutcome:
-    """The outcome of one source session: imported, unchanged, empty, refused or failed."""
-
-    session: str
-    tool: str
-    status: str
-    new_events: int = 0
-    problem: str | None = None
-    path: Path | None = None
-    """Its main file."""
-
-    def plain(self) -> dict[str, object]:
-        """Return it for JSON."""
-        plain: dict[str, object] = {
-            "session": self.session,
-            "tool": self.tool,
-            "status": self.status,
-            "new_events": self.new_events,
-        }
-        return plain | ({"problem": self.problem} if self.problem else {})
-
-
-@dataclass(slots=True)
-class Report:
-    """What a run has done."""
-
-    outcomes: list[ImportOutcome] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
-
-    @property
-    def new_events(self) -> int:
-        """How many events were not there before."""
-        return sum(one.new_events for one in self.outcomes)
-
-    def plain(self) -> dict[str, object]:
-        """Return it for JSON."""
-        return {
-            "new_events": self.new_events,
-            "sessions": [one.plain() for one in self.outcomes],
-            **self.tally.plain(),
-        }
 
 
 @dataclass(slots=True)
@@ -83,6 +40,8 @@ class _Batch:
 
     redactor: Redactor | None
     events: list[bytes] = field(default_factory=list)
+    counted: list[tuple[str, Mapping[str, int]]] = field(default_factory=list)
+    """The type of each event, and the secrets that were replaced in it."""
     size: int = 0
     progress: dict[str, Progress] = field(default_factory=dict)
 
@@ -108,7 +67,7 @@ class ImportEngine:
         self._redactor = redactor
         self._on_outcome = on_outcome
         self._redacted = set(redacted)
-        self._lifter = Lifter(destination.put_artifact)
+        self._extractor = ArtifactExtractor(destination.put_artifact)
         self._readings: dict[str, _Reading] = {}
 
     def run(self, transcripts: Iterable[Transcript], *, ending: bool = True) -> Report:
@@ -118,7 +77,7 @@ class ImportEngine:
         """
         report = Report()
         for transcript in in_order(transcripts):
-            outcome = self._transcript(transcript, report.tally, ending=ending)
+            outcome = self._import(transcript, report.tally, ending=ending)
             report.outcomes.append(outcome)
             self._on_outcome(outcome)
         return report
@@ -129,12 +88,13 @@ class ImportEngine:
             if self._readings.pop(_source(part), None) is not None:
                 part.restart()
 
-    def _transcript(self, transcript: Transcript, tally: Tally, *, ending: bool) -> ImportOutcome:
+    def _import(self, transcript: Transcript, tally: Tally, *, ending: bool) -> ImportOutcome:
         outcome = ImportOutcome(
             transcript.session, transcript.tool, "unchanged", path=transcript.parts[0].path
         )
         if self._is_stored_with_secrets(transcript.session):
             outcome.status, outcome.problem = "refused", _how_to_redact(transcript)
+            outcome.is_unredacted = True
             return outcome
         prints = {_source(part): part.fingerprint() for part in transcript.parts}
         changed = [part for part in transcript.parts if self._has_changed(transcript.tool, part, prints)]
@@ -146,17 +106,22 @@ class ImportEngine:
             redactor = self._redactor_of(transcript)
             for first in range(0, len(changed), PARTS_AT_ONCE_MAX):
                 parts = changed[first : first + PARTS_AT_ONCE_MAX]
-                self._carry(transcript, parts, redactor, outcome, tally, ending=ending)
+                self._import_parts(transcript, parts, redactor, outcome, tally, ending=ending)
                 if ending and not self._is_empty(transcript):
                     self._settle(transcript, parts, prints)
             if self._is_empty(transcript):
                 outcome.status = "empty"
+            elif not outcome.new_events:
+                outcome.status = "unchanged"
         except (SourceError, OSError) as error:
+            # The next run tries it again, because its fingerprint was not saved.
             outcome.status, outcome.problem = "failed", str(error)
+            outcome.looks_like = getattr(error, "found", None)
             self.forget(transcript)
         except ApiError as error:
             if error.status not in _REFUSED_FOR_GOOD:
                 raise
+            # It would be refused again and again, so it is not tried again until the file changes.
             outcome.status, outcome.problem = "refused", str(error)
             self.forget(transcript)
             self._settle(transcript, changed, prints)
@@ -208,7 +173,10 @@ class ImportEngine:
         return source in self._readings or self._state.get(tool, source).fingerprint != prints[source]
 
     def _settle(self, transcript: Transcript, parts: Sequence[Part], prints: dict[str, str]) -> None:
-        """Remember the fingerprints of parts that were read to their end."""
+        """Remember the fingerprints of parts that were read to their end.
+
+        ``prints`` were taken before reading: what is written meanwhile changes them, and is read next time.
+        """
         settled = {}
         for part in parts:
             source = _source(part)
@@ -216,7 +184,7 @@ class ImportEngine:
             settled[source] = Progress("" if part.is_waiting else prints[source], known.sent, known.last)
         self._state.set(transcript.tool, transcript.session, settled)
 
-    def _carry(
+    def _import_parts(
         self,
         transcript: Transcript,
         parts: Sequence[Part],
@@ -231,12 +199,12 @@ class ImportEngine:
             _timed(self._unsent(self._reading(transcript.tool, part), ending=ending)) for part in parts
         ]
         for _, reading, event in heapq.merge(*streams, key=lambda one: one[0]):
-            tally.events[event["type"]] += 1
-            data = self._prepared(event, redactor, tally)
+            data, secrets = self._prepared(event, redactor, tally)
             if batch.events and batch.is_full_for(data):
                 self._send(transcript, batch, outcome, tally)
                 batch = _Batch(redactor)
             batch.events.append(data)
+            batch.counted.append((event["type"], secrets))
             batch.size += len(data)
             batch.progress[reading.source] = Progress("", reading.seen, event["id"])
         self._send(transcript, batch, outcome, tally)
@@ -270,34 +238,42 @@ class ImportEngine:
             reading.seen += 1
             yield reading, event
 
-    def _prepared(self, event: Event, redactor: Redactor | None, tally: Tally) -> bytes:
+    def _prepared(
+        self, event: Event, redactor: Redactor | None, tally: Tally
+    ) -> tuple[bytes, Mapping[str, int]]:
+        """Return an event as it is sent, and the secrets that were replaced in it."""
+        secrets: Mapping[str, int] = {}
         if redactor is not None:
             event = redactor.event(event)
-            tally.redacted.update(redactor.found)
+            secrets = dict(redactor.found)
             redactor.found.clear()
-        before_count, before_bytes = self._lifter.count, self._lifter.bytes
-        data = self._lifter.fit(event)
-        tally.artifacts += self._lifter.count - before_count
-        tally.artifact_bytes += self._lifter.bytes - before_bytes
-        return data
+        before_count, before_bytes = self._extractor.count, self._extractor.bytes
+        data = self._extractor.fit(event)
+        tally.artifacts += self._extractor.count - before_count
+        tally.artifact_bytes += self._extractor.bytes - before_bytes
+        return data, secrets
 
     def _send(self, transcript: Transcript, batch: _Batch, outcome: ImportOutcome, tally: Tally) -> None:
         """Append a batch; progress is saved only after it was acknowledged."""
         if not batch.events and self._is_empty(transcript):
             return
         about = self._about(transcript, batch.redactor)
-        title, metadata, origin = about.title, about.metadata, transcript.origin
-        renames = transcript.renames
-        described = self._destination.describe(transcript.session, title, metadata, origin, renames=renames)
+        description = Description(about.title, about.metadata, transcript.origin, transcript.renames)
+        described = self._destination.describe(transcript.session, description)
         if not described.is_complete:
             tally.notes["forks whose source is not on the server: only their own part"] += 1
         if described.new:
             outcome.new_events += described.new
             tally.events["session.updated"] += described.new
         if batch.events:
-            stored = self._destination.append(transcript.session, batch.events)
+            stored = self._destination.append(transcript.session, batch.events, transcript.source)
             outcome.new_events += stored.new
             tally.differ += stored.differ
+            # A source that was rewritten is sent again as a whole: what was there before did not come in now.
+            for index, (kind, secrets) in enumerate(batch.counted):
+                if index not in stored.known:
+                    tally.events[kind] += 1
+                    tally.redacted.update(secrets)
             self._state.set(transcript.tool, transcript.session, batch.progress)
 
     def _about(self, transcript: Transcript, redactor: Redactor | None) -> SessionMetadata:
@@ -311,7 +287,7 @@ class ImportEngine:
             about.metadata = redactor.metadata(about.metadata)
             about.note(**{MARK: "yes"})
             redactor.found.clear()
-        if directory := text(about.metadata.get("cwd")):
+        if transcript.renames and (directory := text(about.metadata.get("cwd"))):
             about.note(project=directory.replace("\\", "/").rstrip("/").rpartition("/")[2])
         return about
 
@@ -342,6 +318,7 @@ def in_order(transcripts: Iterable[Transcript]) -> Iterator[Transcript]:
     """Yield transcripts, sources before their forks."""
     waiting = {one.session: one for one in transcripts}
     while waiting:
+        # Nothing is ready if forks form a circle, as damaged files can: then all of them go as they are.
         ready = [one for one in waiting.values() if one.origin is None or one.origin.session not in waiting]
         for one in ready or list(waiting.values()):
             del waiting[one.session]

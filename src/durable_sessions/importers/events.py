@@ -17,6 +17,7 @@ Plain = Mapping[str, Any]
 SESSION_ID_MAX = 200
 TITLE_CHARACTERS_MAX = 120
 _ENCODINGS_MAX = 2
+"""How often arguments may be encoded as JSON within JSON: some programs do it twice."""
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._:@-]+")
 _YEAR_9999_MS = 253_402_300_799_000
 
@@ -34,6 +35,7 @@ def event_id(tool: str, session: str, record: str, block: str) -> str:
     digest = blake2b(digest_size=16)
     for part in (tool, session, record, block):
         data = part.encode(errors="surrogatepass")
+        # With its length, or "ab" + "c" and "a" + "bc" would be the same event.
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return "imp_" + digest.hexdigest()
@@ -45,6 +47,7 @@ def session_id(tool: str, source_id: str) -> str:
     plain = _NOT_IN_IDS.sub("-", wanted)
     if plain == wanted and len(plain) <= SESSION_ID_MAX:
         return plain
+    # Replaced or cut, two sources could have the same id; the digest of the whole name keeps them apart.
     digest = blake2b(wanted.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     return f"{plain[: SESSION_ID_MAX - 17]}-{digest}"
 
@@ -56,6 +59,7 @@ def instant(value: object) -> str | None:
         return None if at_ms is None else rfc3339(at_ms)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return None
+    # Seconds reach this number in the year 5138, milliseconds did in 1973.
     at_ms = int(value if value >= 100_000_000_000 else value * 1000)
     return rfc3339(at_ms) if 0 < at_ms <= _YEAR_9999_MS else None
 
@@ -151,7 +155,7 @@ class SessionMetadata:
             self.title = title_from(text)
 
 
-class Maker:
+class EventMaker:
     """Makes the events of one source: each with its id, time, thread and origin."""
 
     def __init__(self, tool: str, session: str, file: str) -> None:

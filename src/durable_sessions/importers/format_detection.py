@@ -8,7 +8,7 @@ import re
 import shlex
 import sqlite3
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,16 +55,24 @@ CHAT = SourceFormat("chat messages", ("openai-chat",))
 OWN_EXPORT = SourceFormat("an export of Durable Sessions", ("jsonl",))
 
 
+class ForeignFileError(SourceError):
+    """A file looks like one of another tool."""
+
+    def __init__(self, path: Path, found: SourceFormat) -> None:
+        super().__init__(f"{path} looks like {found.what}; use: {commands(found, [path])}")
+        self.found = found
+
+
 def refuse_others(path: Path, tool: str) -> None:
-    """Raise SourceError if a file looks like one of another tool, naming the command for it."""
+    """Raise ForeignFileError if a file looks like one of another tool, naming the command for it."""
     if (found := of_another_tool(path, tool)) is not None:
-        raise SourceError(advice(path, found))
+        raise ForeignFileError(path, found)
 
 
-def advice(path: Path, found: SourceFormat) -> str:
-    """Return what a file looks like, and the command that imports it."""
-    commands = " or ".join(f"ds import {name} {shlex.quote(str(path))}" for name in found.tools)
-    return f"{path} looks like {found.what}; use: {commands}"
+def commands(found: SourceFormat, paths: Iterable[Path]) -> str:
+    """Return the command that imports files or folders of a format."""
+    words = shlex.join(map(str, paths))
+    return " or ".join(f"ds import {name} {words}" for name in found.tools)
 
 
 def of_another_tool(path: Path, tool: str) -> SourceFormat | None:
@@ -76,7 +84,7 @@ def of_another_tool(path: Path, tool: str) -> SourceFormat | None:
     except (OSError, ValueError, sqlite3.Error, zipfile.BadZipFile):
         return None  # its importer says what is wrong with it
     if found is CHAT and tool == "swe-agent" and path.name.endswith((".traj", ".traj.json")):
-        return None  # the little sister of SWE-agent writes nothing else
+        return None  # mini-SWE-agent writes nothing but chat messages
     return None if found is None or tool in found.tools else found
 
 
@@ -194,9 +202,15 @@ def is_exported(record: Record) -> bool:
     return isinstance(kind, str) and isinstance(offset, str) and _OFFSET.fullmatch(offset) is not None
 
 
+def _is_own(record: Record) -> bool:
+    """Say whether a record is an event of this product, exported or written by hand."""
+    kind = record.get("type")
+    return is_exported(record) or (isinstance(kind, str) and kind.startswith(("user.", "agent.")))
+
+
 def _is_claude_code(record: Record) -> bool:
     kind = record.get("type")
-    if not isinstance(kind, str) or is_exported(record):
+    if not isinstance(kind, str) or _is_own(record):
         return False
     if kind in ("summary", "file-history-snapshot"):
         return "leafUuid" in record or "snapshot" in record
@@ -234,7 +248,7 @@ def _is_chat(record: object) -> bool:
 
 
 _RECORDS: dict[SourceFormat, Callable[[Record], bool]] = {
-    OWN_EXPORT: is_exported,
+    OWN_EXPORT: _is_own,
     CLAUDE_CODE: _is_claude_code,
     CODEX: _is_codex,
     GEMINI: _is_gemini,

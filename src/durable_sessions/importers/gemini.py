@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import found_in, load, records, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -49,7 +49,7 @@ def _head(path: Path) -> dict[str, Any]:
 
 
 def _produce(path: Path) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         head, messages = _document(path) if path.suffix == ".json" else _lines(path, talk)
         talk.about.note(project_hash=head.get("projectHash"))
         yield talk.event(
@@ -67,7 +67,7 @@ def _document(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return without(document, "messages"), objects(document.get("messages"))
 
 
-def _lines(path: Path, talk: Talk) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _lines(path: Path, talk: Conversation) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return head and messages of a chat in lines; a message that is repeated replaces the first."""
     head: dict[str, Any] = {}
     messages: dict[str, dict[str, Any]] = {}
@@ -89,10 +89,11 @@ def _lines(path: Path, talk: Talk) -> tuple[dict[str, Any], list[dict[str, Any]]
 
 
 def _stable(head: dict[str, Any]) -> dict[str, Any]:
+    """Return the head without what changes as the chat grows: an event keeps its content in every import."""
     return without(head, "lastUpdated", "messages")
 
 
-def _message(talk: Talk, message: dict[str, Any], record: str) -> Iterator[Event]:
+def _message(talk: Conversation, message: dict[str, Any], record: str) -> Iterator[Event]:
     kind, at = message.get("type"), instant(message.get("timestamp"))
     content = chat_content(message.get("content"))
     if kind == "user":
@@ -107,7 +108,7 @@ def _message(talk: Talk, message: dict[str, Any], record: str) -> Iterator[Event
 
 
 def _answer(
-    talk: Talk, message: dict[str, Any], record: str, content: list[Event], at: str | None
+    talk: Conversation, message: dict[str, Any], record: str, content: list[Event], at: str | None
 ) -> Iterator[Event]:
     made: list[Event] = []
     for number, thought in enumerate(objects(message.get("thoughts"))):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import chat
-from durable_sessions.importers.conversation import Talk
+from durable_sessions.importers.conversation import Conversation
 from durable_sessions.importers.documents import DOCUMENT_BYTES_MAX, decode, found_in, load, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -89,6 +89,8 @@ def _unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
     """Return a file that was compressed with Zstandard, which this Python's zipfile does not support."""
     import pyarrow
 
+    # The local header of a ZIP file has the lengths of name and extra field at byte 26; then come both, and
+    # then the data.
     with path.open("rb") as file:
         file.seek(info.header_offset + 26)
         sizes = file.read(4)
@@ -101,21 +103,21 @@ def _unpack(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _zipped(path: Path, name: str, header: dict[str, Any]) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         yield from _sample(talk, members(decode(_member(path, name), f"{path} {name}")), header)
 
     return produce
 
 
 def _whole(path: Path, number: int) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         document = members(load(path))
         yield from _sample(talk, objects(document.get("samples"))[number], without(document, "samples"))
 
     return produce
 
 
-def _sample(talk: Talk, sample: dict[str, Any], header: dict[str, Any]) -> Iterator[Event]:
+def _sample(talk: Conversation, sample: dict[str, Any], header: dict[str, Any]) -> Iterator[Event]:
     sample = _resolved(sample, members(sample.get("attachments")), 0)
     run = members(header.get("eval"))
     talk.about.note(task=run.get("task"), model=run.get("model"), eval_id=run.get("eval_id"))
@@ -145,7 +147,7 @@ def _sample(talk: Talk, sample: dict[str, Any], header: dict[str, Any]) -> Itera
 
 
 def _request(
-    talk: Talk, record: str, used: dict[str, Any], one: dict[str, Any], output: dict[str, Any]
+    talk: Conversation, record: str, used: dict[str, Any], one: dict[str, Any], output: dict[str, Any]
 ) -> Iterator[Event]:
     if not used:
         return

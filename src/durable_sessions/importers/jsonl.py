@@ -10,7 +10,14 @@ import msgspec
 from durable_sessions import export_header, lenient
 from durable_sessions.importers import line_format
 from durable_sessions.importers.documents import files, relative
-from durable_sessions.importers.events import SESSION_ID_MAX, Event, Maker, SessionMetadata, Verbatim, text
+from durable_sessions.importers.events import (
+    SESSION_ID_MAX,
+    Event,
+    EventMaker,
+    SessionMetadata,
+    Verbatim,
+    text,
+)
 from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.sources import LinesPart, Parser, Transcript
 from durable_sessions.importers.tally import Tally
@@ -18,9 +25,11 @@ from durable_sessions.times import parse_rfc3339
 
 TOOL = "jsonl"
 _SESSION_ID = re.compile(rf"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{{0,{SESSION_ID_MAX - 1}}}")
-_SET_ANEW = ("offset", "processed_at")
-_SET_ONCE = ("created_at", "actor")
-_ONCE = ("type", "created_at", "actor")
+_SET_BY_SERVER = ("offset", "processed_at")
+_HAVE_ORIGINALS = ("created_at", "actor")
+"""Members that an imported event also has as ``original_created_at`` and ``original_actor``; those count."""
+_AT_MOST_ONCE = ("type", "created_at", "actor")
+"""The server refuses an event that has one of these twice; the last one counts, as for JSON decoders."""
 _UPDATED = "session.updated"
 _LINE_BYTES_MAX = 4 * 1024 * 1024
 _TITLE_CHARACTERS_MAX = 1_000
@@ -39,7 +48,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
             else f"import-{blake2b(stem.encode(), digest_size=8).hexdigest()}"
         )
         part = LinesPart(path, name, _parser(stem, name, path), _check)
-        found.append(Transcript(TOOL, session, [part], renames=False))
+        found.append(Transcript(TOOL, session, [part], renames=False, source=TOOL))
     return found
 
 
@@ -60,10 +69,9 @@ class _Update(msgspec.Struct):
 
 
 def about_of(path: Path) -> SessionMetadata:
-    """Return the title and the metadata that a session had at its end: the first line of an export says them.
+    """Return the title and metadata that a session had when it was exported, from the export's first line.
 
-    Without such a line, as in what the server answers, it is what the events tell.
-
+    A file without that line, such as an answer of the server, has them in its ``session.updated`` events.
     They are read before the first event is sent, so that the session is created with them.
     """
     about = SessionMetadata()
@@ -106,7 +114,7 @@ def _skip(written: str, at: int) -> int:
 
 
 def _accepted(member: str, raw: bytes, value: Event) -> bytes:
-    """Return a member as the server accepts it: what is no time is kept, as it would have been stored."""
+    """Return a member as the server accepts it: a ``created_at`` that is no time is kept as the original."""
     at = value[member]
     if member != "created_at" or at is None or (isinstance(at, str) and parse_rfc3339(at) is not None):
         return raw
@@ -121,7 +129,7 @@ class ExportedParser:
         self.tally = Tally()
         self._path: Path | None = path
         self._is_of_import = False
-        self._make = Maker(TOOL, session, file)
+        self._make = EventMaker(TOOL, session, file)
 
     def feed(self, record: SourceRecord) -> list[Event]:
         """Return the event of the next line."""
@@ -142,7 +150,8 @@ class ExportedParser:
         written = list(members_of(record.raw))
         last = {member: at for at, (member, _) in enumerate(written)}
         for at, (member, raw) in enumerate(written):
-            if member != "id" and member not in dropped and (member not in _ONCE or at == last[member]):
+            is_counted = member not in _AT_MOST_ONCE or at == last[member]
+            if member != "id" and member not in dropped and is_counted:
                 kept.append(_accepted(member, raw, value))
         return [Verbatim(value | {"id": name}, b"{" + b",".join(kept) + b"}")]
 
@@ -151,7 +160,7 @@ class ExportedParser:
 
         The time at which a server stored an imported event is not the time at which it happened.
         """
-        dropped = {*_SET_ANEW, *(name for name in _SET_ONCE if f"original_{name}" in value)}
+        dropped = {*_SET_BY_SERVER, *(name for name in _HAVE_ORIGINALS if f"original_{name}" in value)}
         source = value.get("source")
         imported = isinstance(source, dict) and "record_id" in source
         self._is_of_import |= imported or "original_created_at" in value

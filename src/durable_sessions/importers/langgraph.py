@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import database, found_in, transcripts_in
 from durable_sessions.importers.events import (
     Event,
@@ -51,7 +51,7 @@ class _Checkpoint:
 
 
 def _produce(path: Path, thread: str) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         with database(path, "checkpoints") as connection:
             rows = connection.execute(
                 "select * from checkpoints where thread_id = ? order by checkpoint_ns, checkpoint_id",
@@ -72,8 +72,10 @@ def _produce(path: Path, thread: str) -> Any:
     return produce
 
 
-def _walk(talk: Talk, checkpoints: dict[str, _Checkpoint]) -> Iterator[Event]:
+def _walk(talk: Conversation, checkpoints: dict[str, _Checkpoint]) -> Iterator[Event]:
     """Yield what each checkpoint added: first the ancestors of the newest one, then other branches."""
+    # Every checkpoint has all messages up to it. Ids of checkpoints grow with time, so the largest is the
+    # newest.
     chain = _ancestors(checkpoints, max(checkpoints))
     seen: set[str] = set()
     for checkpoint in chain:
@@ -100,7 +102,7 @@ def _ancestors(checkpoints: dict[str, _Checkpoint], last: str) -> list[_Checkpoi
     return chain[::-1]
 
 
-def _added(talk: Talk, checkpoint: _Checkpoint, seen: set[str]) -> Iterator[Event]:
+def _added(talk: Conversation, checkpoint: _Checkpoint, seen: set[str]) -> Iterator[Event]:
     talk.tally.records += 1
     at = instant(checkpoint.value.get("ts"))
     for number, message in enumerate(checkpoint.messages):
@@ -117,7 +119,7 @@ def _added(talk: Talk, checkpoint: _Checkpoint, seen: set[str]) -> Iterator[Even
     yield talk.keep(f"checkpoint {checkpoint.id}", "checkpoint", rest, at=at)
 
 
-def _message(talk: Talk, message: dict[str, Any], record: str, at: str | None) -> Iterator[Event]:
+def _message(talk: Conversation, message: dict[str, Any], record: str, at: str | None) -> Iterator[Event]:
     kind = text(message.get("type"))
     content = chat_content(message.get("content"))
     detail = without(message, "content", "tool_calls", "usage_metadata")
@@ -172,7 +174,7 @@ def _decode(data: object, depth: int = 0) -> Any:
 
     try:
         return _plain(msgspec.msgpack.decode(data, ext_hook=extension), 0)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {"source_hex": bytes(data).hex()}
 
 
@@ -200,5 +202,5 @@ def _plain(value: Any, depth: int) -> Any:
 def _json(data: object) -> Any:
     try:
         return msgspec.json.decode(data if isinstance(data, bytes | str) else b"null")
-    except msgspec.MsgspecError:
-        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _decode(data)  # some versions write MessagePack here, too

@@ -19,7 +19,6 @@ _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
-
 _PYTHON = lenient.scanner()
 
 
@@ -123,6 +122,8 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _parse(body: bytes) -> Iterator[SourceRecord]:
+    # Checked before decoding: decoders give up at depths of their own, and the server has a limit, too.
+    # Counting brackets is cheap, and most lines have few.
     if body.count(b"[") + body.count(b"{") > NESTING_MAX and _depth(body) > NESTING_MAX:
         yield SourceRecord(0, 0, None, "nested too deeply", raw=body)
         return

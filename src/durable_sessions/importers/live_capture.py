@@ -10,7 +10,8 @@ from threading import Event as Signal
 from watchfiles import watch
 
 from durable_sessions.client.errors import ClientError
-from durable_sessions.importers.engine import ImportEngine, Report
+from durable_sessions.importers.engine import ImportEngine
+from durable_sessions.importers.report import Report
 from durable_sessions.importers.sources import SourceError, Transcript
 
 QUIET_SECONDS = 30.0
@@ -148,6 +149,7 @@ class Watcher:
     def _import(self, transcripts: list[Transcript]) -> None:
         writing = [one for one in transcripts if not self._is_quiet(one)]
         resting = [one for one in transcripts if self._is_quiet(one)]
+        # What nobody writes to any more is finished, so that nothing stays held back for a next record.
         for group, ending in ((resting, True), (writing, False)):
             if group:
                 self.on_report(self.engine.run(group, ending=ending))
@@ -164,6 +166,8 @@ class Watcher:
                 newest = max(newest, part.path.stat().st_mtime)
             except OSError:
                 continue
+        # The distance, not the age: a file from the future, after the clock was set back, is not being
+        # written.
         return abs(time.time() - newest) >= self.quiet_seconds
 
     def _finish_quiet(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import database, decode, found_in, transcripts_in
 from durable_sessions.importers.events import (
     Event,
@@ -34,7 +34,7 @@ def _sessions(path: Path, root: Path) -> list[Transcript]:
 
 
 def _produce(path: Path, session: str) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         with database(path, "agent_messages") as connection:
             rows = connection.execute(
                 "select id, message_data, created_at from agent_messages where session_id = ? order by id",
@@ -55,7 +55,7 @@ def _produce(path: Path, session: str) -> Any:
     return produce
 
 
-def _item(talk: Talk, item: dict[str, Any], record: str, at: str | None) -> Iterator[Event]:
+def _item(talk: Conversation, item: dict[str, Any], record: str, at: str | None) -> Iterator[Event]:
     kind = text(item.get("type")) or "message"
     if kind == "message":
         content, role = chat_content(item.get("content")), item.get("role")
@@ -85,7 +85,7 @@ def _item(talk: Talk, item: dict[str, Any], record: str, at: str | None) -> Iter
         yield talk.keep(record, f"item {kind}", item, at=at)
 
 
-def _usage(talk: Talk, connection: Any, session: str) -> Iterator[Event]:
+def _usage(talk: Conversation, connection: Any, session: str) -> Iterator[Event]:
     """Yield the usage of each turn, which the advanced variant keeps."""
     tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
     if "turn_usage" not in tables:

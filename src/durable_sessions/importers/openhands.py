@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import directory_walk
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import files, load, records, relative, transcript
 from durable_sessions.importers.events import (
     Event,
-    Maker,
+    EventMaker,
     SessionMetadata,
     blocks,
     instant,
@@ -24,7 +24,7 @@ from durable_sessions.importers.events import (
     without,
 )
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
-from durable_sessions.importers.tally import Tally
+from durable_sessions.importers.tally import WAITS, Tally
 
 TOOL = "openhands"
 _NUMBER = re.compile(r"(?:event-)?0*(\d{1,12})(?:-.*)?")
@@ -62,7 +62,7 @@ def _folder(folder: Path, root: Path) -> Transcript:
         return f"{len(stats)}:{max((stat.st_mtime_ns for stat in stats), default=0)}"
 
     def produce(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
-        talk = Talk(Maker(TOOL, source, file), about, tally)
+        talk = Conversation(EventMaker(TOOL, source, file), about, tally)
         numbered = [
             (int(found[1]), path)
             for path in directory_walk.below(folder, "*.json", root, deep=False)
@@ -73,7 +73,7 @@ def _folder(folder: Path, root: Path) -> Transcript:
             try:
                 value = members(load(path))
             except SourceError:
-                tally.notes["event still being written, waits for its end"] += 1
+                tally.notes[f"event still being written, {WAITS}"] += 1
                 return
             yield from _event(talk, value, f"E{text(value.get('id')) or number}", first=False)
 
@@ -82,7 +82,7 @@ def _folder(folder: Path, root: Path) -> Transcript:
 
 
 def _line(path: Path, line: int) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         for record in records(path):
             if record.line != line:
                 continue
@@ -102,7 +102,7 @@ def _line(path: Path, line: int) -> Any:
     return produce
 
 
-def _event(talk: Talk, value: dict[str, Any], record: str, *, first: bool) -> Iterator[Event]:
+def _event(talk: Conversation, value: dict[str, Any], record: str, *, first: bool) -> Iterator[Event]:
     if "kind" in value:
         yield from _new(talk, value, record)
     elif "action" in value:
@@ -118,7 +118,7 @@ def _when(value: dict[str, Any]) -> str | None:
     return instant(at) or instant(f"{at}Z") if at else None
 
 
-def _action(talk: Talk, value: dict[str, Any], record: str, *, first: bool) -> Iterator[Event]:
+def _action(talk: Conversation, value: dict[str, Any], record: str, *, first: bool) -> Iterator[Event]:
     kind, at = text(value.get("action")), _when(value)
     given = members(value.get("args")) or without(
         value, "action", "thought", "source", "timestamp", "id", "message"
@@ -153,7 +153,7 @@ def _action(talk: Talk, value: dict[str, Any], record: str, *, first: bool) -> I
     yield talk.call(record, "call", call_id, kind, without(given, "thought"), at=at, source_detail=detail)
 
 
-def _observation(talk: Talk, value: dict[str, Any], record: str) -> Iterator[Event]:
+def _observation(talk: Conversation, value: dict[str, Any], record: str) -> Iterator[Event]:
     kind, at = text(value.get("observation")), _when(value)
     extras = members(value.get("extras"))
     if kind in _STATES:
@@ -176,7 +176,7 @@ def _observation(talk: Talk, value: dict[str, Any], record: str) -> Iterator[Eve
     )
 
 
-def _new(talk: Talk, value: dict[str, Any], record: str) -> Iterator[Event]:
+def _new(talk: Conversation, value: dict[str, Any], record: str) -> Iterator[Event]:
     """Yield the events of one record of the format of version 1."""
     kind, at = text(value.get("kind")), _when(value)
     call_id = text(value.get("tool_call_id")) or record

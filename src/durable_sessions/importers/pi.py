@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import files, records, relative
 from durable_sessions.importers.events import (
     Event,
-    Maker,
+    EventMaker,
     SessionMetadata,
     instant,
     members,
@@ -60,9 +60,9 @@ class PiParser:
 
     def __init__(self, tool: str, source: str, file: str) -> None:
         self.about = SessionMetadata()
-        self._make = Maker(tool, source, file)
+        self._make = EventMaker(tool, source, file)
         self.tally = Tally()
-        self._talk = Talk(self._make, self.about, self.tally)
+        self._talk = Conversation(self._make, self.about, self.tally)
         self._branch_of: dict[str, int] = {}
         self._followed: set[str] = set()
         self._branches = 0

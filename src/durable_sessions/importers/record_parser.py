@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from durable_sessions.importers.events import Event, Maker, SessionMetadata
+from durable_sessions.importers.events import Event, EventMaker, SessionMetadata
 from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.tally import Tally
 
@@ -11,7 +11,7 @@ from durable_sessions.importers.tally import Tally
 class RecordParser(ABC):
     """Maps the records of one file to events, one after another; subclasses know the format."""
 
-    def __init__(self, make: Maker, about: SessionMetadata, tally: Tally) -> None:
+    def __init__(self, make: EventMaker, about: SessionMetadata, tally: Tally) -> None:
         self._make = make
         self.about = about
         self.tally = tally

@@ -39,7 +39,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("vault-token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
     ("groq-key", r"\bgsk_[A-Za-z0-9]{40,}"),
     ("telegram-token", r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
-    ("durable-sessions-key", r"\bds_[A-Za-z0-9_-]{24,}"),
+    ("durable-sessions-key", r"\bdsk_[A-Za-z0-9_-]{24,}"),
     ("json-web-token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     (
         "bearer-token",
@@ -58,12 +58,14 @@ _COMPILED = tuple((kind, re.compile(pattern, re.DOTALL)) for kind, pattern in _P
 _HINT = re.compile(
     r"-----BEGIN|A(?:KIA|SIA|BIA|CCA)|(?i:aws|accountkey|bearer|authorization|x-api-key|passw|secret|api_?key|token|private_?key)"
     r"|AIza|ya29|sk[-_]|[rp]k_|gh[pousr]_|github_pat|gl[a-z]{2,5}-|xox|hooks\.slack|npm_|pypi-|hf_|SG\.|SK[0-9a-f]|do[por]_v1|dapi"
-    r"|hv[sbr]\.|gsk_|:AA|ds_|eyJ|://"
+    r"|hv[sbr]\.|gsk_|:AA|dsk_|eyJ|://"
 )
+"""Whatever one of the patterns matches contains this; most texts do not, and are not searched any further."""
 MARK = "redacted"
 """The metadata member that marks a session as redacted, now and in later imports."""
 _MARKER_START = "[redacted "
 _SPARED = ("id", "type", "created_at", "session_thread_id", "source")
+"""What is never changed: an event must have the same id, and be found by it, with redaction and without."""
 
 
 def is_redacted(title: str | None, metadata: Mapping[str, Any]) -> bool:
@@ -101,7 +103,7 @@ class Redactor:
         named = "s" in match.re.groupindex
         secret = match.group("s") if named else whole
         if secret.startswith(_MARKER_START.rstrip()):
-            return whole
+            return whole  # an earlier pattern has replaced it: password=[redacted …]
         self.found[kind] += 1
         digest = sha256(secret.encode(errors="surrogatepass")).hexdigest()[:8]
         marker = f"[redacted {kind} {digest}]"

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Protocol
 
 from durable_sessions.importers.events import Event, SessionMetadata
 from durable_sessions.importers.lines import LineReader, SourceRecord
-from durable_sessions.importers.tally import Tally
+from durable_sessions.importers.tally import WAITS, Tally
 
 SETTLED_SECONDS = 60.0
 """After how long without a write a file counts as complete for now."""
@@ -23,7 +23,9 @@ class SourceError(Exception):
 
 
 def empty_file(path: Path) -> str:
-    """Return what is said of an empty file that was named."""
+    """Return what is said of a file that was named and has nothing to import."""
+    if path.is_file() and path.stat().st_size:
+        return f"There is nothing to import in {path} yet: it has no complete record."
     return f"{path} is empty: there is nothing to import."
 
 
@@ -96,7 +98,8 @@ class ForkPoint:
 class Transcript:
     """One source session with its parts, the main one first; ``origin`` is set if it is a fork of another.
 
-    Unless it ``renames``, the title and metadata that the session has at its destination are kept.
+    Unless it ``renames``, the title and metadata that the session has at its destination are kept. With a
+    ``source`` its events are those of another server, and are marked as imported from there.
     """
 
     tool: str
@@ -105,6 +108,7 @@ class Transcript:
     directory: str | None = None
     origin: ForkPoint | None = None
     renames: bool = True
+    source: str | None = None
 
 
 def stat_of(paths: Iterable[Path]) -> str:
@@ -176,7 +180,7 @@ class LinesPart:
         """Return the counts since the last time."""
         taken = self._parser.tally.take()
         if self._reader.waiting:
-            taken.notes["unfinished last line, waits for its end"] += 1
+            taken.notes[f"unfinished last line, {WAITS}"] += 1
         return taken
 
     @property
@@ -200,6 +204,8 @@ class LinesPart:
             for record in self._reader.read(file, ending=ending):
                 yield from self._parser.feed(record)
         if ending:
+            # The distance, not the age: a file from the future, after the clock was set back, is complete,
+            # too.
             age = time.time() - self.path.stat().st_mtime
             yield from self._parser.finish(settled=abs(age) >= SETTLED_SECONDS)
 
@@ -208,6 +214,7 @@ class LinesPart:
         self._parser, self._reader, self._head = self._new_parser(), LineReader(), b""
 
     def _restart_if_rewritten(self, file: BinaryIO) -> None:
+        # Shorter than what was read, or with another beginning: it is not the file that was read before.
         head = file.read(_HEAD_BYTES)
         if os.fstat(file.fileno()).st_size < self._reader.offset or not head.startswith(self._head):
             self.restart()

@@ -105,7 +105,7 @@ def _open(path: Path | None) -> sqlite3.Connection:
 def _connect(path: Path | None) -> sqlite3.Connection:
     database = sqlite3.connect(path or ":memory:", timeout=30, check_same_thread=False)
     try:
-        database.execute("pragma synchronous = off")
+        database.execute("pragma synchronous = off")  # what a crash loses is only sent again, and recognised
         if database.execute("pragma user_version").fetchone()[0] != _VERSION:
             database.execute("drop table if exists parts")
             database.execute(f"pragma user_version = {_VERSION}")

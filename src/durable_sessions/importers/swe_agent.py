@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import chat
-from durable_sessions.importers.conversation import Talk, chat_content
+from durable_sessions.importers.conversation import Conversation, chat_content
 from durable_sessions.importers.documents import files, load, transcript
 from durable_sessions.importers.events import (
     Event,
@@ -33,7 +33,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 
 
 def _produce(path: Path) -> Any:
-    def produce(talk: Talk) -> Iterator[Event]:
+    def produce(talk: Conversation) -> Iterator[Event]:
         document = members(load(path))
         if "trajectory" in document:
             yield from _trajectory(talk, document)
@@ -47,7 +47,7 @@ def _produce(path: Path) -> Any:
     return produce
 
 
-def _trajectory(talk: Talk, document: dict[str, Any]) -> Iterator[Event]:
+def _trajectory(talk: Conversation, document: dict[str, Any]) -> Iterator[Event]:
     """Yield the agent's instructions, then its steps; the demonstration is not part of the run."""
     history = objects(document.get("history"))
     for number, message in enumerate(history):
@@ -70,7 +70,7 @@ def _trajectory(talk: Talk, document: dict[str, Any]) -> Iterator[Event]:
         yield from _step(talk, step, number, answers[number] if number < len(answers) else {})
 
 
-def _step(talk: Talk, step: dict[str, Any], number: int, answer: dict[str, Any]) -> Iterator[Event]:
+def _step(talk: Conversation, step: dict[str, Any], number: int, answer: dict[str, Any]) -> Iterator[Event]:
     record = f"S{number}"
     words = text(step.get("thought")) or text(step.get("response"))
     spoken = talk.agent(record, "thought", [text_block(words)] if words else [])
@@ -102,7 +102,7 @@ def _step(talk: Talk, step: dict[str, Any], number: int, answer: dict[str, Any])
         yield talk.keep(record, "messages of a step", extra)
 
 
-def _info(talk: Talk, info: dict[str, Any]) -> Iterator[Event]:
+def _info(talk: Conversation, info: dict[str, Any]) -> Iterator[Event]:
     """Yield the usage, which is known only for the whole run, and the outcome."""
     stats = members(info.get("model_stats"))
     requests = count(stats.get("api_calls"))

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, fields, replace
 REASONS_MAX = 200
 REASON_CHARACTERS_MAX = 80
 OTHERS = "(others)"
+WAITS = "imported when it is complete"
+"""How a note on something ends that a tool is still writing."""
 
 
 class Reasons(Counter[str]):
-    """Counts by reason. Some names come from sources, so their length, characters and number are limited."""
+    """Counts by reason. Reasons may contain names from sources, so their length and number are limited."""
 
     def __setitem__(self, reason: str, number: int) -> None:
         if reason not in self:
@@ -24,7 +26,10 @@ class Reasons(Counter[str]):
 
 @dataclass(slots=True)
 class Tally:
-    """Counts for the summary: every record that was read is in one of them."""
+    """Counts for the summary: every record that was read is in one of them, unless its events were known.
+
+    ``events`` and ``redacted`` count only what was not stored before.
+    """
 
     records: int = 0
     events: Reasons = field(default_factory=Reasons)

@@ -62,18 +62,18 @@ class Log(LogIdentity, Protocol):
 
     Positions are positive and grow; they are not consecutive. One batch is appended at a
     time. After any error from :meth:`append` the log accepts nothing more until it has been
-    opened, claimed and replayed again: what is durable is no longer known, or it is another's.
+    opened, claimed and replayed again: either nobody knows what is durable, or another process owns it.
     """
 
     @property
     def proven_until(self) -> float:
-        """Until when nobody else can have acknowledged anything, in seconds of CLOCK_BOOTTIME."""
+        """Until when nobody else can acknowledge anything, in seconds of CLOCK_BOOTTIME."""
         ...
 
     async def claim(self, by: Claimant) -> int:
         """Become the only one that appends, and return the partition epoch: the position of the claim.
 
-        LogFencedError if another came first; whoever still wants the log then claims it again.
+        Raises LogFencedError if another process was first; a caller that still wants the log claims it again.
         """
         ...
 
@@ -109,10 +109,33 @@ class Log(LogIdentity, Protocol):
         """Return exactly the bytes of each extent; never fewer."""
         ...
 
+    def begin_file(self) -> None:
+        """Begin a new file with the next append, if batches are in files: trimming removes whole files."""
+        ...
+
     async def trim(self, through: int) -> None:
         """Allow every batch before ``through`` to be dropped; that one stays, to prove the lineage."""
         ...
 
     async def close(self) -> None:
         """Release the log; batches whose append has not returned may or may not be durable."""
+        ...
+
+
+class MeasuredLog(Log, Protocol):
+    """A log that a server runs on: it counts what it does, and says what it could not tidy up."""
+
+    bytes_written: int
+    syncs: int
+    trim_failures: int
+    trim_failure: str | None
+
+    @property
+    def segment_bytes(self) -> int:
+        """How many bytes the log has."""
+        ...
+
+    @property
+    def segment_count(self) -> int:
+        """In how many files the log is."""
         ...

@@ -23,7 +23,7 @@ def read_extents(disk: Disk, segments: Sequence[Segment], extents: Sequence[Exte
     for index, group in groupby(extents, lambda extent: _segment_index(segments, extent)):
         segment = segments[index]
         try:
-            # Opening the file each time costs 5 µs and needs no cache that trim would have to mind.
+            # Opening a file costs 5 µs. A cache of open files would have to be kept in step with trim.
             with closing(disk.open(segment.path)) as file:
                 for span in _spans(group):
                     found += _read_span(file, segment, span)

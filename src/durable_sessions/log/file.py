@@ -63,6 +63,7 @@ class FileLog:
         self._lock = threading.Lock()
         self._active: ActiveSegment | None = None
         self._failure: str | None = None
+        self._begins_file = False
         self._unsynced_removal = False
         self.trim_failure: str | None = None
         self.trim_failures = 0
@@ -202,7 +203,7 @@ class FileLog:
             active = self._active
             # The first append after opening starts a new segment as well. Its frames get this process's salt,
             # which tells copies of a data directory apart.
-            if active is None or active.segment.size >= self._segment_bytes_max:
+            if active is None or self._begins_file or active.segment.size >= self._segment_bytes_max:
                 active = self._rotate()
             position = active.append(batch)
         except OSError as error:
@@ -219,7 +220,12 @@ class FileLog:
                 self._segments = (*self._segments, active.segment)
         return position
 
+    def begin_file(self) -> None:
+        """Begin a new segment with the next append, so that trimming can remove all batches before it."""
+        self._begins_file = True
+
     def _rotate(self) -> ActiveSegment:
+        self._begins_file = False
         if self._active is not None:
             self._active.close()
             self._active = None

@@ -1,9 +1,9 @@
 """The lineage of a log: a random name that it shares with the manifests of its bucket.
 
-It is kept in the names of empty files in the log's directory, so that it either exists or does not, and is
-never torn. Two steps tie a log to a bucket: ``<lineage>.intended`` is made before the first manifest that
-carries the name, ``<lineage>.lineage`` after it. So a log with a lineage always has a bucket, and one whose
-process died in between knows under which name it may already be in a manifest.
+It is stored as the name of an empty file in the log's directory, so a crash can never leave half of it. Two
+steps tie a log to a bucket: ``<lineage>.intended`` is created before the first manifest that carries the
+name, and ``<lineage>.lineage`` after it. So a log with a lineage always has a bucket. If the process dies
+between the two steps, the next one knows which name the manifest may already carry.
 """
 
 import re

@@ -90,7 +90,7 @@ class LogScan:
         end, segment = before.segment.end, before.segment
         if end != found.base:
             byte = min(segment.size, segment.offset(found.base))
-            missing = f"{found.base - end} bytes are missing" if found.base > end else "that is too much"
+            missing = f"{found.base - end} bytes are missing" if found.base > end else "the two overlap"
             problem = f"it ends at address {end}, but {found.path.name} is the next file: {missing}"
             self.damage.append(Damage(segment.path, byte, max(found.base - end, 0), problem))
 

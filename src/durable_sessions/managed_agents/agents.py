@@ -1,4 +1,4 @@
-"""Agents: what Anthropic's API calls so, as plain data. They execute nothing here.
+"""Agents of Anthropic's API, as plain data: models, prompts and tools. Nothing of them is executed here.
 
 Short forms in requests come back long: a model's name becomes an object, toolsets get their defaults.
 """
@@ -16,9 +16,10 @@ from durable_sessions.sessions.record import NULL
 from durable_sessions.sessions.view import UNKNOWN_AGENT
 
 _LISTS = frozenset({"tools", "mcp_servers", "skills"})
+# A session has the agent as it was when the session began; what describes its life in the registry is left
+# out.
 _NOT_IN_SNAPSHOT = frozenset({"metadata", "created_at", "updated_at", "archived_at"})
 _OVERRIDES = ("model", "system", "tools", "mcp_servers", "skills")
-
 
 _TEXT = {"type": "string"}
 _Object = dict[str, Any]
@@ -78,6 +79,8 @@ def new(body: AgentBody) -> Document:
     """Return a new agent as it is stored, without id and times."""
     if not body.name or body.model is msgspec.UNSET:
         raise InvalidAgentError(problem='An agent needs a "name" and a "model".')
+    # A stored agent has every member, even those that were never sent: clients of Anthropic's API read them
+    # without asking whether they are there.
     blank = {key: value for key, value in UNKNOWN_AGENT.items() if key not in ("id", "type", "version")}
     return revise({**blank, "metadata": {}}, body)
 
@@ -119,6 +122,7 @@ def shown(agent: Document) -> Document:
 
 def shown_stored(stored: bytes) -> bytes:
     """Return an agent as clients see it, from its stored bytes; usually these are the same."""
+    # Only three members are decoded: a system prompt may be very long, and this runs on the event loop.
     parts = members(stored)
     if parts["multiagent"] == NULL:
         return stored
@@ -128,16 +132,10 @@ def shown_stored(stored: bytes) -> bytes:
 
 def called_by(agent: Document) -> list[tuple[str, int]]:
     """Return the id and version of each agent that an agent may call."""
-    found: list[tuple[str, int]] = []
-
-    def note(entry: Document) -> Document:
-        if entry["type"] == "agent":
-            found.append((entry["id"], entry["version"]))
-        return entry
-
-    if agent["multiagent"] is not None:
-        callable_agents.replaced(agent["multiagent"], note)
-    return found
+    if agent["multiagent"] is None:
+        return []
+    called = callable_agents.entries(agent["multiagent"])
+    return [(entry["id"], entry["version"]) for entry in called if entry["type"] == "agent"]
 
 
 def with_called(agent: Document, called: dict[tuple[str, int], Document]) -> Document:
@@ -148,6 +146,7 @@ def with_called(agent: Document, called: dict[tuple[str, int], Document]) -> Doc
     def whole(entry: Document) -> Document:
         if entry["type"] != "agent":
             return entry
+        # Without its own roster: agents may call each other in circles.
         found = called[entry["id"], entry["version"]]
         return {name: one for name, one in found.items() if name not in {*_NOT_IN_SNAPSHOT, "multiagent"}}
 
@@ -238,5 +237,14 @@ def _skills(value: Any) -> Any:
 
 _LONG_FORMS = {"model": _model, "tools": _tools, "skills": _skills}
 AGENTS = Kind(
-    "agent", "agent_", AgentBody, NativeAgentBody, InvalidAgentError, new, revise, shown_stored, resolved
+    "agent",
+    "An agent",
+    "agent_",
+    AgentBody,
+    NativeAgentBody,
+    InvalidAgentError,
+    new,
+    revise,
+    shown_stored,
+    resolved,
 )

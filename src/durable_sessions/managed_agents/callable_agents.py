@@ -12,8 +12,11 @@ from durable_sessions.errors import InvalidAgentError
 Roster = dict[str, Any]
 Entry = dict[str, Any]
 
+# There are two types of rosters. A "coordinator" has one list of agents. The newer type has a member for each
+# way to use agents, with a list of its own; requests may leave out members, and parts of members.
 _MEMBERS = "multiagent_20261001"
-_ENABLED: Roster = {"type": "enabled", "inline_agents": {"type": "enabled"}, "predefined_agents": []}
+_AGENTS = "predefined_agents"
+_ENABLED: Roster = {"type": "enabled", "inline_agents": {"type": "enabled"}, _AGENTS: []}
 _DEFAULTS: Roster = {"advisor": {"type": "disabled"}, "subagents": _ENABLED, "workflows": _ENABLED}
 
 
@@ -45,16 +48,29 @@ def completed(roster: Roster, before: Roster | None) -> Roster:
     return {"type": _MEMBERS, **{name: _member(roster, name, stored[name]) for name in _DEFAULTS}}
 
 
+def entries(roster: Roster) -> list[Any]:
+    """Return the agents of a roster, in their order."""
+    if roster.get("type") == "coordinator":
+        return _entries(roster, "agents")
+    return [entry for member in _with_agents(roster).values() for entry in _entries(member, _AGENTS)]
+
+
 def replaced(roster: Roster, replace: Callable[[Any], Entry]) -> Roster:
     """Return a roster with each of its agents replaced."""
     if roster.get("type") == "coordinator":
         return {**roster, "agents": [replace(entry) for entry in _entries(roster, "agents")]}
     changed = {
-        name: {**member, "predefined_agents": [replace(one) for one in _entries(member, "predefined_agents")]}
-        for name, member in roster.items()
-        if isinstance(member, dict) and member.get("predefined_agents")
+        name: {**member, _AGENTS: [replace(one) for one in _entries(member, _AGENTS)]}
+        for name, member in _with_agents(roster).items()
     }
     return {**roster, **changed}
+
+
+def _with_agents(roster: Roster) -> dict[str, Roster]:
+    """Return the members that list agents; a roster of an unknown type is searched for them as well."""
+    return {
+        name: member for name, member in roster.items() if isinstance(member, dict) and member.get(_AGENTS)
+    }
 
 
 def _member(roster: Roster, name: str, stored: Roster) -> Roster:
@@ -67,12 +83,14 @@ def _member(roster: Roster, name: str, stored: Roster) -> Roster:
         raise InvalidAgentError(problem=f'multiagent.{name} is an object of type "enabled" or "disabled".')
     if name == "advisor" or given.get("type") != "enabled":
         return given
+    # What is absent stays as it was, what is null gets its default. A member that was disabled has nothing to
+    # keep, so it begins with the defaults.
     begin = stored if stored["type"] == "enabled" else _ENABLED
     return {**begin, **{part: _ENABLED[part] if one is None else one for part, one in given.items()}}
 
 
-def _entries(member: Roster, name: str) -> list[object]:
-    entries = member.get(name)
-    if not isinstance(entries, list):
+def _entries(member: Roster, name: str) -> list[Any]:
+    listed = member.get(name)
+    if not isinstance(listed, list):
         raise InvalidAgentError(problem=f'"{name}" is a list of agents.')
-    return entries
+    return listed

@@ -40,6 +40,7 @@ class Hook:
         named = self.natural_name or f"{self.name} {self.digest} {place}"
         make = _MAPPINGS.get(self.name, _unknown)
         made = make(self.payload)
+        # What the events do not contain is kept, once: a newer Claude Code may send members unknown here.
         detail = {name: value for name, value in self.payload.items() if name not in _taken(made)}
         for number, event in enumerate(made):
             event["id"] = _id(self.payload, named, number)
@@ -57,6 +58,8 @@ def call_event_id(payload: Payload) -> str | None:
 
 
 def _id(payload: Payload, named: str, number: int) -> str:
+    # Ids are made from what was sent. So a delivery that comes twice makes the same events, which are stored
+    # once, and a result finds the id of its call without looking for it.
     words = f"{_text(payload.get('session_id'))}\n{named}\n{number}"
     return "hook_" + blake2b(words.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
@@ -66,7 +69,7 @@ def _ordered(event: Event) -> Event:
 
 
 def _taken(made: list[Event]) -> set[str]:
-    """Return the members of a payload that the events contain already."""
+    """Return the members of a payload that its events contain; each event lists its own in ``_from``."""
     taken: set[str] = {"hook_event_name"}
     for event in made:
         taken.update(event.pop("_from", ()))

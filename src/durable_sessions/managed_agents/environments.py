@@ -11,7 +11,6 @@ from durable_sessions.schema_notes import about
 
 _PACKAGES = ("apt", "cargo", "gem", "go", "npm", "pip")
 
-
 _CONFIG = about(
     properties={
         "type": {"type": "string", "description": "`cloud` or `self_hosted`."},
@@ -76,7 +75,7 @@ def shown_stored(stored: bytes) -> bytes:
 def _config(given: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration with all defaults."""
     if given.get("type") == "self_hosted":
-        return given
+        return given  # network and packages are its owner's affair
     networking = _object(given, "networking") or {"type": "unrestricted"}
     if networking.get("type") == "limited":
         defaults = {"allowed_hosts": [], "allow_mcp_servers": False, "allow_package_managers": False}
@@ -95,6 +94,7 @@ def _object(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 ENVIRONMENTS = Kind(
     "environment",
+    "An environment",
     "env_",
     EnvironmentBody,
     NativeEnvironmentBody,

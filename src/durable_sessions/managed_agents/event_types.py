@@ -90,6 +90,7 @@ SHAPES: dict[str, msgspec.json.Decoder[object]] = {
         ("system.message", _SystemMessage),
     ]
 }
+_INITIAL_EVENTS_MAX = 50  # as in Anthropic's API
 _BEFORE_SYSTEM_MESSAGE = {"user.message", "user.tool_result", "user.custom_tool_result"}
 
 
@@ -104,7 +105,7 @@ def check(drafts: Sequence[Draft]) -> None:
         try:
             shape = SHAPES[draft.type].decode(draft.body)
         except msgspec.ValidationError as error:
-            raise _wrong(index, f"{draft.type}: {problem(error)}") from None
+            raise _wrong(index, f"{draft.type}: {problem(error, SHAPES[draft.type].type)}") from None
         except msgspec.DecodeError:
             continue  # a lone surrogate: the decoder refuses it, but it is stored as it came
         if isinstance(shape, _Confirmation) and shape.deny_message is not None and shape.result != "deny":
@@ -118,8 +119,9 @@ def check_initial(drafts: Sequence[Draft]) -> None:
     for index, draft in enumerate(drafts):
         if draft.type not in ("user.message", "user.define_outcome"):
             raise _wrong(index, "initial_events may hold user.message and user.define_outcome only")
-    if len(drafts) > 50:
-        raise _wrong(50, "initial_events may hold at most 50 events")
+    if len(drafts) > _INITIAL_EVENTS_MAX:
+        most = _INITIAL_EVENTS_MAX
+        raise _wrong(most, f"initial_events may hold at most {most} events")
     check(drafts)
 
 
@@ -128,4 +130,4 @@ def _follows(drafts: Sequence[Draft], index: int) -> bool:
 
 
 def _wrong(index: int, problem: str) -> InvalidEventError:
-    return InvalidEventError(problem=f"Event {index}: {problem}.", index=index)
+    return InvalidEventError(problem=f"{problem}.", index=index)

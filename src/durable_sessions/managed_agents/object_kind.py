@@ -20,6 +20,8 @@ class Kind(Generic[Body]):
     """A kind of object: its request body, and how it is stored and shown."""
 
     name: str
+    called: str
+    """How a refusal calls one: ``An agent``."""
     prefix: str
     """The prefix of ids."""
     body: type[Body]

@@ -10,7 +10,7 @@ from before there was a size limit may exceed it; they can be read, archived and
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,13 @@ class Head(msgspec.Struct):
     archived_at: str | None
 
 
+class StoredObject(NamedTuple):
+    """A version of an object as it is stored, and whether the object is archived."""
+
+    document: bytes
+    archived: bool
+
+
 _HEAD = msgspec.json.Decoder(Head)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -79,8 +86,8 @@ class Registry:
         self.limits = limits
         self._turns = turns
         self.kind = kind
-        self._kind = kind.name
-        self._folder = f"__{kind.name}s"
+        self._kind = kind.name.replace("_", " ")
+        self.folder = f"__{kind.name}s"
 
     def require_small(self, size: int) -> None:
         """Refuse a document, or a request body, that is larger than the limit."""
@@ -97,7 +104,13 @@ class Registry:
             created = StreamCreated(state.next_id, *key, _JSON, now_ms)
             at = rfc3339(now_ms)
             times = {"created_at": at, "updated_at": at, "archived_at": None}
-            whole = {"id": key.path.partition("/")[2], "type": self._kind, "version": 1, **document, **times}
+            whole = {
+                "id": key.path.partition("/")[2],
+                "type": self.kind.name,
+                "version": 1,
+                **document,
+                **times,
+            }
             effects, encoded = self._version(as_created(created), whole, now_ms)
             return [created, *effects], encoded
 
@@ -111,13 +124,25 @@ class Registry:
         """Return the head of an object without decoding the rest."""
         return _head(self.get(workspace, name))
 
-    async def document(self, workspace: str, name: str, version: int | None = None) -> Document:
-        """Return a decoded object, the newest version unless one is given."""
-        found = self.get(workspace, name)
-        if version is not None and version != _head(found).version:
+    def tip_head(self, state: State, workspace: str, name: str, now_ms: int = 0) -> Head:
+        """Return the head of an object as it is at the tip, for a decision that rests on it."""
+        return _head(self._tip(state, workspace, name, now_ms).attributes[_DOCUMENT])
+
+    async def find(self, workspace: str, name: str, version: int | None = None) -> StoredObject | None:
+        """Return an object, the newest version unless one is given; None if there is no such object."""
+        try:
+            found = self.get(workspace, name)
+        except RegisteredObjectNotFoundError:
+            return None
+        head = _head(found)
+        if version is not None and version != head.version:
             found = await self.version(workspace, name, version)
-        self.require_small(len(found))
-        return _decoded(found)
+        return StoredObject(found, head.archived_at is not None)
+
+    def decoded(self, document: bytes) -> Document:
+        """Return a stored document for use in a session."""
+        self.require_small(len(document))
+        return _decoded(document)
 
     async def version(self, workspace: str, name: str, version: int) -> bytes:
         """Return one version of an object."""
@@ -145,7 +170,7 @@ class Registry:
             old = _decoded(stored)
             new = revise(old)
             if new == old:
-                return [], stored
+                return [], stored  # nothing changes, so there is no new version
             whole = {**new, "version": stream.tail + 1, "updated_at": rfc3339(now_ms)}
             return self._version(stream, whole, now_ms)
 
@@ -165,13 +190,18 @@ class Registry:
 
         return self._streams.commit(decide)
 
-    def delete(self, workspace: str, name: str, companion: Companion | None = None) -> "asyncio.Future[None]":
-        """Remove an object durably."""
+    def delete(
+        self, workspace: str, name: str, companion: Companion | None = None, also: Key | None = None
+    ) -> "asyncio.Future[None]":
+        """Remove an object durably, and the stream ``also`` with it if there is one."""
         key = self._key(workspace, name)
 
         def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], None]:
             self._tip(state, workspace, name, now_ms)
-            return accompanied(lifetime.delete(state, key, now_ms), companion, state, now_ms), None
+            removed = lifetime.delete(state, key, now_ms)
+            if also is not None and state.get(also) is not None:
+                removed += lifetime.delete(state, also, now_ms)
+            return accompanied(removed, companion, state, now_ms), None
 
         return self._streams.commit(decide)
 
@@ -188,11 +218,13 @@ class Registry:
         """
         found: list[bytes] = []
         size = 0
+        # Each step below can take milliseconds: loading from the catalog, decoding the head of a large
+        # document, making its shown form. So the turn is checked before each of them.
         turn = self._turns.begin()
         while True:
             if turn.over:
                 await turn.rest()
-            page = self._streams.page(workspace, self._folder, after, _STEP, newest_first=True)
+            page = self._streams.folders.page(workspace, self.folder, after, _STEP, newest_first=True)
             for durable in page.streams:
                 if turn.over:
                     await turn.rest()
@@ -236,7 +268,7 @@ class Registry:
     ) -> tuple[Sequence[Effect], bytes]:
         encoded = msgspec.json.encode(document)
         self.require_small(len(encoded))
-        data = encoded + b","
+        data = encoded + b","  # messages of JSON streams are stored with the comma that separates them
         effects: Sequence[Effect] = [
             RecordsAppended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data),
             StreamDescribed(stream.id, now_ms, {_DOCUMENT: encoded}),
@@ -244,7 +276,7 @@ class Registry:
         return effects, encoded
 
     def _key(self, workspace: str, name: str) -> Key:
-        return Key(workspace, f"{self._folder}/{name}")
+        return Key(workspace, f"{self.folder}/{name}")
 
     def _find(self, workspace: str, name: str) -> StreamView:
         durable = self._streams.peek(self._key(workspace, name))

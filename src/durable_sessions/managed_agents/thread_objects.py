@@ -79,6 +79,7 @@ class ThreadObjects:
                 created_at=rfc3339(thread.created_at_ms),
                 updated_at=rfc3339(thread.updated_at_ms),
                 archived_at=None if thread.archived_at_ms is None else rfc3339(thread.archived_at_ms),
+                # Only whoever runs the agents knows these; they are here because clients expect the members.
                 stats=None,
                 usage=None,
                 workflow_run_id=None,
@@ -100,12 +101,6 @@ class ThreadObjects:
     def _roster(self) -> dict[str, dict[str, Any]]:
         """Return the agents of threads by name; the session's own is also that of threads without a name."""
         own = UNKNOWN_AGENT if self._said.agent == record.NULL else msgspec.json.decode(self._said.agent)
-        known: dict[str, dict[str, Any]] = {}
-
-        def note(entry: dict[str, Any]) -> dict[str, Any]:
-            known[entry.get("name", "")] = entry
-            return entry
-
-        if own.get("multiagent") is not None:
-            callable_agents.replaced(own["multiagent"], note)
-        return {**known, own["name"]: own, "": own}
+        roster = own.get("multiagent")
+        called = [] if roster is None else callable_agents.entries(roster)
+        return {**{entry.get("name", ""): entry for entry in called}, own["name"]: own, "": own}

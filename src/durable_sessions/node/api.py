@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from durable_sessions.http.api.administration import Administration
 from durable_sessions.http.api.admission import KeyAdmission
 from durable_sessions.http.api.app import Application
+from durable_sessions.http.api.artifact_owner import CHANGE as ARTIFACT_CHANGE
+from durable_sessions.http.api.artifact_owner import ArtifactOwner
+from durable_sessions.http.api.artifact_sweep import NAMED as NAMED_ARTIFACTS
+from durable_sessions.http.api.artifact_sweep import ArtifactSweep
 from durable_sessions.http.api.artifacts import ArtifactsFace
 from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
@@ -16,32 +21,68 @@ from durable_sessions.http.api.health import EngineHealth
 from durable_sessions.http.api.ingest import IngestFace
 from durable_sessions.http.api.internal import InternalFace
 from durable_sessions.http.api.live_readers import LiveReaders
+from durable_sessions.http.api.memory_owner import MemoryOwner
+from durable_sessions.http.api.memory_reads import READ as READ_MEMORY
+from durable_sessions.http.api.memory_reads import MemoryReads
 from durable_sessions.http.api.metrics import Metrics
+from durable_sessions.http.api.neighbours import Neighbours
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.otlp import OtlpFace
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.read_throttle import ReadThrottle
 from durable_sessions.http.api.reads import Reads
+from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
+from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
+from durable_sessions.http.api.sessions.event_appends import EventAppends
+from durable_sessions.http.api.sessions.event_referrers import EventReferrers
 from durable_sessions.http.api.sessions.events import Events
+from durable_sessions.http.api.sessions.files import FileRoutes
+from durable_sessions.http.api.sessions.foreign_redactions import REDACT_EVENT, ForeignRedactions
+from durable_sessions.http.api.sessions.foreign_trials import TRIALS, ForeignTrials
+from durable_sessions.http.api.sessions.graph_directory import GraphDirectory
+from durable_sessions.http.api.sessions.graph_routes import GraphRoutes
+from durable_sessions.http.api.sessions.live_list import LiveLists
+from durable_sessions.http.api.sessions.memories import Memories
+from durable_sessions.http.api.sessions.memory import MemoryFace
+from durable_sessions.http.api.sessions.memory_versions import MemoryVersions
+from durable_sessions.http.api.sessions.new_records import NewRecords
+from durable_sessions.http.api.sessions.redactions import Redactions
 from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.routes import SessionsFace
 from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.api.sessions.session_changes import SessionChangeFeed
 from durable_sessions.http.api.sessions.session_streams import SessionStreams
+from durable_sessions.http.api.sessions.work import WorkFace
+from durable_sessions.http.api.sessions.work_views import WorkViews
+from durable_sessions.http.api.sign_in import SignIn
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
+from durable_sessions.http.api.tail_exchange import TailExchange
+from durable_sessions.http.api.usage_exchange import USAGE, UsageExchange
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.api.webhooks import WebhookSender
-from durable_sessions.log.file import FileLog
+from durable_sessions.log import MeasuredLog
 from durable_sessions.managed_agents.agents import AGENTS
 from durable_sessions.managed_agents.environments import ENVIRONMENTS
+from durable_sessions.managed_agents.files import FILES
+from durable_sessions.managed_agents.memory_stores import MEMORY_STORES
 from durable_sessions.managed_agents.object_kind import Kind
 from durable_sessions.managed_agents.registry import Registry
 from durable_sessions.node.access import Access
+from durable_sessions.node.disk_space import shortage
 from durable_sessions.node.process_parts import ProcessParts
 from durable_sessions.search.feed import Feed
 from durable_sessions.search.service import Search
+from durable_sessions.sessions.dossier.dossiers import Dossiers
+from durable_sessions.sessions.dossier.trials import PartitionTrials
+from durable_sessions.sessions.memory.stores import Stores
+from durable_sessions.sessions.outline.outlines import Outlines
+from durable_sessions.sessions.placed_events import PlacedEvents
+from durable_sessions.sessions.redactor import EventRedactor
 from durable_sessions.sessions.store import Sessions
+from durable_sessions.sessions.work import Works
 from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.door import BucketControl, Streams
 from durable_sessions.storage.subscriptions import SubscriptionManager
@@ -53,17 +94,24 @@ class Foundation:
 
     process: ProcessParts
     health: EngineHealth
-    log: FileLog
+    log: MeasuredLog
     partition: Streams
     bucket: BucketControl
     artifacts: Artifacts
+    artifact_owner: ArtifactOwner
+    artifact_sweep: ArtifactSweep
     access: Access
     sessions: Sessions
+    memory: MemoryOwner
+    outlines: Outlines
     feed: Feed
     subscriptions: SubscriptionManager
     webhooks: WebhookSender
     webhook_reach: Callable[[], Reach]
     signing_keys: SigningKeys
+    neighbours: Neighbours
+    tails: TailExchange | None
+    usage: UsageExchange
 
 
 class Api:
@@ -92,12 +140,38 @@ class Api:
             self._readers,
             self._process.settings.long_poll_seconds,
         )
+        self._changes = SessionChangeFeed(base.sessions, limits)
+        base.partition.listen(self._changes)
         self._search = Search(base.partition, base.feed, self._process.clock, limits)
         self._searches = Searches(base.sessions, self._search, limits)
+        self._memory_reads = MemoryReads(base.memory.scopes, self._search, base.sessions.scans.turns)
+        placed = PlacedEvents(base.sessions)
+        self._graphs = GraphDirectory(
+            placed,
+            EventReferrers(base.sessions, placed, self._search),
+            base.artifacts,
+            base.memory,
+            base.neighbours,
+        )
+        self._artifacts = ArtifactsFace(base.artifacts, self._process.limits, base.access.audit)
+        self._registries = self._open_registries()
+        trials = PartitionTrials(base.sessions, limits)
+        self._redactions = Redactions(
+            EventRedactor(base.sessions, self._process.ids, limits),
+            base.sessions,
+            base.artifacts,
+            base.artifact_owner,
+            base.access.audit,
+            limits,
+            self._parser,
+        )
+        self._foreign_redactions = ForeignRedactions(self._redactions, base.sessions, base.neighbours)
+        self._trials = ForeignTrials(trials, base.neighbours, limits)
         self.metrics = Metrics(
             base.partition,
             base.log,
             base.bucket,
+            base.artifact_sweep,
             self._stream_followers,
             base.webhooks,
             base.access.authenticator,
@@ -111,10 +185,11 @@ class Api:
     def drain(self) -> None:
         """Let live readers end when they are next woken."""
         self._stream_followers.draining = self._session_followers.draining = True
+        self._changes.drain()
 
     def _application(self, documentation: Documentation) -> Application:
         base, access = self._base, self._base.access
-        subscriptions = self._subscription_routes()
+        subscriptions, operations = self._subscription_routes(), self._operations()
         rules = OriginRules(
             hosts=(*self._process.settings.allowed_hosts, self._process.settings.host),
             origins=self._process.settings.allowed_origins,
@@ -124,7 +199,7 @@ class Api:
         )
         return Application(
             access.authenticator,
-            self._operations(),
+            operations,
             Administration(
                 access.keys,
                 access.key_store,
@@ -137,13 +212,46 @@ class Api:
             self._streams_face(),
             subscriptions,
             self._sessions_face(),
-            ArtifactsFace(base.artifacts, self._process.limits, access.audit),
-            IngestFace(base.sessions, base.artifacts, self._process.limits, self._parser),
+            self._artifacts,
+            IngestFace(base.sessions, base.artifact_owner, self._process.limits, self._parser),
+            OtlpFace(
+                self._process.limits,
+                self._parser,
+                keep_unknown=self._process.settings.otlp_unknown == "keep",
+            ),
+            SignIn(
+                access.keys,
+                access.sign_ins,
+                access.authenticator,
+                self._process.clock,
+                self._process.limits,
+                self._parser,
+                self._process.settings.public_url,
+            ),
             documentation,
             KeyAdmission(access.authenticator, rules, subscriptions, self._process.limits),
             rules,
             self._process.settings.public_url,
-            InternalFace(base.sessions, self._searches, access.authenticator),
+            InternalFace(
+                base.sessions,
+                self._searches,
+                self._registries,
+                self._changes,
+                {
+                    **({} if base.tails is None else base.tails.handlers),
+                    **base.memory.handlers,
+                    READ_MEMORY: self._memory_reads.answer,
+                    **self._graphs.handlers,
+                    ARTIFACT_CHANGE: base.artifact_owner.answer,
+                    NAMED_ARTIFACTS: base.artifact_sweep.answer,
+                    USAGE: base.usage.answer,
+                    TRIALS: self._trials.answer,
+                    REDACT_EVENT: self._foreign_redactions.answer,
+                },
+                operations,
+                base.outlines,
+                access.authenticator,
+            ),
         )
 
     def _operations(self) -> Operations:
@@ -189,6 +297,7 @@ class Api:
 
     def _sessions_face(self) -> SessionsFace:
         base, auth = self._base, self._base.access.authenticator
+        records = NewRecords(base.sessions, self._registries, self._process.ids, self._process.limits)
         events = Events(
             base.sessions,
             self._searches,
@@ -198,21 +307,61 @@ class Api:
             self._readers,
             auth,
             self._process.limits,
-            self._parser,
+        )
+        stores = Stores(base.memory.scopes, self._process.limits)
+        works = Works(base.sessions, self._process.clock, self._process.ids, self._process.limits)
+        dossiers = Dossiers(
+            base.sessions,
+            base.artifacts,
+            self._trials,
+            self._process.settings.data,
+            partial(shortage, self._process.settings.data, self._process.settings.low_space_bytes),
+            base.signing_keys.kid,
+            base.signing_keys.sign,
+            self._process.limits,
         )
         return SessionsFace(
             base.sessions,
+            EventAppends(base.sessions, self._process.limits, self._parser, records),
             events,
             self._searches,
-            self._registries(),
+            self._registries,
+            records,
             auth,
             self._process.ids,
             self._process.limits,
             base.access.audit,
             self._parser,
+            self._redactions,
+            WorkFace(base.sessions, works, base.artifacts, auth, self._process.limits, self._parser),
+            WorkViews(base.sessions, works.contexts, self._searches, self._process.limits),
+            BranchRoutes(base.sessions, works.branches, self._process.limits, self._parser),
+            DossierRoutes(base.sessions, dossiers, auth, self._process.limits),
+            GraphRoutes(base.sessions, self._search, self._graphs),
+            self._readers,
+            LiveLists(self._changes.follow, self._process.limits),
+            base.outlines,
+            MemoryFace(base.sessions, base.memory, self._memory_reads, self._process.limits, self._parser),
+            Memories(stores, self._store_objects, base.sessions.scans, self._process.limits, self._parser),
+            MemoryVersions(
+                stores,
+                self._store_objects,
+                self._foreign_redactions,
+                base.access.audit,
+                base.sessions.scans,
+                self._process.limits,
+            ),
+            FileRoutes(
+                self._file_objects,
+                self._artifacts,
+                base.sessions.scans,
+                base.access.audit,
+                self._parser,
+                auth,
+            ),
         )
 
-    def _registries(self) -> Registries:
+    def _open_registries(self) -> Registries:
         base = self._base
 
         def registry(kind: Kind[Any]) -> Registry:
@@ -225,4 +374,7 @@ class Api:
                 kind,
             )
 
-        return Registries(registry(AGENTS), registry(ENVIRONMENTS), base.sessions.scans, base.access.audit)
+        self._store_objects = registry(MEMORY_STORES)
+        self._file_objects = registry(FILES)
+        kinds = registry(AGENTS), registry(ENVIRONMENTS), self._store_objects
+        return Registries(*kinds, base.sessions.scans, base.access.audit, base.neighbours)

@@ -36,6 +36,13 @@ def low_mark(size: int, setting: int) -> int:
     return setting or min(int(size * _MARK_SHARE), _MARK_BYTES_MAX)
 
 
+def shortage(directory: Path, setting: int) -> str | None:
+    """Return why what can be made again must not be written to a disk now; None if it may."""
+    space = space_of(directory)
+    is_low = space.free < low_mark(space.size, setting)
+    return f"only {space.free:,} bytes are free on its disk" if is_low else None
+
+
 class DiskSpace:
     """Checks the disk periodically; ``changed`` is called with the result."""
 

@@ -17,6 +17,7 @@ from durable_sessions.errors import (
     LogMisconfiguredError,
     LogRegressedError,
     LogVersionError,
+    PartitionStoppedError,
 )
 from durable_sessions.http.api.health import EngineHealth
 from durable_sessions.limits import Limits
@@ -47,7 +48,8 @@ class EngineKeeper:
     When the log fails, nothing more is acknowledged until the whole engine has been opened again from what is
     on disk, as after a restart. That happens here as soon as the disk can be written again. ``make`` returns
     an engine that is not open yet. ``settle`` waits for requests that are being answered. ``failed`` is
-    called once, with the reason, if the partition can never be opened again by this process.
+    called once, with the reason, if the partition can never be opened again by this process. Where other
+    machines reach the log, it is never opened again here: one that has claimed it meanwhile comes first.
     """
 
     engine: Engine
@@ -58,13 +60,21 @@ class EngineKeeper:
         limits: Limits,
         settle: Callable[[], Awaitable[None]],
         failed: Failed,
+        *,
+        reopens: bool = True,
     ) -> None:
         self._make = make
         self._limits = limits
         self._settle = settle
         self._failed = failed
+        self._reopens = reopens
         self._pause_seconds = limits.reopen_seconds
         self.health = EngineHealth()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the engine was opened for the first time."""
+        return hasattr(self, "engine")
 
     async def open(self) -> None:
         """Open the engine for the first time; raise what keeps it from opening."""
@@ -79,10 +89,15 @@ class EngineKeeper:
         self.engine.app.operations.draining = True
         self.engine.drain()
 
-    async def close(self) -> None:
-        """Leave everything durable and release it."""
+    async def close(self, released: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Leave everything durable and release it; ``released`` is called before the log is closed."""
         await self._keeping.stop()
-        await self.engine.close()
+        await self.engine.close(released)
+
+    async def abandon(self) -> None:
+        """Release everything after the log has failed, and open nothing again."""
+        await self._keeping.stop()
+        await self.engine.abandon(self._settle)
 
     async def _keep_open(self) -> None:
         """Reopen the engine whenever its log has failed; step down if another writer has the bucket."""
@@ -90,11 +105,17 @@ class EngineKeeper:
         while True:
             opened_at = loop.time()
             await self.engine.partition.until_log_failed()
+            if not self._reopens:
+                reason = self.engine.partition.refusal or "its log failed"
+                return self._failed(self.engine.partition.lost or PartitionStoppedError(reason=reason))
+            # Only an engine that ran for long resets the back-off. One that fails right after it was opened
+            # would otherwise be opened again and again at full speed.
             if loop.time() - opened_at > self._limits.reopen_seconds_max:
                 self._pause_seconds = self._limits.reopen_seconds
             lost = await self._until_it_can_work()
             if lost is not None:
                 return await self._step_down(lost)
+            # The old engine must release the lock of the log before a new one can take it.
             await self.engine.abandon(self._settle)
             if not await self._reopen():
                 return None
@@ -129,6 +150,8 @@ class EngineKeeper:
                 await self.open()
                 return True
             except Exception as error:
+                # An error that nobody expects is final too: the process ends, and the next one begins from
+                # what is on disk, instead of going on in a state that nobody has thought of.
                 if isinstance(error, _FINAL) or not isinstance(error, _HEALING):
                     logger.critical("log_cannot_be_opened_again", reason=str(error) or repr(error))
                     self._failed(error)

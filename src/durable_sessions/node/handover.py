@@ -151,6 +151,9 @@ class _GivingChannel(HandOverChannel):
 
     async def give(self, descriptor: int, payload: bytes, seconds_max: float) -> bool:
         """Offer a connection, and confirm it when it was accepted."""
+        # Offer, accept, confirm: both processes have the connection open until the last message, but only one
+        # may read from it. The taker begins with the confirmation. Without one, however the channel ends, the
+        # giver keeps the connection, so a request is never answered twice.
         self._last += 1
         number = self._last
         if not self.send(_OFFER, number, payload, descriptor):
@@ -205,6 +208,7 @@ class HandOverReceiver:
     def listen(self, path: Path) -> None:
         """Accept offers at a path; a socket that a dead process left there is replaced."""
         path.unlink(missing_ok=True)
+        # SEQPACKET keeps the borders of messages: each arrives whole, with its own descriptor.
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.setblocking(False)
         try:
@@ -314,7 +318,10 @@ class _TakingChannel(HandOverChannel):
         except LinkProtocolError as error:
             logger.warning("hand_over_refused", reason=str(error))
             return None
-        return to_request(sent, sent.body)
+        request = to_request(sent, sent.body)
+        # Where a name lives is for the router of this process to find: a note is shown to one partition only.
+        request.named = None
+        return request
 
     def ended(self) -> None:
         """Drop what was not confirmed: the other process still has it, or is gone."""

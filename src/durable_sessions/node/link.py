@@ -37,6 +37,7 @@ class NodeLink:
         self._address = address
         self._secret = secret
         self._limits = limits
+        self._loop = asyncio.get_running_loop()
         self._asker: LinkAsker | None = None  # set while the link is open
         self._held: deque[tuple[float, int, Question]] = deque()  # deadline, bytes and request
         self._held_bytes = 0
@@ -47,7 +48,9 @@ class NodeLink:
 
     def ask(self, partition: int, request: Request) -> "asyncio.Future[Answer]":
         """Send a request to the owner of a partition; the future has its answer."""
-        question = Question(partition, request, asyncio.get_running_loop())
+        question = Question(loop=self._loop)
+        question.partition = partition
+        question.request = request
         self.counts.forwarded += 1
         if self._asker is not None:
             self._asker.ask(question)
@@ -146,7 +149,9 @@ class NodeLink:
 
     def _failed(self, reason: str) -> None:
         if not self._failure:
-            logger.warning("link_down", address=str(self._address), reason=reason)
+            # At a start the other process may be slower than this one: nothing is wrong with that yet.
+            tell = logger.warning if self.counts.opened else logger.info
+            tell("link_down", address=str(self._address), reason=reason)
         self._failure = reason
 
     def _fail_held(self, reason: str, until: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Where a link listens, and how it is reached: a unix socket today."""
+"""Where a link listens, and how it is reached: a unix socket on one machine, TCP between machines."""
 
 import asyncio
 import os
@@ -23,6 +23,38 @@ class LinkAddress(Protocol):
     def forget(self) -> None:
         """Clean up after the listener was closed."""
         ...
+
+
+class TcpAddress:
+    """A port of a machine; port 0 takes a free one, which ``port`` names once it listens."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    @classmethod
+    def parse(cls, text: str) -> "TcpAddress":
+        """Return the address in ``host:port``, or raise ValueError."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise ValueError(f"{text!r} is not host:port")
+        return cls(host.strip("[]"), int(port))
+
+    def __str__(self) -> str:
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    async def listen(self, make: Callable[[], LinkConnection]) -> asyncio.AbstractServer:
+        """Accept connections."""
+        server = await asyncio.get_running_loop().create_server(make, self.host, self.port)
+        self.port = int(server.sockets[0].getsockname()[1])
+        return server
+
+    async def connect(self, make: Callable[[], LinkConnection]) -> None:
+        """Connect, or raise an OSError."""
+        await asyncio.get_running_loop().create_connection(make, self.host, self.port)
+
+    def forget(self) -> None:
+        """Do nothing: nothing is left."""
 
 
 class UnixAddress:

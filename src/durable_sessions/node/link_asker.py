@@ -34,32 +34,39 @@ from durable_sessions.node.link_handshake import Handshake, LinkRefusedError
 class Question(asyncio.Future[Answer]):
     """A request that waits for its answer; cancelling it tells the owner."""
 
-    # Set when the request is sent.
-    withdraw: Callable[[], None] | None = None
-
-    def __init__(self, partition: int, request: Request, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop=loop)
-        self.partition = partition
-        self.request = request
-        self.size = 0  # what is counted for it, in bytes
-        self.sending = False  # whether some of its body has not been given away yet
-        self.arriving: tuple[AnswerFrame, ArrivingBody] | None = None
+    partition: int
+    request: Request
+    # Until it is settled, the connection that it was sent over, and the number of its stream there.
+    asker: "LinkAsker | None" = None
+    stream = 0
+    size = 0  # what is counted for it, in bytes
+    sending = False  # whether some of its body has not been given away yet
+    arriving: tuple[AnswerFrame, ArrivingBody] | None = None
 
     def cancel(self, msg: object | None = None) -> bool:
         """Cancel the request: the client has gone."""
-        withdraw, self.withdraw = self.withdraw, None
+        asker, self.asker = self.asker, None
         cancelled = super().cancel(msg=msg)
-        if cancelled and withdraw is not None:
-            withdraw()
+        if cancelled and asker is not None:
+            asker.withdraw(self.stream)
         return cancelled
 
 
 class LinkAsker(LinkConnection):
     """An open connection to the owner; ``ready`` is done when the owner has proved itself."""
 
+    side = "the asking side"
+
     def __init__(self, secret: bytes, limits: Limits, on_lost: Callable[["LinkAsker"], None]) -> None:
-        super().__init__(limits)
-        self._handshake: Handshake | None = Handshake(secret)
+        handlers = {
+            ANSWER: self._answered,
+            CHUNK: self._chunk_arrived,
+            BODY: self._body_arrived,
+            STREAM: self._stream_begins,
+            END: self._stream_ended,
+            CANCEL: self._broken_off,
+        }
+        super().__init__(limits, secret, handlers)
         self._on_lost = on_lost
         self._questions: dict[int, Question] = {}
         self._chunks: dict[int, LinkChunks] = {}
@@ -75,26 +82,8 @@ class LinkAsker(LinkConnection):
         assert self._handshake is not None, "it is not open yet"
         self.send(HELLO, 0, self._handshake.greet())
 
-    def received(self, kind: int, stream: int, payload: bytes) -> None:
-        """Handle a frame of the owner."""
-        if self._handshake is not None:
-            self._open(self._handshake, kind, payload)
-        elif kind == ANSWER:
-            self._answered(stream, payload)
-        elif kind == CHUNK:
-            self._chunk_arrived(stream, payload)
-        elif kind == BODY:
-            self._body_arrived(stream, payload)
-        elif kind == STREAM:
-            self._stream_begins(stream, payload)
-        elif kind == END:
-            self._stream_ended(stream)
-        elif kind == CANCEL:
-            self._broken_off(stream)
-        else:
-            raise LinkProtocolError(f"a frame of kind {kind} is not for the asking side")
-
-    def _open(self, handshake: Handshake, kind: int, payload: bytes) -> None:
+    def shake_hands(self, handshake: Handshake, kind: int, payload: bytes) -> None:
+        """Take the greeting and the proof of the owner."""
         try:
             if kind == HELLO and not handshake.version:
                 handshake.greeted(payload)
@@ -145,7 +134,8 @@ class LinkAsker(LinkConnection):
         stream = self._last_stream
         self.bytes_held += size
         question.size = size
-        question.withdraw = partial(self._withdraw, stream)
+        question.asker = self
+        question.stream = stream
         self._questions[stream] = question
         self.send(REQUEST, stream, payload)
         if sent < length:
@@ -162,7 +152,8 @@ class LinkAsker(LinkConnection):
         if question is not None:
             question.sending = False
 
-    def _withdraw(self, stream: int) -> None:
+    def withdraw(self, stream: int) -> None:
+        """Tell the owner that nobody waits for an answer any more."""
         if self._settled(stream) is not None:
             self.drop_rest(stream)
             self.send(CANCEL, stream)
@@ -172,7 +163,7 @@ class LinkAsker(LinkConnection):
         question = self._questions.pop(stream, None)
         if question is not None:
             self.bytes_held -= question.size
-            question.withdraw = None
+            question.asker = None
         return question
 
     # Answers ----------------------------------------------------------------------------
@@ -244,14 +235,14 @@ class LinkAsker(LinkConnection):
         else:
             chunks.arrived(piece)
 
-    def _stream_ended(self, stream: int) -> None:
+    def _stream_ended(self, stream: int, payload: bytes) -> None:
         chunks = self._chunks.pop(stream, None)
         if chunks is None:
             self._require_old(stream)
         else:
             chunks.ended()
 
-    def _broken_off(self, stream: int) -> None:
+    def _broken_off(self, stream: int, payload: bytes) -> None:
         reason = "the owner broke the answer off"
         chunks, question = self._chunks.pop(stream, None), self._settled(stream)
         if chunks is not None:
@@ -280,9 +271,11 @@ class LinkAsker(LinkConnection):
             self.ready.set_exception(LinkDownError(reason=reason))
             self.ready.exception()
         for stream, question in questions.items():
-            question.withdraw = None
+            question.asker = None
             if question.done():
                 continue
+            # A request that was not given to the operating system as a whole cannot have been carried out, so
+            # it may be repeated. Whether any other was is unknown.
             if question.sending or stream > self._flushed_stream:
                 question.set_exception(LinkDownError(reason=reason))
             else:

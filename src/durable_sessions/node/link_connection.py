@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import ClassVar, cast
 
 from durable_sessions.limits import Limits
 from durable_sessions.node.link_frames import (
@@ -14,10 +15,16 @@ from durable_sessions.node.link_frames import (
     LinkProtocolError,
     frame,
 )
+from durable_sessions.node.link_handshake import Handshake
+
+FrameHandler = Callable[[int, bytes], None]
+"""Handles a frame of one kind: the number of its stream, and its payload."""
 
 _FRAMES_PER_TURN = 64
 """Frames handled before others have their turn on the event loop: each may be an append."""
 _TICKS_OF_SILENCE = 4
+CLOSED_HERE, CLOSED_BY_PEER = "it was closed", "the peer closed it"
+"""Why a connection ended, if nothing went wrong."""
 
 
 class _Bulk:
@@ -41,9 +48,14 @@ class LinkConnection(asyncio.Protocol):
     reads_always = True
     """Whether it reads on while the peer does not. Of two ends one must, or both might wait for ever."""
 
+    side: ClassVar[str]
+    """Which end of the link it is, as messages say it."""
+
     _transport: asyncio.Transport
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, secret: bytes, handlers: Mapping[int, FrameHandler]) -> None:
+        self._handshake: Handshake | None = Handshake(secret)
+        self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._limits = limits
         self._reader = LinkFrameReader(limits.link_frame_bytes_max)
@@ -66,8 +78,8 @@ class LinkConnection(asyncio.Protocol):
     def opened(self) -> None:
         """Begin the handshake."""
 
-    def received(self, kind: int, stream: int, payload: bytes) -> None:
-        """Handle a frame; raise if the protocol does not allow it here."""
+    def shake_hands(self, handshake: Handshake, kind: int, payload: bytes) -> None:
+        """Handle a frame of a link that is not open yet; at the end of the handshake, forget it."""
         raise NotImplementedError
 
     def flushed(self) -> None:
@@ -204,13 +216,22 @@ class LinkConnection(asyncio.Protocol):
                 if kind == PING:
                     self.send(PONG, 0)
                 elif kind != PONG:
-                    self.received(kind, stream, payload)
+                    self._received(kind, stream, payload)
         except LinkProtocolError as error:
             self.drop(str(error))
             return
         self._parse_due = True
         self._transport.pause_reading()
         self._read_on()
+
+    def _received(self, kind: int, stream: int, payload: bytes) -> None:
+        if self._handshake is not None:
+            self.shake_hands(self._handshake, kind, payload)
+            return
+        handle = self._handlers.get(kind)
+        if handle is None:
+            raise LinkProtocolError(f"a frame of kind {kind} is not for {self.side}")
+        handle(stream, payload)
 
     # Life -------------------------------------------------------------------------------
 
@@ -257,16 +278,16 @@ class LinkConnection(asyncio.Protocol):
         """Close the connection when what was sent has been written."""
         if not self.closed:
             self._flush()
-            self._end("it was closed")
+            self._end(CLOSED_HERE)
             self._transport.close()
 
     def eof_received(self) -> None:
         """Treat the end of input as the end of the connection."""
-        self._end("the peer closed it")
+        self._end(CLOSED_BY_PEER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Clean up, unless that has happened."""
-        self._end("the peer closed it" if exc is None else str(exc) or repr(exc))
+        self._end(CLOSED_BY_PEER if exc is None else str(exc) or repr(exc))
 
     def _end(self, reason: str) -> None:
         if self.closed:

@@ -10,7 +10,7 @@ from struct import Struct
 import msgspec
 
 from durable_sessions.access.caller import Caller
-from durable_sessions.http.carrier.message import Header, Request
+from durable_sessions.http.carrier.message import Header, NamedStream, Request
 
 # Kinds of frames. HELLO and PROOF open a connection, PING and PONG keep it, all others belong to a stream.
 HELLO, PROOF, PING, PONG = range(1, 5)
@@ -44,6 +44,7 @@ class RequestFrame(msgspec.Struct, array_like=True, gc=False, frozen=True):
     caller: Caller | None
     length: int
     body: bytes
+    named: NamedStream | None = None
 
 
 class AnswerFrame(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -93,6 +94,7 @@ def encode_request(partition: int, request: Request, piece_bytes_max: int) -> by
             caller,
             length,
             body if length <= piece_bytes_max else body[:piece_bytes_max],
+            request.named,
         )
     )
 
@@ -135,6 +137,7 @@ def to_request(sent: RequestFrame, body: bytes) -> Request:
     request.id = sent.id
     request.audience = sent.audience
     request.caller = sent.caller
+    request.named = sent.named
     return request
 
 

@@ -1,17 +1,19 @@
 """The whole process: engines, the router and the HTTP server in front of them, and their supervision."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from durable_sessions.access.key_table import KeyTable
-from durable_sessions.bucket.format import read_format
+from durable_sessions.bucket.partition_layout import PartitionLayout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import KeysRequiredError, LinkDownError, PartitionStoppedError, SettingsError
+from durable_sessions.errors import KeysRequiredError, LinkDownError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
@@ -21,20 +23,25 @@ from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
 from durable_sessions.log.disk import REAL_DISK, Disk
+from durable_sessions.node.data_layout import data_layout
 from durable_sessions.node.disk_space import DiskSpace, Space
 from durable_sessions.node.engine import Engine
 from durable_sessions.node.engine_keeper import EngineKeeper
 from durable_sessions.node.garbage_collector import COLLECTOR
-from durable_sessions.node.link_server import LinkServer
+from durable_sessions.node.group_member import GroupMember
+from durable_sessions.node.handover import HandOverSender
+from durable_sessions.node.link import NodeLink
 from durable_sessions.node.listen_policy import cannot_listen, require_guarded
-from durable_sessions.node.peers import Peers, close_links
-from durable_sessions.node.process_parts import ProcessParts
+from durable_sessions.node.merged_operations import MergedOperations
+from durable_sessions.node.partition_files import remove_other_generations
+from durable_sessions.node.partitions import answered
+from durable_sessions.node.peers import Peers
+from durable_sessions.node.process_parts import Entrance, ProcessParts, SharedLogs
 from durable_sessions.node.router import Router
-from durable_sessions.node.server_wide import ServerWide
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.node.worker_group import WorkerGroup
 from durable_sessions.node.worker_id import ONLY_WORKER
-from durable_sessions.partition_id import PartitionId
+from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.search.feed import Feed
 from durable_sessions.settings import Settings
 from durable_sessions.streams.outbox import OwedRecord
@@ -42,6 +49,15 @@ from durable_sessions.streams.outbox import OwedRecord
 logger = structlog.get_logger(__name__)
 
 _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """What a node has from its cluster: the logs, a server that listens, and the first key's proof."""
+
+    logs: SharedLogs
+    server: HttpServer
+    first_key_token: str
 
 
 class Node:
@@ -57,14 +73,15 @@ class Node:
         self, process: ProcessParts, group: WorkerGroup | None, partitions: list[PartitionId]
     ) -> None:
         self.process = process
-        self._group = group
-        self._links = {} if group is None else group.links(process.limits)
-        self._link_server = None if group is None else self._accept_links(group)
+        self._worker = ONLY_WORKER if group is None else group.worker
+        self._member = None if group is None else GroupMember(group, process, self._answer_link, self._take)
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self.keepers = {partition.number: self._keeper(partition) for partition in partitions}
         self.keeper = next(iter(self.keepers.values()))
+        self._peers = Peers(self._worker, self.keepers, *self._ties(), process.limits)
         self.supervisor, self.health, self.keys = process.supervisor, process.health, process.keys
         self.handle = self._handle_with_only if partitions[0].of == 1 else self._router(partitions[0])
+        process.entrance.handle = self.handle
 
     @classmethod
     async def open(
@@ -77,16 +94,23 @@ class Node:
         disk: Disk = REAL_DISK,
         partitions: int | None = None,
         group: WorkerGroup | None = None,
+        cluster: ClusterPlace | None = None,
     ) -> "Node":
         """Return a node that has replayed its logs and can answer, but does not listen yet.
 
         ``partitions`` is how many a new bucket gets; for any other it must be as many as it has, or None.
+        ``cluster`` is given if its log is one that other machines reach, too.
         """
-        limits, clock = limits or settings.limits(), clock or SystemClock()
+        worker = ONLY_WORKER if group is None else group.worker
+        layout = await _layout(settings, partitions, worker.of)
+        limits = (limits or settings.limits()).divided(worker.of, layout.partitions)
+        clock, ids = clock or SystemClock(), ids or RandomIds()
         keys = KeyTable(clock, settings.workspace)
         if settings.api_key:
             keys.bootstrap(settings.api_key)
-        ids = ids or RandomIds()
+        token = ids.token("") + ids.token("") if group is None else group.first_key_token
+        if cluster is not None:
+            token = cluster.first_key_token
         process = ProcessParts(
             settings,
             limits,
@@ -96,22 +120,25 @@ class Node:
             Supervisor(clock, limits),
             Health(),
             keys,
-            FirstKey(settings.data, ids),
+            FirstKey(settings.data, token),
+            Entrance(),
+            None if cluster is None else cluster.logs,
         )
-        count = await _partition_count(settings, partitions)
-        worker = ONLY_WORKER if group is None else group.worker
-        node = cls(process, group, worker.partitions(count))
+        node = cls(process, group, worker.partitions(layout.partitions, layout.generation))
+        # If one engine cannot be opened, those before it release their logs.
         async with AsyncExitStack() as opened:
             for keeper in node.keepers.values():
                 await keeper.open()
                 opened.push_async_callback(keeper.engine.close)
+            if worker.owns(SYSTEM):
+                await asyncio.to_thread(remove_other_generations, settings.data, layout.generation)
             opened.pop_all()
-        node._start()
+        node._start(None if cluster is None else cluster.server)
         return node
 
-    def _start(self) -> None:
+    def _start(self, server: HttpServer | None) -> None:
         process = self.process
-        self.server = process.health.server = HttpServer(
+        self.server = process.health.server = server or HttpServer(
             self.handle, process.limits, admission=CurrentAdmission(self), answer_format=ANSWER_FORMAT
         )
         space = DiskSpace(
@@ -126,24 +153,40 @@ class Node:
         writers: set[str] = set()
 
         def engine(health: EngineHealth) -> Engine:
-            return Engine(self.process, health, writers, partition, self._deliver)
+            return Engine(self.process, health, writers, partition, self._deliver, self._ask)
 
-        return EngineKeeper(engine, self.process.limits, self._settle, self._fail)
+        reopens = self.process.logs is None
+        return EngineKeeper(engine, self.process.limits, self._settle, self._fail, reopens=reopens)
 
     async def _deliver(self, record: OwedRecord) -> None:
         """Give the system partition a record that another partition owes to it."""
-        for keeper in self.keepers.values():
-            if keeper.engine.partition_id.is_system:
-                return await keeper.engine.access.audit.take(record)
-        raise PartitionStoppedError(reason="the system partition is in another process")
+        if self._member is None or self._worker.owns(SYSTEM):
+            await self._take(record)
+        else:
+            await self._member.deliver(record)
+
+    async def _take(self, record: OwedRecord) -> None:
+        """Take a record for the system partition, which this process has."""
+        await self.keepers[SYSTEM].engine.access.audit.take(record)
+
+    async def _ask(self, partition: int, request: Request) -> Answer:
+        """Answer a question that one partition has for another."""
+        keeper = self.keepers.get(partition)
+        if keeper is not None and not keeper.is_open:
+            reason = "it is being opened"
+            return ANSWER_FORMAT.refuse(request.path, LinkDownError(reason=reason), request.id)
+        return await answered(self._peers.ask(partition, request))
+
+    def _ties(self) -> tuple[dict[int, NodeLink], dict[int, HandOverSender]]:
+        """Return what leads to the other workers: links, and senders of connections."""
+        member = self._member
+        return ({}, {}) if member is None else (member.links, member.senders)
 
     def _router(self, own: PartitionId) -> Handler:
-        worker, limits = ONLY_WORKER if self._group is None else self._group.worker, self.process.limits
-        peers = Peers(worker, self.keepers, self._links, limits)
-        return Router(own, peers, ServerWide(peers, worker, own, limits).handlers, limits)
-
-    def _accept_links(self, group: WorkerGroup) -> LinkServer:
-        return LinkServer(self._answer_link, group.secret, self.process.limits, refuse=ANSWER_FORMAT.refuse)
+        limits = self.process.limits
+        return Router(
+            own, self._peers, MergedOperations(self._peers, self._worker, own, limits).handlers, limits
+        )
 
     def _answer_link(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request that another worker passes on."""
@@ -151,7 +194,7 @@ class Node:
         if keeper is None:
             reason = "this worker does not have that partition"
             return ANSWER_FORMAT.refuse(request.path, LinkDownError(reason=reason), request.id)
-        return keeper.engine.app.answer_router(request)
+        return keeper.engine.answer(request)
 
     @property
     def engine(self) -> Engine:
@@ -180,27 +223,21 @@ class Node:
     async def listen(self) -> None:
         """Accept links of other workers, and connections on the configured address."""
         settings = self.process.settings
-        if self._group is not None and self._link_server is not None:
-            await self._link_server.listen(self._group.address)
+        if self._member is not None:
+            await self._member.listen(self.server)
         host, port = settings.host, settings.port
         require_guarded(host, keys=self.keys.required, bootstrap=settings.api_key)
         try:
-            await self.server.start(host, port, shared_port=self._group is not None)
+            await self.server.start(host, port, shared_port=self._member is not None)
         except OSError as error:
             raise SettingsError(problem=cannot_listen(host, port, error)) from error
         if any(keeper.engine.partition_id.is_system for keeper in self.keepers.values()):
             self.process.offer_first_key()
         if settings.public_url and not self.keys.required:
             logger.warning("keys_required", public_url=settings.public_url, problem=str(KeysRequiredError()))
-        url = f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
-        logger.info(
-            "listening",
-            url=url,
-            docs=f"{url}/docs",
-            host=host,
-            port=self.server.port,
-            data=str(settings.data),
-        )
+        said = replace(settings, port=self.server.port).address()
+        # Of several workers the supervisor says it, once, when all of them do.
+        logger.info("listening" if self._member is None else "worker_listening", **said)
 
     async def until_failed(self) -> Exception:
         """Wait until the server cannot continue, and return why; the process should exit."""
@@ -210,17 +247,36 @@ class Node:
         if not self._failed.done():
             self._failed.set_result(error)
 
-    async def close(self) -> None:
-        """Refuse new requests, finish those in flight, and leave everything durable."""
+    async def close(self, drained: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Refuse new requests, finish those in flight, and leave everything durable.
+
+        ``drained`` is called when all clients of this process were answered; until it returns, other workers
+        are answered.
+        """
+        # Clients come first and other workers last: what a client of theirs has asked may still need a
+        # partition of this process. Only then are the engines closed.
         for keeper in self.keepers.values():
             keeper.drain()
         await self.server.shutdown(self.process.limits.shutdown_seconds_max)
-        if self._link_server is not None:
-            await self._link_server.close()
-        await close_links(self._links)
+        if drained is not None:
+            await drained()
+        if self._member is not None:
+            await self._member.close()
         await asyncio.gather(*(keeper.close() for keeper in self.keepers.values()))
         await self.supervisor.close()
         logger.info("stopped")
+
+    async def hand_over(self, released: Callable[[], Awaitable[None]]) -> None:
+        """Leave everything durable and give up the log with ``released``; the server goes on listening."""
+        for keeper in self.keepers.values():
+            keeper.drain()
+        await asyncio.gather(*(keeper.close(released) for keeper in self.keepers.values()))
+        await self.supervisor.close()
+
+    async def abandon(self) -> None:
+        """Throw the engines away after a log has failed or was claimed by another; the server goes on."""
+        await asyncio.gather(*(keeper.abandon() for keeper in self.keepers.values()))
+        await self.supervisor.close()
 
     async def _settle(self) -> None:
         await self.server.settle(self.process.limits.clean_up_seconds_max)
@@ -253,13 +309,23 @@ class CurrentAdmission:
         return self._node.app.admission.admit(request)
 
 
-async def _partition_count(settings: Settings, wanted: int | None) -> int:
-    """Return how many partitions the bucket has, or if it is new, gets."""
-    if wanted is not None:
-        return wanted
+async def _layout(settings: Settings, wanted: int | None, workers: int) -> PartitionLayout:
+    """Return how the bucket is divided, or will be if it is new; so many workers must be able to share it."""
     location = settings.bucket or settings.data / "bucket"
     # A directory that is not there is created by the engine, which checks the log first.
-    if "://" not in str(location) and not await asyncio.to_thread(Path(location).is_dir):
-        return 1
-    found = await read_format(await Bucket.open(location))
-    return 1 if found is None else found.partitions
+    is_new = "://" not in str(location) and not await asyncio.to_thread(Path(location).is_dir)
+    bucket = None if is_new else await Bucket.open(location)
+    layout = await data_layout(bucket, settings.data, wanted or workers)
+    if layout.partitions % workers:
+        raise SettingsError(problem=_uneven(settings.data, layout.partitions, workers))
+    return layout if wanted is None else msgspec.structs.replace(layout, partitions=wanted)
+
+
+def _uneven(data: Path, partitions: int, workers: int) -> str:
+    """Return what to do about a number of workers that does not divide the number of partitions."""
+    has = "1 partition" if partitions == 1 else f"{partitions} partitions"
+    fitting = next(count for count in range(min(workers, partitions), 0, -1) if not partitions % count)
+    return (
+        f"The data in {data} has {has}, which {workers} workers cannot share evenly. Run ds repartition "
+        f"--data {data} --partitions {workers} first, or start the server with --workers {fitting}."
+    )

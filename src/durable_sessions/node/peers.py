@@ -2,22 +2,28 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.errors import LinkDownError, LinkLostError, OutcomeUnknownError
+from durable_sessions.errors import LinkDownError, LinkLostError, OutcomeUnknownError, OverloadedError
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.carrier.message import Answer, Request
+from durable_sessions.http.carrier.message import Answer, HandOver, Later, Request
+from durable_sessions.http.paths import API_ROOT, STREAM_ROOT
 from durable_sessions.limits import Limits
 from durable_sessions.node.engine_keeper import EngineKeeper
+from durable_sessions.node.handover import HandOverSender
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.worker_id import WorkerId
 
 _READING = (b"GET", b"HEAD")
 _ONCE_HEADERS = (b"producer-id", b"idempotency-key")
 """Headers with which a repeated append takes effect once."""
+
+
+_SESSION_ROOT = API_ROOT + b"sessions/"
 
 
 class _Event(msgspec.Struct):
@@ -32,7 +38,7 @@ _EVENTS = msgspec.json.Decoder(_Events)
 
 
 class Peers:
-    """Asks the owner of a partition; ``links`` are those to other workers, by number.
+    """Asks the owner of a partition; ``links`` and ``senders`` are those to other workers, by number.
 
     If the link to an owner is lost, a request that may be repeated is sent again, once. Of any other it is
     unknown whether it took effect, and the answer says so.
@@ -43,13 +49,15 @@ class Peers:
         worker: WorkerId,
         keepers: Mapping[int, EngineKeeper],
         links: Mapping[int, NodeLink],
+        senders: Mapping[int, HandOverSender],
         limits: Limits,
     ) -> None:
         self._worker = worker
         self._keepers = keepers
         self._front = next(iter(keepers.values()))
         self._links = links
-        self._parser = BodyParser(limits)
+        self._senders = senders
+        self._repeat = RepeatRule(limits)
 
     @property
     def app(self) -> Application:
@@ -60,25 +68,79 @@ class Peers:
         """Answer a request with the application of a partition."""
         keeper = self._keepers.get(partition)
         if keeper is not None:
-            return keeper.engine.app.answer_router(request)
-        return self._ask_owner(partition, request)
+            return keeper.engine.answer(request)
+        return self._forward(partition, request)
 
-    async def _ask_owner(self, partition: int, request: Request) -> Answer:
+    def route(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a client's request; its connection moves to the worker that has the partition, if it can."""
+        keeper = self._keepers.get(partition)
+        if keeper is not None:
+            return keeper.engine.answer(request)
+        sender = self._senders[self._worker.owner(partition)]
+        return HandOver(sender.give, partial(self._forward, partition, request))
+
+    def _forward(self, partition: int, request: Request) -> Later[Answer]:
+        """Ask the owner of a partition; nothing but the answer is waited for, so that no task is needed."""
         link = self._links[self._worker.owner(partition)]
+        return Later(link.ask(partition, request), partial(self._forwarded, link, partition, request))
+
+    def _forwarded(
+        self, link: NodeLink, partition: int, request: Request, asked: "asyncio.Future[Answer]"
+    ) -> Answer | Awaitable[Answer]:
+        error = asked.exception()
+        if isinstance(error, LinkLostError):
+            return self._repeated(link, partition, request, error)
+        if isinstance(error, LinkDownError | OverloadedError):
+            return self.app.refuse(request, error)
+        return asked.result()
+
+    async def _repeated(
+        self, link: NodeLink, partition: int, request: Request, lost: LinkLostError
+    ) -> Answer:
+        """Send a request again whose link was lost, if it may be repeated."""
+        reason = str(lost.fields["reason"])
         try:
+            if self._repeat.is_reading(request):
+                return await self._ask_again(link, partition, request)
+            if not await self._repeat.allows(request):
+                raise OutcomeUnknownError(reason=reason)
             try:
-                return await link.ask(partition, request)
-            except LinkLostError as error:
-                if not await self._may_repeat(request):
-                    raise OutcomeUnknownError(reason=str(error.fields["reason"])) from None
-            return await link.ask(partition, request)
-        except (LinkDownError, LinkLostError, OutcomeUnknownError) as error:
+                return await self._ask_again(link, partition, request)
+            except (LinkDownError, OverloadedError):  # of the second try: the first may have taken effect
+                raise OutcomeUnknownError(reason=reason) from None
+        except (LinkDownError, OverloadedError, OutcomeUnknownError) as error:
             return self.app.refuse(request, error)
 
-    async def _may_repeat(self, request: Request) -> bool:
-        if request.method in _READING or any(name in request.headers for name in _ONCE_HEADERS):
+    async def _ask_again(self, link: NodeLink, partition: int, request: Request) -> Answer:
+        try:
+            return await link.ask(partition, request)
+        except LinkLostError as error:
+            raise LinkDownError(reason=error.fields["reason"]) from None
+
+
+class RepeatRule:
+    """Decides whether a request may be sent again when it is unknown whether it took effect."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._parser = BodyParser(limits)
+
+    def is_reading(self, request: Request) -> bool:
+        """Say whether a request changes nothing."""
+        return request.method in _READING
+
+    async def allows(self, request: Request) -> bool:
+        """Say whether a request takes effect once, however often it is sent."""
+        if self.is_reading(request):
+            return True
+        if request.method != b"POST" or not _is_append(request.path):
+            return False
+        if any(name in request.headers for name in _ONCE_HEADERS):
             return True
         return await self._parser.parsed(request.body, names_every_event, request.body)
+
+
+def _is_append(path: bytes) -> bool:
+    return path.startswith(STREAM_ROOT) or (path.startswith(_SESSION_ROOT) and path.endswith(b"/events"))
 
 
 def names_every_event(body: bytes) -> bool:
@@ -88,8 +150,3 @@ def names_every_event(body: bytes) -> bool:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
     return bool(events) and all(lenient.text(event.id) for event in events)
-
-
-async def close_links(links: Mapping[int, NodeLink]) -> None:
-    """Close all links."""
-    await asyncio.gather(*(link.close() for link in links.values()))

@@ -1,39 +1,36 @@
 """The router: passes each request to the application of the partition that it is for."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.carrier.message import Answer, Request
-from durable_sessions.http.paths import is_of_control
+from durable_sessions.http.carrier.message import Answer, NamedStream, Request
+from durable_sessions.http.paths import STREAM_ROOT, is_of_control
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.claude_code_hooks import SESSION_PREFIX
-from durable_sessions.node.targets import RequestTarget, session_partition, subscriptions_partition, target_of
+from durable_sessions.node.named_requests import NamedRequests
+from durable_sessions.node.partitions import Partitions, answered
+from durable_sessions.node.targets import (
+    RequestTarget,
+    named_of,
+    session_partition,
+    stream_target,
+    subscriptions_partition,
+    target_of,
+)
 from durable_sessions.partition_id import PartitionId
+from durable_sessions.sessions.record import path_of
+from durable_sessions.streams.stream import Key
 
 Every = Callable[[Request], Awaitable[Answer]]
 """Answers a request from the data of all partitions."""
 Operation = tuple[bytes, bytes]
 """A method and a path."""
-
-
-class Partitions(Protocol):
-    """The applications of all partitions, those of other processes too."""
-
-    def ask(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request with the application of a partition."""
-        ...
-
-    @property
-    def app(self) -> Application:
-        """The application of a partition of this process, for requests that any can answer."""
-        ...
 
 
 class _Created(msgspec.Struct):
@@ -65,26 +62,58 @@ class Router:
         self._partitions = partitions
         self._every = every
         self._parser = BodyParser(limits)
+        self._named = NamedRequests(partitions, own.of, limits)
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request, synchronously where possible."""
         front = self._partitions.app
+        return self._once_proven(request) if front.awaits_proof(request) else self._route(request, front)
+
+    async def _once_proven(self, request: Request) -> Answer:
+        """Answer a request that came after the keys had last been confirmed for too long."""
+        await self._partitions.app.renew_proof()
+        return await answered(self._route(request, self._partitions.app))
+
+    def _route(self, request: Request, front: Application) -> Answer | Awaitable[Answer]:
         answer = front.enter(request)
         if answer is not None:
             return answer
         workspace = front.workspace_of(request)
+        path = request.path
+        if path.startswith(STREAM_ROOT) and workspace is not None and request.method != b"OPTIONS":
+            # Most requests are of this kind, so that all that they need is found in one look-up.
+            stream = stream_target(workspace, path, self._of)
+            if stream is not None:
+                request.named = stream.named
+                return self._named.ask(stream.key, stream.partition, request)
         if is_of_control(request.path):
             if workspace is None:
                 return front(request)
-            return self._partitions.ask(subscriptions_partition(workspace, self._of), request)
+            return self._partitions.route(subscriptions_partition(workspace, self._of), request)
         target = target_of(workspace or "", request, self._of)
         if target >= 0:
-            return self._partitions.ask(target, request)
+            named = named_of(request)
+            if named is None or workspace is None:
+                return self._partitions.route(target, request)
+            request.named = named  # so that the partition need not find it out again
+            return self._named.ask(Key(workspace, named.path), target, request)
         if target == RequestTarget.EVERY:
             return self._ask_every(request)
         if target == RequestTarget.BODY and workspace is not None:
             return self._by_body(request, workspace)
+        if target == RequestTarget.PARTS and workspace is not None:
+            return front.refuse_parameters(request) or front.take_telemetry(request, self._append)
         return front(request)
+
+    async def _append(self, request: Request) -> Answer:
+        """Answer an append to a session that this server makes, in the name of a caller."""
+        assert isinstance(request.caller, Caller), "it has that of the request that it is made from"
+        workspace = request.caller.workspace
+        target, named = target_of(workspace, request, self._of), named_of(request)
+        if target < 0 or named is None:  # no session has such an id: whoever is asked refuses it
+            return await answered(self._partitions.ask(self._own, request))
+        request.named = named
+        return await answered(self._named.ask(Key(workspace, named.path), target, request))
 
     def _ask_every(self, request: Request) -> Answer | Awaitable[Answer]:
         method = b"GET" if request.method == b"HEAD" else request.method
@@ -100,18 +129,11 @@ class Router:
         except DurableSessionsError as error:
             return self._partitions.app.refuse(request, error)
         number = RequestTarget.ANY if name is None else session_partition(workspace, name.encode(), self._of)
-        # Without an id, or with one that cannot be, this process's own partition creates or refuses it.
-        return await answered(self._partitions.ask(self._own if number < 0 else number, request))
-
-
-async def answered(answer: Answer | Awaitable[Answer]) -> Answer:
-    """Return an answer, when it is there."""
-    return answer if isinstance(answer, Answer) else await answer
-
-
-async def gathered(partitions: Partitions, numbers: list[int], request: Request) -> list[Answer]:
-    """Return the answers of several partitions to the same request."""
-    return await asyncio.gather(*(answered(partitions.ask(number, request)) for number in numbers))
+        if name is None or number < 0:
+            # Without an id, or with one that cannot be, this process's own partition creates or refuses it.
+            return await answered(self._partitions.ask(self._own, request))
+        request.named = NamedStream(path_of(name))
+        return await answered(self._named.ask(Key(workspace, request.named.path), number, request))
 
 
 def _session_in(request: Request) -> str | None:

@@ -4,11 +4,12 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
 from durable_sessions.limits import Limits
-from durable_sessions.node.worker_channel import READY
+from durable_sessions.node.worker_channel import DRAINED, FINISH, MESSAGES_BYTES_MAX, READY, framed
 from durable_sessions.node.worker_id import WorkerId
 
 logger = structlog.get_logger(__name__)
@@ -22,16 +23,34 @@ class Workers:
 
     The first worker is started alone: what keeps it from serving would keep the others too, and is said once.
     A worker that ends by itself before it has ever served ends everything, with its own exit status.
+    ``start`` is what a worker is told first. ``serving`` is called once, when all of them serve.
     """
 
-    def __init__(self, command: Callable[[WorkerId], Sequence[str]], of: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        start: Callable[[WorkerId], bytes],
+        of: int,
+        limits: Limits,
+        serving: Callable[[], None] = lambda: None,
+    ) -> None:
         self._command = command
+        self._start = start
+        self._serving = serving
         self._ids = [WorkerId(number, of) for number in range(of)]
         self._limits = limits
         self._stopping = asyncio.Event()
         self._status = 0
         self._running: dict[int, asyncio.subprocess.Process] = {}
+        self._channels: dict[int, socket.socket] = {}
+        self._drained: set[int] = set()
+        self._served: set[int] = set()
         self.restarts = 0
+
+    @property
+    def has_served(self) -> bool:
+        """Whether a worker has ever served, so that something may have been acknowledged."""
+        return bool(self._served)
 
     async def run(self) -> int:
         """Keep the workers running until SIGTERM or SIGINT; return the exit status."""
@@ -39,6 +58,8 @@ class Workers:
         for number in _SIGNALS:
             loop.add_signal_handler(number, self.stop)
         try:
+            # The first worker begins alone. It has the system partition, whose keys all others follow; and if
+            # the server cannot start at all, that is said once and not by every worker.
             first_serves = asyncio.Event()
             keepers = [asyncio.create_task(self._keep(self._ids[0], first_serves))]
             await self._stopped_or(first_serves)
@@ -107,21 +128,24 @@ class Workers:
         def readable() -> None:
             nonlocal served
             try:
-                said = ours.recv(64)
+                said = ours.recv(MESSAGES_BYTES_MAX)
             except BlockingIOError:
                 return
             except OSError:
                 said = b""
-            if said.startswith(READY):
+            if READY in said:
                 served = True
                 serves.set()
-            elif not said:
+                self._note_served(worker)
+            if DRAINED in said:
+                self._note_drained(worker)
+            if not said:
                 loop.remove_reader(ours.fileno())
 
         try:
             # Of a session of its own, so that Ctrl-C reaches it once, through here.
             process = await asyncio.create_subprocess_exec(
-                *self._command(worker), stdin=theirs.fileno(), start_new_session=True
+                *self._command, stdin=theirs.fileno(), start_new_session=True
             )
         except OSError as error:
             logger.error("worker_not_started", worker=worker.number, reason=str(error))
@@ -130,16 +154,45 @@ class Workers:
         finally:
             theirs.close()
         self._running[worker.number] = process
+        self._channels[worker.number] = ours
         loop.add_reader(ours.fileno(), readable)
         try:
+            with suppress(OSError):  # it has ended already
+                await loop.sock_sendall(ours, framed(self._start(worker)))
+            # A stop that came while the process was being started has not reached it.
             if self._stopping.is_set() and process.returncode is None:
                 process.terminate()
             status = await self._ended(process)
             return served, status
         finally:
-            del self._running[worker.number]
+            del self._running[worker.number], self._channels[worker.number]
+            self._drained.discard(worker.number)
+            self._finish_if_drained()
             loop.remove_reader(ours.fileno())
             ours.close()
+
+    def _note_served(self, worker: WorkerId) -> None:
+        if worker.number not in self._served:
+            self._served.add(worker.number)
+            if len(self._served) == len(self._ids):
+                self._serving()
+
+    def _note_drained(self, worker: WorkerId) -> None:
+        self._drained.add(worker.number)
+        if self._stopping.is_set():
+            self._finish_if_drained()
+        else:
+            self._finish(worker.number)  # it ends for a reason of its own
+
+    def _finish_if_drained(self) -> None:
+        """Let the workers end together: until none has clients, each may have to answer for another."""
+        if self._stopping.is_set() and self._drained.issuperset(self._running):
+            for number in self._running:
+                self._finish(number)
+
+    def _finish(self, number: int) -> None:
+        with suppress(OSError):  # it has ended already
+            self._channels[number].send(FINISH)
 
     async def _ended(self, process: asyncio.subprocess.Process) -> int:
         """Wait for the end of a process; kill it if it takes too long after a stop."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from durable_sessions.rendering import markup, tools
+from durable_sessions.rendering import lenses, markup, result_markup, tools, work_events
 from durable_sessions.rendering.content import Part, Preformatted, Prose, parts_of, text_of
 from durable_sessions.rendering.events import (
     CALLS,
@@ -54,6 +54,8 @@ class TranscriptEntry:
     """Whether it is in another thread than the primary one."""
     call: str | None = None
     """The id of the call that this is the result of."""
+    call_id: str = ""
+    """The id that the result of this call names: the event's own, or that of a framework."""
     after_ms: int | None = None
     """How long after its call a result came."""
     result: "TranscriptEntry | None" = field(default=None, repr=False)
@@ -71,20 +73,34 @@ class TranscriptEntry:
 
 
 def entry_of(event: Event) -> TranscriptEntry:
-    """Return an event as it is shown; every event can be shown."""
+    """Return an event as it is shown; every event can be. One of an adapter is shown as what it means."""
+    stored, event = event, lenses.seen(event) or event
     kind = text_member(event, "type")
     make = _MAKERS.get(kind)
     if make is None:
         make = next((one for prefix, one in _FAMILIES if kind.startswith(prefix)), _other)
     entry = make(event)
+    if (erased := _erased(event)) is not None:
+        entry.parts, entry.line = (Prose(erased),), ""
     entry.id = one_line(text_member(event, "id"), 200)
-    entry.type = one_line(kind, 128)
+    entry.type = one_line(text_member(stored, "type"), 128)
+    entry.call_id = one_line(text_member(event, "call_id"), 200) or entry.id
     entry.position = position(event)
     entry.at_ms = happened_ms(event)
     entry.thread = one_line(text_member(event, "session_thread_id"), 80)
     if not entry.line:
         entry.line = one_line(entry.text)
     return entry
+
+
+def _erased(event: Event) -> str | None:
+    """Return what is said in place of an event's body that was erased; None if it was not."""
+    redacted, dropped = event.get("redacted"), event.get("dropped")
+    if isinstance(redacted, dict) and {"at", "reason", "sha256", "bytes"} <= redacted.keys():
+        return f"(redacted: {one_line(str(redacted['reason']))})"
+    if isinstance(dropped, dict) and {"by", "sha256", "bytes"} <= dropped.keys():
+        return "(dropped with its slot)"
+    return None
 
 
 def _message(role: EntryRole, title: str) -> Callable[[Event], TranscriptEntry]:
@@ -109,6 +125,15 @@ def _said(content: object) -> Iterator[Part]:
     for part in parts_of(content, prose=True):
         if isinstance(part, Prose):
             yield from markup.parts(part)
+        else:
+            yield part
+
+
+def _returned(content: object) -> Iterator[Part]:
+    """Yield what a tool returned, likewise."""
+    for part in parts_of(content, prose=False):
+        if isinstance(part, Preformatted) and not part.label and not part.language:
+            yield from result_markup.parts(part.text)
         else:
             yield part
 
@@ -142,7 +167,7 @@ def _call(event: Event) -> TranscriptEntry:
 
 
 def _result(event: Event) -> TranscriptEntry:
-    parts = tuple(parts_of(event.get("content"), prose=False))
+    parts = tuple(_returned(event.get("content")))
     return TranscriptEntry(
         EntryRole.RESULT,
         "Result",
@@ -172,7 +197,7 @@ def _thread_message(event: Event) -> TranscriptEntry:
         event, "to_session_thread_id" if sent else "from_session_thread_id"
     )
     title = one_line(f"Agent {'to' if sent else 'from'} {who or 'a thread'}", 80)
-    return TranscriptEntry(EntryRole.AGENT, title, parts=tuple(parts_of(event.get("content"), prose=True)))
+    return TranscriptEntry(EntryRole.AGENT, title, parts=tuple(_said(event.get("content"))))
 
 
 def _error(event: Event) -> TranscriptEntry:
@@ -218,7 +243,7 @@ def _compacted(event: Event) -> TranscriptEntry:
         cleared = event.get("cleared")
         count = f" ({len(cleared)} tool results)" if isinstance(cleared, list) and cleared else ""
         return TranscriptEntry(EntryRole.STATUS, "Context", f"old tool results cleared{count}", quiet=True)
-    return TranscriptEntry(EntryRole.STATUS, "Context", "compacted", tuple(parts_of(content, prose=True)))
+    return TranscriptEntry(EntryRole.STATUS, "Context", "compacted", tuple(_said(content)))
 
 
 def _request_end(event: Event) -> TranscriptEntry:
@@ -273,16 +298,25 @@ def _own(event: Event) -> Iterator[Part]:
             yield Preformatted(pretty(rest), language="json")
 
 
-def _import_record(event: Event) -> TranscriptEntry:
-    entry = _other(event)
-    entry.quiet = True
-    return entry
+def _work(event: Event) -> TranscriptEntry:
+    told = work_events.described(event)
+    if told is None:
+        return _other(event)
+    return TranscriptEntry(EntryRole.STATUS, told.title, told.line, told.parts, failed=told.failed)
 
 
 _TELLING_REASONS = frozenset({"requires_action", "retries_exhausted", "budget_reached", "refusal"})
 _TELLING_STATUSES = frozenset(
     {"session.status_terminated", "session.thread_created", "session.deleted", "workflow_run.created"}
 )
+
+
+def _bookkeeping(event: Event) -> TranscriptEntry:
+    entry = _other(event)
+    entry.quiet = True
+    return entry
+
+
 _MAKERS: dict[str, Callable[[Event], TranscriptEntry]] = {
     "user.message": _user,
     "user.interrupt": _interrupt,
@@ -304,7 +338,8 @@ _MAKERS: dict[str, Callable[[Event], TranscriptEntry]] = {
     "session.updated": _updated,
     "session.usage": _span,
     "span.model_request_end": _request_end,
-    "import.record": _import_record,
+    "import.record": _bookkeeping,
+    **dict.fromkeys(work_events.TYPES, _work),
 }
 KNOWN_TYPES = tuple(_MAKERS)
 """The types of events that are shown as what they mean; any other type is shown by its members."""
@@ -312,4 +347,5 @@ _FAMILIES: tuple[tuple[str, Callable[[Event], TranscriptEntry]], ...] = (
     ("session.", _status),
     ("span.", _span),
     ("workflow_run.", _status),
+    *((kind, _bookkeeping) for kind in lenses.BOOKKEEPING),
 )

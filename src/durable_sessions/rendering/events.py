@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.rendering.moments import moment
+from durable_sessions.rendering.human_times import moment
 from durable_sessions.rendering.text import whole
 
 Event = Mapping[str, Any]
@@ -32,7 +32,7 @@ _OFFSET = re.compile(r"[0-9]{16}_([0-9]{16})", re.ASCII)
 
 
 def decode(line: bytes) -> Event:
-    """Return the event that a stored line holds; what is no object becomes an event that holds it."""
+    """Return the event in a stored line; anything but an object becomes an event that contains it."""
     try:
         value = _DECODER.decode(line)
     except msgspec.DecodeError:  # halves of surrogate pairs and numbers out of range, kept as they came

@@ -23,7 +23,7 @@ class OpenCalls:
         """Remember a call, to name it when its result comes."""
         if len(self._calls) >= OPEN_CALLS_MAX:
             del self._calls[next(iter(self._calls))]
-        self._calls[call.id] = (call.title, call.at_ms)
+        self._calls[call.call_id] = (call.title, call.at_ms)
 
     def name(self, result: TranscriptEntry) -> None:
         """Give a result that is shown by itself the title of its call, if that is known."""
@@ -67,20 +67,20 @@ class Pairing:
 
     def _hold(self, entry: TranscriptEntry) -> None:
         self._passed.name(entry)
-        if entry.role is EntryRole.TOOL and entry.id:
-            self._waiting[entry.id] = entry
+        if entry.role is EntryRole.TOOL and entry.call_id:
+            self._waiting[entry.call_id] = entry
         self._held.append(entry)
         self._bytes += _weight(entry)
 
     def _released(self) -> Iterator[TranscriptEntry]:
         while self._held:
             first = self._held[0]
-            waits = self._waiting.get(first.id) is first
+            waits = self._waiting.get(first.call_id) is first
             crowded = len(self._held) > HELD_ENTRIES_MAX or self._bytes > HELD_BYTES_MAX
             if waits and not crowded:
                 return
             if waits:
-                del self._waiting[first.id]
+                del self._waiting[first.call_id]
                 self._passed.remember(first)
             self._held.popleft()
             self._bytes -= _weight(first) + (_weight(first.result) if first.result else 0)

@@ -93,7 +93,7 @@ def _unwrapped(tool_input: object) -> object:
         return tool_input
     try:
         value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return tool_input
     return value if isinstance(value, dict) else tool_input
 

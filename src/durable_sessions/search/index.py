@@ -7,7 +7,7 @@ document; that one is not added twice is up to the caller.
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,13 +15,13 @@ import tantivy
 from tantivy import Query as Sought
 
 from durable_sessions.search import call_names, tokenizer
-from durable_sessions.search.matching import Matching, all_of, positions
+from durable_sessions.search.matching import BOOKKEEPING, BOOKKEEPING_SHARE, SAID, Matching, all_of, positions
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.text import Searchable
 
-FORMAT = 3
-"""Increased when schema, times or tokenizer change; an index of another format is rebuilt."""
+FORMAT = 7
+"""Increased when schema, times, text or tokenizer change; an index of another format is rebuilt."""
 
 HEAP_BYTES_MIN = 15_000_000
 """The smallest write buffer that Tantivy accepts."""
@@ -30,8 +30,8 @@ DEPTH_MAX = 10_000
 TIES_MAX = 4_096
 """How many hits of equal rank are sorted by stream and position; among more, the order is Tantivy's."""
 _STREAMS_PER_PAGE = 50_000
-_SCORE_DIGITS = 4
-"""Smaller differences of scores are ignored: the order of summation depends on the layout of segments."""
+_SCORE_DIGITS = 5
+"""How many digits of scores are compared: the last ones depend on the layout of segments."""
 
 Order = Literal["score", "asc", "desc"]
 
@@ -52,6 +52,10 @@ class Document(NamedTuple):
     at_ms: int
     """When it was appended; an imported event is indexed with its original time instead, 0 if it has none."""
     searchable: Searchable
+    erasures: int = 0
+    """How many events of the stream had been erased when it was read."""
+    refs: tuple[str, ...] = ()
+    """What it leads to, as :mod:`ref_terms` names it."""
 
 
 class IndexHit(NamedTuple):
@@ -117,6 +121,8 @@ class Index:
         made = tantivy.Document()
         made.add_unsigned("stream", document.stream)
         made.add_unsigned("position", document.position)
+        if document.erasures:
+            made.add_unsigned("erasures", document.erasures)
         event = document.searchable
         made.add_unsigned("at_ms", document.at_ms if event.happened_ms is None else event.happened_ms)
         text = tokenizer.indexed(event.text)
@@ -132,6 +138,9 @@ class Index:
             made.add_text("role", event.role)
         if event.is_error:
             made.add_text("role", "error")
+        made.add_text("role", BOOKKEEPING if event.is_bookkeeping else SAID)
+        for term in document.refs:
+            made.add_text("ref", term)
         with _damage():
             self._writer.add_document(made)
 
@@ -148,6 +157,26 @@ class Index:
             of_stream = Sought.term_query(self._schema, "stream", stream, "basic")
             behind = positions(self._schema, from_position, POSITION_MAX)
             self._writer.delete_documents_by_query(all_of([of_stream, *behind]))
+
+    def erase(self, document: Document) -> None:
+        """Put a document in place of the one at its position; visible after the next commit.
+
+        The files keep what they had until the index is written anew.
+        """
+        with _damage():
+            of_stream = Sought.term_query(self._schema, "stream", document.stream, "basic")
+            there = positions(self._schema, document.position, document.position + 1)
+            self._writer.delete_documents_by_query(all_of([of_stream, *there]))
+        self.add(document)
+
+    def erasures(self) -> dict[int, int]:
+        """Return for each stream how many erasures its documents know; only those that know of any."""
+        with _damage():
+            searcher = self._index.searcher()
+            known = {"known": {"max": {"field": "erasures"}}}
+            erased = Sought.range_query(self._schema, "erasures", tantivy.FieldType.Unsigned, 1, POSITION_MAX)
+            found = _by_stream(searcher, erased, known)
+            return {stream: int(bucket["known"]["value"]) for stream, bucket in found.items()}
 
     def commit(self) -> None:
         """Make what was added and removed durable, and visible to every view made from now on."""
@@ -195,9 +224,16 @@ class View:
             order = "desc"
         by = None if order == "score" else "at_ms" if scope.chain is None else "position"
         with _damage():
-            sought = self._matching.of(query, scope)
-            ranked, total = self._ranked(sought, min(offset + limit, DEPTH_MAX), by, order == "asc")
+            lift = 0.0 if by else self._matching.lift(query, scope)
+            sought = self._matching.lifted(self._matching.of(query, scope), lift)
+            ranked, total = self._ranked(sought, min(offset + limit, DEPTH_MAX), by, order == "asc", lift)
         return HitPage(ranked[offset : offset + limit], total)
+
+    def referring(self, terms: Sequence[str], limit: int) -> HitPage:
+        """Return the events that have one of some terms of refs, the oldest first."""
+        with _damage():
+            ranked, total = self._ranked(self._matching.refs(terms), min(limit, DEPTH_MAX), "at_ms", True)
+        return HitPage(ranked, total)
 
     def groups(
         self, query: Query, scope: Scope, sessions: int, offset: int = 0, hits_per_session: int = 3
@@ -209,28 +245,29 @@ class View:
         """
         by = None if query.words else "at_ms"
         with _damage():
-            sought = self._matching.of(query, scope)
+            lift = 0.0 if by else self._matching.lift(query, scope)
+            sought = self._matching.lifted(self._matching.of(query, scope), lift)
             needed = offset + sessions
             # How many hits it takes to find so many streams is not known: rank more until there are enough.
             depth = min(4 * needed + 60, DEPTH_MAX)
-            ranked, total = self._ranked(sought, depth, by, False)
+            ranked, total = self._ranked(sought, depth, by, False, lift)
             while depth < min(total, DEPTH_MAX) and len({hit.stream for hit in ranked}) < needed:
                 depth = min(4 * depth, DEPTH_MAX)
-                ranked, total = self._ranked(sought, depth, by, False)
+                ranked, total = self._ranked(sought, depth, by, False, lift)
             streams = list(dict.fromkeys(hit.stream for hit in ranked))[offset:needed]
             page = []
             for stream in streams:
                 hits = [hit for hit in ranked if hit.stream == stream]
                 if len(hits) < hits_per_session and total > len(ranked):
                     within = all_of([sought, self._matching.stream(stream)])
-                    hits, _ = self._ranked(within, hits_per_session, by, False)
+                    hits, _ = self._ranked(within, hits_per_session, by, False, lift)
                 page.append((stream, hits[:hits_per_session]))
             return Groups(page, total, len(_by_stream(self._searcher, sought)))
 
     def _ranked(
-        self, sought: Sought, needed: int, by: str | None, ascending: bool
+        self, sought: Sought, needed: int, by: str | None, ascending: bool, lift: float = 0.0
     ) -> tuple[list[IndexHit], int]:
-        """Return the first hits in their order, and the number of all."""
+        """Return the first hits in their order, their scores without the lift, and the number of all."""
         order = tantivy.Order.Asc if ascending else tantivy.Order.Desc
         # One more than needed shows whether a tie crosses the end of the page; if so, all of it is needed to
         # sort it, or the same hit could be on two pages.
@@ -246,9 +283,10 @@ class View:
         addresses = [address for _, address in found]
         streams: list[Any] = self._searcher.fast_field_values("stream", addresses)
         positions: list[Any] = self._searcher.fast_field_values("position", addresses)
-        places = zip((rank for rank, _ in found), streams, positions, strict=True)
+        ranks = (_told(rank, lift) if lift else rank for rank, _ in found)
+        places = zip(ranks, streams, positions, strict=True)
         if by is None:
-            ranked = sorted(places, key=lambda hit: (-round(hit[0], _SCORE_DIGITS), hit[1], hit[2]))
+            ranked = sorted(places, key=lambda hit: (-_compared(hit[0]), hit[1], hit[2]))
             return [IndexHit(*hit) for hit in ranked[:needed]], total
         ranked = sorted(places, reverse=not ascending)
         return [IndexHit(0.0, stream, position) for _, stream, position in ranked[:needed]], total
@@ -257,11 +295,12 @@ class View:
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="parts", index_option="position")
-    for name in ("type", "name", "role", "call"):
+    for name in ("type", "name", "role", "call", "ref"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("stream", indexed=True, fast=True)
     builder.add_unsigned_field("position", fast=True)
     builder.add_unsigned_field("at_ms", fast=True)
+    builder.add_unsigned_field("erasures", indexed=True, fast=True)
     return builder.build()
 
 
@@ -272,7 +311,16 @@ def _analyzer() -> tantivy.TextAnalyzer:
 
 
 def _same(one: float, other: float) -> bool:
-    return round(one, _SCORE_DIGITS) == round(other, _SCORE_DIGITS)
+    return _compared(one) == _compared(other)
+
+
+def _told(score: float, lift: float) -> float:
+    """Return the score that a hit is told with: that of bookkeeping is less than every other."""
+    return score - lift if score >= lift else score * BOOKKEEPING_SHARE
+
+
+def _compared(score: float) -> float:
+    return float(f"{score:.{_SCORE_DIGITS}g}")
 
 
 def _by_stream(

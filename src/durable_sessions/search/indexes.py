@@ -6,16 +6,17 @@ import shutil
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from durable_sessions.search import call_names, checksums, priority
+from durable_sessions.search import call_names, checksums, priority, ref_terms
 from durable_sessions.search.index import Document, Index, IndexBusyError, IndexDamagedError, View
 from durable_sessions.search.text import Searchable, searchable
+from durable_sessions.sessions.tombstones import is_tombstone
 from durable_sessions.times import parse_rfc3339
 
 HEAP_BYTES = 48_000_000
@@ -30,6 +31,8 @@ VERIFY_SECONDS = 2.0
 LOCK_SECONDS_MAX = 30.0
 """How long to wait for a predecessor that is ending to release the index."""
 LINEAGE = "LINEAGE"
+PURGE = "PURGE"
+"""The file in an index that says when it has to be written anew, because it has erased events."""
 
 _CREATED = re.compile(
     rb'\{"id":"[^"]*",(?:"request_key":"[^"]*",)?"offset":"[^"]*","created_at":"([^"]*)\.(\d{3})Z"'
@@ -50,6 +53,7 @@ class Indexes:
         self._calls = call_names.RecentCalls()
         self._pending: dict[str, int] = {}  # events and removals since the last commit, by workspace
         self._pending_since = 0.0
+        self._purges: dict[str, int | None] = {}  # by workspace, when its index has to be written anew
         self._keeping = Lock()  # guards the views that are kept for the next pages
         self._views: OrderedDict[str, tuple[str, View]] = OrderedDict()
         self._newest: dict[str, tuple[str, View]] = {}  # by workspace, the view of the last commit
@@ -94,12 +98,65 @@ class Indexes:
         if self._pending.get(workspace, 0) >= COMMIT_EVENTS:
             self._commit(workspace)
 
-    def add(self, workspace: str, stream: int, position: int, event: bytes) -> None:
+    def erasures(self, workspace: str) -> dict[int, int]:
+        """Return for each stream of a workspace how many erasures the index knows."""
+        with self._discard_if_damaged(workspace):
+            return self._index(workspace).erasures()
+
+    def add(self, workspace: str, stream: int, position: int, event: bytes, erasures: int = 0) -> None:
         """Add an event, whatever it is."""
         with self._discard_if_damaged(workspace):
             searched = self._with_name(workspace, stream, _searchable(event))
-            self._index(workspace).add(Document(stream, position, _created_ms(event), searched))
+            document = Document(
+                stream, position, _created_ms(event), searched, erasures, _refs(stream, event)
+            )
+            self._index(workspace).add(document)
         self._note(workspace)
+
+    def erase(
+        self,
+        workspace: str,
+        stream: int,
+        events: Sequence[tuple[int, bytes]],
+        erasures: int,
+        purge_at_ms: int,
+    ) -> None:
+        """Put events in place of others; the files are written anew by ``purge_at_ms``.
+
+        The time is noted first, so that a process that dies in between does not forget it.
+        """
+        self.purge_later(workspace, purge_at_ms)
+        with self._discard_if_damaged(workspace):
+            for position, event in events:
+                searched, refs = _searchable(event), _refs(stream, event)
+                document = Document(stream, position, _created_ms(event), searched, erasures, refs)
+                self._index(workspace).erase(document)
+        self._note(workspace)
+        with self._keeping:  # a kept view still has what was erased
+            self._views = OrderedDict(
+                (name, kept) for name, kept in self._views.items() if kept[0] != workspace
+            )
+
+    def purge_later(self, workspace: str, purge_at_ms: int) -> None:
+        """Note that an index has to be written anew; the earliest time counts."""
+        self._index(workspace)
+        mark = self._directory / workspace / PURGE
+        if not mark.exists():
+            mark.write_text(f"{purge_at_ms}\n")
+            self._purges.pop(workspace, None)
+
+    def purge(self, now_ms: int) -> None:
+        """Delete an index whose files must not be kept any longer, and end: its successor rebuilds it."""
+        for workspace in self.names():
+            if workspace not in self._purges:
+                mark = self._directory / workspace / PURGE
+                self._purges[workspace] = int(mark.read_text()) if mark.exists() else None
+            due_ms = self._purges[workspace]
+            if due_ms is not None and due_ms <= now_ms:
+                delete(self._directory / workspace)
+                sys.stderr.write(f"The search index of {workspace} is written anew without erased events.\n")
+                sys.stderr.flush()
+                os._exit(0)
 
     def _with_name(self, workspace: str, stream: int, event: Searchable) -> Searchable:
         """Return an event with the name of its tool; a result without one gets that of its call."""
@@ -237,9 +294,17 @@ def _opened(path: Path) -> Index:
 
 def _searchable(event: bytes) -> Searchable:
     try:
-        return searchable(event)
+        found = searchable(event)
+        return found._replace(text="", name=None) if is_tombstone(event) else found
     except Exception:
         return Searchable("")  # whatever it is, the events after it must be found
+
+
+def _refs(stream: int, event: bytes) -> tuple[str, ...]:
+    try:
+        return ref_terms.terms_of(stream, event)
+    except Exception:
+        return ()  # whatever it is, the events after it must be found
 
 
 def _created_ms(event: bytes) -> int:

@@ -21,6 +21,7 @@ from durable_sessions.search.messages import (
     Add,
     Ask,
     Cancel,
+    Erase,
     Failed,
     Indexed,
     Ping,
@@ -112,7 +113,7 @@ class WorkerLink:
             raise
         return link
 
-    async def send(self, message: Add | Remove) -> None:
+    async def send(self, message: Add | Remove | Erase) -> None:
         """Send a message, waiting until there is room for it."""
         size = message.size
         # With nothing under way a message is always sent, or one that exceeds the limit would wait for ever.

@@ -1,7 +1,7 @@
 """Translates queries and scopes into Tantivy's queries."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 import tantivy
@@ -22,6 +22,11 @@ BM25_MAX = 2.2
 NAMES_MAX = 1_024
 """How many types or tools a prefix such as ``agent.*`` expands to, the most frequent first."""
 
+SAID, BOOKKEEPING = "said", "bookkeeping"
+"""One of these is among the roles of each document; no request can name them."""
+BOOKKEEPING_SHARE = 1e-6
+"""What scores of bookkeeping are multiplied by: less than the rarest words can make up for."""
+
 
 class Matching:
     """Builds Tantivy queries for one snapshot: prefixes expand to the words that it contains."""
@@ -39,10 +44,17 @@ class Matching:
         ranking = [(clause.occur, self._clause(clause, expansions)) for clause in query.clauses]
         must = [(Occur.Must, each) for occur, each in ranking if occur == "must"]
         may = [(Occur.Should, each) for occur, each in ranking if occur == "may"]
+        common = [clause.is_common for clause in query.clauses if clause.occur == "may"]
         excluded = [(Occur.MustNot, each) for occur, each in ranking if occur == "not"]
-        # Beside required words the others only add to the score; without any, at least one must match.
+        # Beside required words the others only add to the score; without any, at least one must match. Words
+        # such as "the" do not count for that, unless there are no others.
         if may and not must:
-            may = [(Occur.Must, may[0][1] if len(may) == 1 else Sought.boolean_query(may))]
+            if all(common):
+                common = [False] * len(may)
+            telling = [each for each, is_common in zip(may, common, strict=True) if not is_common]
+            beside = [each for each, is_common in zip(may, common, strict=True) if is_common]
+            one = telling[0][1] if len(telling) == 1 else Sought.boolean_query(telling)
+            may = [(Occur.Must, one), *beside]
         may += [(Occur.Should, each) for each in self._together(query)]
         filters, excluded_filters = self._filters(query.filters)
         narrowing = [(Occur.Must, _unscored(each)) for each in (*self._scope(scope), *filters)]
@@ -50,6 +62,25 @@ class Matching:
             narrowing = [(Occur.Must, _unscored(Sought.all_query()))]
         excluded += [(Occur.MustNot, each) for each in excluded_filters]
         return Sought.boolean_query([*must, *may, *narrowing, *excluded])
+
+    def lift(self, query: Query, scope: Scope) -> float:
+        """Return what to add to the scores of what was said and done, so that bookkeeping comes after it.
+
+        Texts of bookkeeping are short, which BM25 rewards: a status of two words would precede the failure
+        that is looked for. The lift is more than all words of the query can score together. It is zero if
+        there is no bookkeeping, or if the request names types, which are then ranked alike.
+        """
+        if not query.words or _names_types(query, scope) or not self._searcher.doc_freq("role", BOOKKEEPING):
+            return 0.0
+        parts = sum(max(len(clause.parts), len(clause.wholes)) for clause in query.words)
+        rarest = math.log(2 * self._searcher.num_docs + 2)
+        # A power of two, and no larger than it must be: scores are single-precision numbers.
+        return math.exp2(math.ceil(math.log2(BM25_MAX * rarest * (parts + PAIRS_MAX) + 1)))
+
+    def lifted(self, sought: Sought, lift: float) -> Sought:
+        """Match the same, with this added to the scores of what was said and done."""
+        said = Sought.const_score_query(self._term("role", SAID), lift)
+        return Sought.boolean_query([(Occur.Must, sought), (Occur.Should, said)]) if lift else sought
 
     def _clause(self, clause: Clause, expansions: int) -> Sought:
         """Match the parts in order, or the same with words left whole; the better score counts."""
@@ -136,6 +167,10 @@ class Matching:
     def _part(self, stream: int, from_position: int, before: int) -> Sought:
         return all_of([self.stream(stream), *positions(self._schema, from_position, before)])
 
+    def refs(self, terms: Sequence[str]) -> Sought:
+        """Match the documents that have one of some terms of refs."""
+        return _unscored(Sought.term_set_query(self._schema, "ref", list(terms)))
+
     def stream(self, stream: int) -> Sought:
         """Match the documents of one stream."""
         return _unscored(Sought.term_query(self._schema, "stream", stream, "basic"))
@@ -148,6 +183,10 @@ class Matching:
         if not found:
             return Sought.empty_query()
         return Sought.term_set_query(self._schema, field, [term for term, _ in found])
+
+
+def _names_types(query: Query, scope: Scope) -> bool:
+    return bool(scope.types) or any(each.field == "type" and not each.is_negated for each in query.filters)
 
 
 def _unscored(sought: Sought) -> Sought:

@@ -1,9 +1,10 @@
 """Messages between the server and the search process: msgpack with a length in front."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from struct import Struct
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -25,6 +26,8 @@ class Add(msgspec.Struct, tag="add", array_like=True, frozen=True):
     stream: int
     first: int
     data: bytes
+    erasures: int = 0
+    """How many events of the stream were erased before these were read."""
 
     @property
     def size(self) -> int:
@@ -33,16 +36,39 @@ class Add(msgspec.Struct, tag="add", array_like=True, frozen=True):
 
 
 class Remove(msgspec.Struct, tag="remove", array_like=True, frozen=True):
-    """A stream's events from a position on are gone."""
+    """A stream's events from a position on are gone.
+
+    With ``purge_at_ms`` no file may have them any more by then.
+    """
 
     workspace: str
     stream: int
     from_position: int
+    purge_at_ms: int = 0
 
     @property
     def size(self) -> int:
         """About how many bytes of the limit on unacknowledged messages it uses."""
         return 64
+
+
+class Erase(msgspec.Struct, tag="erase", array_like=True, frozen=True):
+    """Events that were added before read otherwise now: each a position, and the event that is there.
+
+    ``erasures`` counts all events of the stream that were erased. By ``purge_at_ms`` no file may have the
+    erased ones any more.
+    """
+
+    workspace: str
+    stream: int
+    events: list[tuple[int, bytes]]
+    erasures: int
+    purge_at_ms: int
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of the limit on unacknowledged messages it uses."""
+        return 64 + sum(len(event) for _, event in self.events)
 
 
 class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
@@ -60,6 +86,8 @@ class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
     order: Order = "score"
     hits_per_session: int = 0
     view: str = ""
+    refs: tuple[str, ...] = ()
+    """Instead of a query: all events that have one of these terms of refs, the oldest first."""
     deadline: float = 0.0
     """When the client stops waiting, by the machine's monotonic clock; 0 for never."""
 
@@ -81,12 +109,13 @@ class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
 class Indexed(msgspec.Struct, tag="indexed", array_like=True, frozen=True):
     """Up to which position some streams of a workspace are indexed: arrays of eight-byte numbers.
 
-    Streams are sorted, across messages as well.
+    Streams are sorted, across messages as well. ``erasures`` has for each how many erasures are known.
     """
 
     workspace: str
     streams: bytes
     tails: bytes
+    erasures: bytes = b""
 
 
 class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
@@ -136,7 +165,7 @@ class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
     reason: str
 
 
-Request = Add | Remove | Ask | Cancel | Ping | Stop
+Request = Add | Remove | Erase | Ask | Cancel | Ping | Stop
 Reply = Indexed | Ready | Pong | Taken | SearchAnswer | Failed
 
 
@@ -146,9 +175,12 @@ def frame(message: Request | Reply) -> bytes:
     return LENGTH.pack(len(payload)) + payload
 
 
-def indexed(workspace: str, tails: dict[int, int]) -> Iterator[Indexed]:
+def indexed(
+    workspace: str, tails: Mapping[int, int], erasures: Mapping[int, int] = MappingProxyType({})
+) -> Iterator[Indexed]:
     """Yield what an index holds, a bounded number of streams at a time."""
     streams = iter(sorted(tails))
     while part := list(islice(streams, TAILS_PER_PART)):
         ends = array("q", [tails[stream] for stream in part])
-        yield Indexed(workspace, array("q", part).tobytes(), ends.tobytes())
+        known = array("q", [erasures.get(stream, 0) for stream in part])
+        yield Indexed(workspace, array("q", part).tobytes(), ends.tobytes(), known.tobytes())

@@ -10,7 +10,7 @@
 ================  ================================================================
 
 Signs combine: ``+"a phrase"``, ``-type:span.*``, ``+auth*``. Of several filters on one field, one must match;
-filters on different fields must all match. Anything else is taken as plain words; nothing is an error.
+filters on different fields must all match. Anything else is taken as plain words.
 """
 
 import re
@@ -33,6 +33,14 @@ PHRASE_PARTS_MAX = 32
 PREFIX_CHARACTERS_MIN = 2
 """A shorter prefix is a word."""
 
+_COMMON_WORDS = (
+    "a an and are as at be been but by did do does for from had has have he i in is it its me my of on or "
+    "our she so than that the their then there these they this those to us was we were what when where which "
+    "who will with you your"
+)
+COMMON_WORDS = frozenset(_COMMON_WORDS.split())
+"""Words that nearly every text has: beside others they find nothing by themselves."""
+
 Occur = Literal["may", "must", "not"]
 Field = Literal["type", "name", "error"]
 
@@ -46,6 +54,11 @@ class Clause(msgspec.Struct, frozen=True, array_like=True):
     """The same without splitting at capitals: ``github`` for ``git``, ``hub``."""
     is_prefix: bool = False
     """Whether the last part is only the beginning of one."""
+
+    @property
+    def is_common(self) -> bool:
+        """Whether this is one of the words that nearly every text has."""
+        return len(self.parts) == 1 and not self.is_prefix and self.parts[0] in COMMON_WORDS
 
 
 class Filter(msgspec.Struct, frozen=True, array_like=True):

@@ -6,10 +6,13 @@ In quotation marks, everything is words.
 
 import re
 
+from durable_sessions.search import tokenizer
+
 FIELDS = ("type", "name", "is")
 PARAMETERS = ("role", "session", "after", "before")
 """Parameters of a search that are easily taken for fields of the query."""
 _FILTER = re.compile(r'(?<!\S)(?P<given>[+-]?(?P<field>[A-Za-z_]{2,20}):(?P<value>[^\s":/][^\s"]*))(?!\S)')
+_SHOWN_CHARACTERS_MAX = 40
 _PHRASE = re.compile(r'["“”„«»][^"“”„«»]*["“”„«»]')
 
 
@@ -21,6 +24,18 @@ def problem_of(q: str) -> str | None:
         if said is not None:
             return f"{found['given']}: {said} To look for these words, put them in quotation marks."
     return None
+
+
+def without_words(q: str) -> str:
+    """Return what is wrong with a query of signs, or of words that no index has, and what to send instead."""
+    shown = q.strip()[:_SHOWN_CHARACTERS_MAX]
+    if any(character.isascii() and character.isalnum() for character in q):
+        most = tokenizer.PART_CHARACTERS_MAX
+        return f"Words of more than {most} characters, such as {shown}…, are in no index. Send shorter ones."
+    return (
+        f"There is no word in the query {shown}: signs alone find nothing. "
+        "Send words to look for, such as timeout, or a filter, such as is:error."
+    )
 
 
 def _problem(field: str, value: str) -> str | None:

@@ -11,10 +11,14 @@ from durable_sessions.limits import Limits
 from durable_sessions.search.admission import SearchAdmission
 from durable_sessions.search.feed import Feed, WorkerCoverage
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
+from durable_sessions.search.index_names import index_name
 from durable_sessions.search.messages import Ask, SearchAnswer, SessionHits
 from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.storage.door import Streams, StreamView
+
+_NO_WORDS = Query((), ())
+_TERMS_AT_ONCE = 1_000
 
 
 class Wish(NamedTuple):
@@ -57,6 +61,17 @@ class FoundSessions(NamedTuple):
     through_ms: int | None
 
 
+class ReferringEvents(NamedTuple):
+    """Events that lead to others: each with the session through which it can be read now.
+
+    ``is_complete`` says that everything durable was searched, ``more`` that there are more than were wanted.
+    """
+
+    events: list[tuple[StreamView, IndexHit]]
+    is_complete: bool
+    more: bool
+
+
 class Search:
     """Runs searches in the worker, after it was sent everything that is durable."""
 
@@ -69,10 +84,14 @@ class Search:
         self.searches = 0
 
     async def in_session(self, durable: StreamView, start: int, stop: int, wish: Wish) -> SessionMatches:
-        """Search events of a session between two positions, those that it inherits included."""
+        """Search events of a session between two positions, those that it inherits included.
+
+        Or those of another stream that is indexed, such as a memory scope.
+        """
         chain = self.chain(durable, start, stop)
         scope = msgspec.structs.replace(wish.scope, chain=tuple(chain))
-        workspace = durable.stream.key.workspace
+        workspace = index_name(durable.stream.key)
+        assert workspace is not None, "only streams that are indexed are searched"
         ask = Ask(0, workspace, wish.query, scope, wish.limit, wish.offset, wish.order, view=wish.view)
         answer, reach = await self._answer(workspace, [part[0] for part in chain], ask)
         missing = (reach.unsent[stream] for stream, _, end in chain if reach.unsent.get(stream, end) < end)
@@ -112,6 +131,22 @@ class Search:
             reach.is_complete,
             began_ms if reach.is_complete else reach.since_ms,
         )
+
+    async def referring(self, workspace: str, terms: Sequence[str], limit: int) -> ReferringEvents:
+        """Return the events of a workspace that have one of some terms of refs, at most so many."""
+        found: dict[tuple[int, int], tuple[StreamView, IndexHit]] = {}
+        is_complete, more = True, False
+        for begin in range(0, len(terms), _TERMS_AT_ONCE):
+            part = tuple(terms[begin : begin + _TERMS_AT_ONCE])
+            ask = Ask(0, workspace, _NO_WORDS, Scope(), limit, refs=part)
+            answer, reach = await self._answer(workspace, None, ask)
+            is_complete &= reach.is_complete
+            more |= answer.total_hits > limit
+            for hit in (hit for session in answer.sessions for hit in session.hits):
+                durable = self._heir(hit)
+                if durable is not None and not durable.removed:
+                    found.setdefault((hit.stream, hit.position), (durable, hit))
+        return ReferringEvents(list(found.values()), is_complete, more)
 
     async def _answer(
         self, workspace: str, streams: Collection[int] | None, ask: Ask

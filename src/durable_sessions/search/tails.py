@@ -1,4 +1,4 @@
-"""How far each stream is indexed, as the search process has reported it: sixteen bytes per stream."""
+"""How far each stream is indexed, as the search process has reported it: 24 bytes per stream."""
 
 from array import array
 from bisect import bisect_left
@@ -13,6 +13,7 @@ class IndexedTails:
     def __init__(self) -> None:
         self._streams: dict[str, array[int]] = {}
         self._ends: dict[str, array[int]] = {}
+        self._erasures: dict[str, array[int]] = {}
         self._taken: dict[str, bytearray] = {}
 
     def add(self, part: Indexed) -> None:
@@ -21,6 +22,8 @@ class IndexedTails:
         ends = self._ends.setdefault(part.workspace, array("q"))
         streams.frombytes(part.streams)
         ends.frombytes(part.tails)
+        erasures = self._erasures.setdefault(part.workspace, array("q"))
+        erasures.frombytes(part.erasures or bytes(len(part.tails)))
         taken = self._taken.setdefault(part.workspace, bytearray())
         taken.extend(bytes(len(streams) - len(taken)))
 
@@ -31,6 +34,11 @@ class IndexedTails:
             return None
         self._taken[workspace][at] = 1
         return self._ends[workspace][at]
+
+    def erasures(self, workspace: str, stream: int) -> int:
+        """Return how many erasures of a stream the index knows."""
+        at = self._find(workspace, stream)
+        return 0 if at is None else self._erasures[workspace][at]
 
     def left(self) -> Iterator[tuple[str, int]]:
         """Yield the workspace and number of each stream that was not taken."""

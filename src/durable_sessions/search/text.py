@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durable_sessions import lenient
+from durable_sessions.rendering import lenses
 from durable_sessions.times import parse_rfc3339
 
 TEXT_CHARACTERS_MAX = 256 * 1024
@@ -35,6 +36,11 @@ class Searchable(NamedTuple):
     def is_call(self) -> bool:
         """Whether it is a tool call itself."""
         return self.type.endswith("_use")
+
+    @property
+    def is_bookkeeping(self) -> bool:
+        """Whether it records how a session went, and nothing that was said or done; a failure never is."""
+        return not self.is_error and self.type.startswith(_BOOKKEEPING)
 
 
 _EVENT = msgspec.json.Decoder(dict[str, Any])
@@ -75,6 +81,9 @@ _FORMAL = _SERVERS | {
 }
 """Members of known events and content blocks whose strings are not text that a person or model wrote."""
 
+_MEANT = frozenset(("type", "content", "name", "input", "is_error"))
+"""Members by which an event of an adapter is found, seen through its lens."""
+
 _FREE = frozenset(("arguments", "error", "input", "metadata", "output", "result"))
 """Members whose value is the user's or the tool's own: all of it is text, numbers too."""
 
@@ -89,12 +98,23 @@ _TOOL_TYPES = (
 )
 _CALL_IDS = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
 _IMPORT_RECORD = "import.record"
+_WRITTEN = "ds.memory.written"
 _KEPT = ("source_record", "source_text")
 """Members with the record of another tool that became no event of its own."""
 _ENVELOPE = frozenset(
     ("cwd", "entrypoint", "gitBranch", "isSidechain", "slug", "timestamp", "type", "userType", "version")
 )
 """Members of such a record that stand in every record, and tell none apart."""
+_BOOKKEEPING = (
+    "import.",
+    "session.deleted",
+    "session.status_",
+    "session.thread_",
+    "session.updated",
+    "session.usage",
+    "span.",
+    "workflow_run.",
+)
 _ROLES = {"user": "user", "agent": "agent", "system": "system", "session": "system", "span": "system"}
 _SAID_ROLES = {"user": "user", "assistant": "agent", "agent": "agent", "tool": "tool", "system": "system"}
 _WHOLE_NUMBERS = range(-(2**63), 2**64)
@@ -108,16 +128,31 @@ def searchable(event: bytes) -> Searchable:
         return Searchable("")
     kind = members.get("type")
     kind = kind if isinstance(kind, str) else ""
+    if kind == _WRITTEN:
+        return _remembered(members)
+    happened_ms, call = _happened_ms(members), _call(members, kind)
+    stored_kind = kind
+    meant = None if members.get("searchable") is False else lenses.seen(members)
+    if meant is not None:  # found as what it means, by the type that it has
+        kind = meant["type"]
+        members = {name: value for name, value in meant.items() if name in _MEANT}
     name = members.get("name")
     return Searchable(
         _text(members, kind),
-        kind,
+        stored_kind,
         name[:NAME_CHARACTERS_MAX].lower() if isinstance(name, str) and name else None,
         _role(members, kind),
         _is_error(members, kind),
-        _happened_ms(members),
-        _call(members, kind),
+        happened_ms,
+        call,
     )
+
+
+def _remembered(members: dict[str, Any]) -> Searchable:
+    """Return what of a memory is found: key and value. Its kind is found as the name of a tool is."""
+    said = {name: members[name] for name in ("key", "value") if members.get(name) is not None}
+    kind = members.get("kind", "note")
+    return Searchable(_text(said, ""), _WRITTEN, kind if isinstance(kind, str) else None)
 
 
 def _call(members: dict[str, Any], kind: str) -> str | None:
@@ -137,10 +172,13 @@ def _happened_ms(members: dict[str, Any]) -> int | None:
 
 
 def _text(members: dict[str, Any], kind: str) -> str:
+    is_known = kind.startswith(_KNOWN)
+    if not is_known and members.get("searchable") is False:
+        return ""
     collected = _Collected()
     if _is_provenance(members.get("source")):
         members = _without_bookkeeping(members, kind)
-    if kind.startswith(_KNOWN):
+    if is_known:
         collected.formal(members)
     else:
         collected.members(members, _SERVERS)
@@ -205,12 +243,12 @@ class _Collected:
                 self.formal(inner)
 
     def free(self, value: Any) -> None:
-        """Collect every string and number, except what is marked as base64."""
+        """Collect every string and number, except what is marked as base64, and that a text is one."""
         kind = type(value)
         if kind is str:
             self._take(value)
         elif kind is dict:
-            self.members(value, _BASE64 if value.get("type") == "base64" else _NONE)
+            self.members(value, _FORMAL_IN_BLOCKS.get(_block(value), _NONE))
         elif kind is list:
             for inner in value:
                 if self.room <= 0:
@@ -234,7 +272,14 @@ class _Collected:
 
 
 _NONE: frozenset[str] = frozenset()
-_BASE64 = frozenset(("data",))
+_FORMAL_IN_BLOCKS = {"base64": frozenset(("data",)), "text": frozenset(("type",))}
+"""What is no text in blocks of content, which events of any type may have."""
+
+
+def _block(value: dict[str, Any]) -> str:
+    """Return which block of content this is, if it is one."""
+    kind = value.get("type")
+    return kind if kind == "base64" or (kind == "text" and type(value.get("text")) is str) else ""
 
 
 def _role(members: dict[str, Any], kind: str) -> str | None:

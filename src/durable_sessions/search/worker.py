@@ -33,6 +33,7 @@ from durable_sessions.search.messages import (
     Add,
     Ask,
     Cancel,
+    Erase,
     Failed,
     Ping,
     Pong,
@@ -76,7 +77,7 @@ class IndexWorker:
         self._sending = Lock()
         self._searchers = ThreadPoolExecutor(SEARCHES_AT_A_TIME, thread_name_prefix="search")
         self._changed = Condition()  # guards the next four
-        self._queue: deque[Add | Remove | Ask | Stop] = deque()
+        self._queue: deque[Add | Remove | Erase | Ask | Stop] = deque()
         self._awaited = 0  # searches and stops in the queue
         self._is_serving = False
         self._wanted: set[int] = set()  # searches whose callers still wait
@@ -128,6 +129,8 @@ class IndexWorker:
 
     def _may_work_ahead(self) -> bool:
         """Say whether there is something to index that the foreground need not do."""
+        # What a search waits for is left to the foreground: this thread runs at a low priority, and its
+        # priority would be that of the search.
         if not self._is_serving or self._awaited or self._asks:
             return False
         workspace = self._next_workspace()
@@ -149,7 +152,8 @@ class IndexWorker:
     def _begin(self) -> None:
         self._indexes.verify()
         for workspace in self._indexes.names():
-            for part in indexed(workspace, self._indexes.tails(workspace)):
+            tails = self._indexes.tails(workspace)
+            for part in indexed(workspace, tails, self._indexes.erasures(workspace)):
                 self._send(part)
         self._send(Ready())
         Thread(target=_or_die, args=(self._indexes.verify_rest,), name="verify", daemon=True).start()
@@ -170,6 +174,8 @@ class IndexWorker:
 
     def _act(self) -> None:
         """Take the next step towards answering searches, or one that the background must not do."""
+        # Searches that arrive together share a commit. The wait has an end, or a stream of searches with
+        # events between them would keep the first one waiting.
         is_gathered = not self._awaited or time.monotonic() >= self._asked_at + GATHER_SECONDS
         if self._asks and is_gathered:
             self._search_all()
@@ -180,6 +186,8 @@ class IndexWorker:
             self._index_one()
         elif self._indexes.seconds_to_commit(COMMIT_SECONDS) == 0.0:
             self._indexes.commit_all()
+        else:
+            self._indexes.purge(int(time.time() * 1000))
 
     # Indexing ---------------------------------------------------------------------------
 
@@ -192,7 +200,7 @@ class IndexWorker:
             request = self._queue[0]
         except IndexError:
             return None
-        return request.workspace if isinstance(request, Add | Remove) else None
+        return request.workspace if isinstance(request, Add | Remove | Erase) else None
 
     def _index_one(self) -> None:
         """Index the next event, or take the next message from the queue."""
@@ -206,11 +214,18 @@ class IndexWorker:
         if self._batch is not None:
             self._index_next(self._batch)
 
-    def _take(self, request: Add | Remove | Ask | Stop) -> None:
+    def _take(self, request: Add | Remove | Erase | Ask | Stop) -> None:
         if isinstance(request, Add):
             self._batch = _Batch(request)
         elif isinstance(request, Remove):
             self._indexes.remove(request.workspace, request.stream, request.from_position)
+            if request.purge_at_ms:
+                self._indexes.purge_later(request.workspace, request.purge_at_ms)
+            self._send(Taken(request.size))
+        elif isinstance(request, Erase):
+            self._indexes.erase(
+                request.workspace, request.stream, request.events, request.erasures, request.purge_at_ms
+            )
             self._send(Taken(request.size))
         elif isinstance(request, Ask):
             if not self._asks:
@@ -224,7 +239,8 @@ class IndexWorker:
         request = batch.request
         if batch.done < len(batch.events):
             event = batch.events[batch.done]
-            self._indexes.add(request.workspace, request.stream, request.first + batch.done, event)
+            position = request.first + batch.done
+            self._indexes.add(request.workspace, request.stream, position, event, request.erasures)
             batch.done += 1
         if batch.done == len(batch.events):
             self._batch = None
@@ -319,6 +335,10 @@ def _or_die(work: Callable[..., None], *arguments: object) -> None:
 
 
 def _answer(request: Ask, name: str, view: View) -> SearchAnswer:
+    if request.refs:
+        found = view.referring(request.refs, request.limit)
+        sessions = [SessionHits(hit.stream, [hit]) for hit in found.hits]
+        return SearchAnswer(request.number, sessions, found.total, 0, name)
     if request.hits_per_session:
         groups = view.groups(
             request.query, request.scope, request.limit, request.offset, request.hits_per_session

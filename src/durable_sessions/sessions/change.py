@@ -8,11 +8,19 @@ import msgspec
 from durable_sessions.errors import SessionArchivedError, SessionRunningError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, event_ids, record, summary, threads
-from durable_sessions.sessions.create import encode
+from durable_sessions.sessions import append, cost_budget, event_ids, record, summary, threads
+from durable_sessions.sessions.batch import JSON, Batch
 from durable_sessions.sessions.drafts import UPDATED, Draft
+from durable_sessions.sessions.graph.control import Control
+from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.record import Record
-from durable_sessions.sessions.session_lookup import existing, require_incarnation, require_tail, session_of
+from durable_sessions.sessions.session_lookup import (
+    existing,
+    present,
+    require_incarnation,
+    require_tail,
+    session_of,
+)
 from durable_sessions.streams import lifetime
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamDescribed
@@ -28,13 +36,17 @@ Revise = Callable[[Record], tuple[Record, dict[str, object]]]
 class By:
     """Who changes a session, and on which conditions; ``strict`` refuses what Anthropic's API refuses.
 
-    ``incarnation`` must be the session's; ``if_tail`` has the tails of which one must be the session's.
+    ``may_judge`` says that it is an evaluator.
+    ``incarnation`` must be the session's; ``if_tail`` has the tails of which one must be the session's. With
+    ``if_missing`` there must be no session, so that none is ever changed.
     """
 
     actor: str
     strict: bool = False
+    may_judge: bool = False
     incarnation: str | None = None
     if_tail: frozenset[int] | None = None
+    if_missing: bool = False
 
 
 def update(
@@ -43,15 +55,22 @@ def update(
     """Return the effects of an update: the record, and an event with what has changed."""
     stream = _wanted(state, key, by, now_ms)
     _require_open(stream)
-    said, changed = revise(record.of(stream.attributes))
+    control = Control(stream.attributes, limits)
+    kept = record.of(stream.attributes)
+    # An event may have set another limit on cost since: what is shown is what is changed.
+    said, changed = revise(msgspec.structs.replace(kept, budget=cost_budget.shown(kept, control.meter)))
     if not changed:
         return [], event_ids.tag(stream)
+    cost: float | msgspec.UnsetType | None = msgspec.UNSET
+    if "budget" in changed:
+        cost = cost_budget.usd(said.budget)
+        cost_budget.require_allowed(control, cost, Appender(by.actor, by.may_judge), limits)
     if "agent" in changed:
         _require_not_running(stream, by)
-    described = StreamDescribed(stream.id, now_ms, {record.SESSION: encode(said, limits)})
+    described = StreamDescribed(stream.id, now_ms, {record.SESSION: record.encode(said, limits)})
     announced: list[Effect] = []
     if not stream.closed:  # a closed session can be renamed, but takes no event that says so
-        announced = _server_event(state, stream, UPDATED, changed, by, now_ms, limits, ids)
+        announced = _server_event(state, stream, UPDATED, changed, by, now_ms, limits, ids, cost=cost)
     return [described, *announced], event_ids.tag(stream)
 
 
@@ -98,6 +117,8 @@ def delete(state: State, key: Key, by: By, now_ms: int) -> tuple[list[Effect], s
 def _wanted(state: State, key: Key, by: By, now_ms: int) -> StreamRecord:
     """Return the session to change, or refuse if it does not meet the conditions."""
     stream = existing(state, key, now_ms)
+    if by.if_missing:
+        raise present(stream)
     if by.incarnation is not None:
         require_incarnation(stream, by.incarnation)
     if by.if_tail is not None:
@@ -126,11 +147,12 @@ def _server_event(
     ids: Ids,
     *,
     close: bool = False,
+    cost: float | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> list[Effect]:
     """Return the effects of an event that the server itself appends; without a ``kind`` there is none."""
     drafts = []
     if kind is not None:
         body = msgspec.json.encode({"type": kind, **members})
         drafts.append(Draft(kind, body, body[1:], is_live=False))
-    batch = append.Batch(drafts, by.actor, Append(b"", append.JSON, close=close))
+    batch = Batch(drafts, by.actor, Append(b"", JSON, close=close), cost=cost)
     return append.place(state, stream, batch, now_ms, limits, ids)[0]

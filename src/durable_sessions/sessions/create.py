@@ -1,22 +1,25 @@
 """Decides the creation of a session: a new one, a fork of another, or a repeat for one that exists."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.errors import InvalidHeaderError, SessionExistsError, SessionTooLargeError
+from durable_sessions.errors import InvalidHeaderError, SessionExistsError
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.sessions import append, digests, event_ids, original_times, record, summary
+from durable_sessions.sessions import append, cost_budget, digests, event_ids, original_times, record, summary
+from durable_sessions.sessions.batch import JSON, NO_REPEATS, Batch, Repeats
 from durable_sessions.sessions.drafts import Draft
+from durable_sessions.sessions.graph.control import Control
+from durable_sessions.sessions.graph.rules import Appender
 from durable_sessions.sessions.record import ForkedFrom, Record
-from durable_sessions.sessions.session_lookup import require_incarnation, session_of, usable
+from durable_sessions.sessions.session_lookup import present, require_incarnation, session_of, usable
 from durable_sessions.streams import create
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.effects import Effect, StreamCreated, StreamDescribed
-from durable_sessions.streams.readonly import StreamRecord, as_created
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.times import rfc3339
@@ -29,7 +32,10 @@ class NewSession:
     """A request to create a session; with ``confirms`` an existing session that matches is accepted.
 
     With ``unique`` two initial events must not have the same id. ``source_life`` is the incarnation that the
-    source of a fork must have.
+    source of a fork must have. ``may_judge`` says that the caller is an evaluator. ``folded`` is the control
+    of a source at the position where the fork begins, by (stream, position). With ``only_new`` a session that
+    exists is refused, even if it matches. ``calls`` and ``lives`` are what the initial events refer to, as in
+    an append.
     """
 
     record: Record
@@ -42,6 +48,11 @@ class NewSession:
     closed: bool = False
     unique: bool = False
     source_life: str | None = None
+    may_judge: bool = False
+    folded: dict[tuple[int, int], dict[str, bytes]] = field(default_factory=dict)
+    only_new: bool = False
+    calls: Container[str] = ()
+    lives: Mapping[int, list[str | None]] = field(default_factory=dict)
     _digest: str | None = None
 
     def digest(self) -> str:
@@ -56,13 +67,15 @@ class Made:
     """The answer to a creation: whether the session is new, and its incarnation.
 
     ``ignored`` says that the initial events could not be compared: the session is older than their digest.
-    ``repeats`` are initial events that occur twice, or that a fork inherits.
+    ``repeats`` are initial events that occur twice, or that a fork inherits. If the control of the source at
+    a position is ``unfolded``, as (stream, position), nothing was created: fold it and decide again.
     """
 
     new: bool
     life: str
     ignored: bool = False
-    repeats: append.Repeats = append.NO_REPEATS
+    repeats: Repeats = NO_REPEATS
+    unfolded: tuple[int, int] | None = None
 
 
 def decide(
@@ -71,22 +84,37 @@ def decide(
     """Return the effects of a creation and its answer, or refuse it."""
     existing = usable(state, key, now_ms, [])
     if existing is not None:
-        ignored = _require_same(existing, request)
+        if request.only_new:
+            raise present(existing)
+        ignored = _require_same(state, existing, request)
         return [], Made(False, event_ids.tag(existing), ignored)
     _require_future(request, now_ms)
-    wanted = create.Create(append.JSON, request.ttl_seconds, request.expires_at_ms, fork=request.fork)
-    effects, _ = create.decide(state, key, wanted, now_ms, limits, None)
+    wanted = create.Create(JSON, request.ttl_seconds, request.expires_at_ms, fork=request.fork)
+    effects, _ = create.decide(state, key, wanted, now_ms, limits, None, frees=True)
     created = effects[-1]
     assert isinstance(created, StreamCreated)
-    attributes = {record.SESSION: encode(_record(state, created, request), limits)}
+    attributes = {record.SESSION: record.encode(_record(state, created, request), limits)}
     if created.parent is not None:
-        attributes |= _inherited(state, created, request)
-    stream = as_created(created, attributes)
+        inherited = _inherited(state, created, request, limits)
+        if inherited is None:
+            return [], Made(False, "", unfolded=(created.parent, created.base))
+        attributes |= inherited
+    by = Appender(request.actor, request.may_judge)
+    attributes = cost_budget.begin(attributes, request.record, by, created.base, now_ms, limits)
+    stream = state.as_created(created, attributes)
     effects.append(StreamDescribed(created.stream, now_ms, {**attributes}))
     made = Made(True, event_ids.tag(stream))
     if request.drafts or request.closed:
-        terms = Append(b"", append.JSON, close=request.closed)
-        batch = append.Batch(request.drafts, request.actor, terms, unique=request.unique)
+        terms = Append(b"", JSON, close=request.closed)
+        batch = Batch(
+            request.drafts,
+            request.actor,
+            terms,
+            unique=request.unique,
+            may_judge=request.may_judge,
+            calls=request.calls,
+            lives=request.lives,
+        )
         placed, stored = append.place(state, stream, batch, now_ms, limits, ids)
         if stored.repeats.unread:
             # Ids that the server gave to events that the fork inherits, whose bodies are not read here. A
@@ -111,8 +139,13 @@ def _require_future(request: NewSession, now_ms: int) -> None:
         )
 
 
-def _inherited(state: State, created: StreamCreated, request: NewSession) -> dict[str, bytes]:
-    """Return the attributes that a fork takes over from its source: outcomes and original times."""
+def _inherited(
+    state: State, created: StreamCreated, request: NewSession, limits: Limits
+) -> dict[str, bytes] | None:
+    """Return the attributes that a fork takes over from its source: outcomes, original times, control.
+
+    None if the source has changed its control behind the fork, and what it was there is not folded yet.
+    """
     assert created.parent is not None
     parent = state.get_id(created.parent)
     assert parent is not None, "a fork has a source"
@@ -123,17 +156,11 @@ def _inherited(state: State, created: StreamCreated, request: NewSession) -> dic
         inherited[summary.SUMMARY] = folded.encode()
     if (times := original_times.inherited(parent.attributes)) is not None:
         inherited[original_times.TIMES] = times
-    return inherited
-
-
-def encode(said: Record, limits: Limits) -> bytes:
-    """Return a record as it is stored, or refuse it if it is too large."""
-    document = said.encode()
-    if len(document) > limits.session_document_bytes_max:
-        raise SessionTooLargeError(
-            size=len(document), session_document_bytes_max=limits.session_document_bytes_max
-        )
-    return document
+    control = Control(parent.attributes, limits)
+    if control.through <= created.base:
+        return inherited | control.cross_fork().attributes()
+    begun = request.folded.get((created.parent, created.base))
+    return None if begun is None else inherited | begun
 
 
 def _record(state: State, created: StreamCreated, request: NewSession) -> Record:
@@ -155,7 +182,7 @@ def _given(said: Record) -> list[str]:
     return [name for name in said.__struct_fields__ if getattr(said, name) != getattr(record.EMPTY, name)]
 
 
-def _require_same(existing: StreamRecord, request: NewSession) -> bool:
+def _require_same(state: State, existing: StreamRecord, request: NewSession) -> bool:
     """Refuse if a session does not match a request; say whether its initial events are unknown."""
     session = session_of(existing.key)
     if not request.confirms:
@@ -169,7 +196,10 @@ def _require_same(existing: StreamRecord, request: NewSession) -> bool:
         raise SessionExistsError(session=session, difference="with another TTL or expiry")
     if request.fork is not None:
         source = there.forked_from
-        if source is None or record.path_of(source.session_id) != request.fork.source:
+        named = state.get(Key(existing.key.workspace, request.fork.source))
+        # The source may be deleted, and its id have been given to another session since.
+        other = named is not None and not named.soft_deleted and named.id != existing.parent
+        if source is None or record.path_of(source.session_id) != request.fork.source or other:
             raise SessionExistsError(session=session, difference="and is not a fork of that session")
         if request.fork.anchor is not None and request.fork.anchor != source.position:
             raise SessionExistsError(session=session, difference="and was forked at another position")

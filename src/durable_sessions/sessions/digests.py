@@ -11,13 +11,16 @@ from hashlib import blake2b
 
 import msgspec
 
+from durable_sessions.sessions import tombstones
 from durable_sessions.sessions.json_members import Member, members
-from durable_sessions.sessions.originals import RESERVED
+from durable_sessions.sessions.original_members import RESERVED
 
-_SET = frozenset({"id", "request_key", *RESERVED, *(f"original_{name}" for name in RESERVED)})
+ERASED = -2
+"""The digest of an event that was erased: nobody knows what it was, so every repeat counts as the same."""
+_SET = frozenset({"id", "request_key", "imported", *RESERVED, *(f"original_{name}" for name in RESERVED)})
 _DEFINES = "user.define_outcome"
 _COMPLETED = frozenset({"outcome_id", "max_iterations"})
-_MARKS = (b'"request_key"', b'"original_', b'"outcome_id"', b'"max_iterations"', b"\\u")
+_MARKS = (b'"request_key"', b'"imported"', b'"original_', b'"outcome_id"', b'"max_iterations"', b"\\u")
 """If none of these occurs after the server's members, everything after them counts: no parsing needed."""
 _FRONT = re.compile(
     rb'\{"id":"[^"\\]+",(?:"request_key":"[^"]*",)?"offset":"[0-9_]+","created_at":"[^"]+",'
@@ -35,6 +38,8 @@ def of_sent(sent: Iterable[Member]) -> int:
 
 def of_stored(event: bytes) -> int:
     """Return the digest of an event as it is stored."""
+    if tombstones.is_tombstone(event):
+        return ERASED
     front = _FRONT.match(event)
     if front is None or any(event.find(mark, front.end()) >= 0 for mark in _MARKS):
         return of_sent(members(event))

@@ -12,11 +12,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 from durable_sessions.bucket.records import AppendRun
-from durable_sessions.sessions import digests
-from durable_sessions.streams.effects import Name
-from durable_sessions.streams.readonly import StreamHeader
+from durable_sessions.sessions import digests, slots
+from durable_sessions.streams.effects import Name, SlotChange
+from durable_sessions.streams.readonly import StreamHeader, StreamRecord
+from durable_sessions.streams.state import State
 
 _SERVER_ID = re.compile(r"sevt_([0-9a-f]{12})([0-9a-f]{10})(?:_([\w-]{22})([0-9a-f]{8}))?", re.ASCII)
 _STORED_ID = re.compile(rb'\{"id":"([^"\\]+)",(?:"request_key":"_([\w-]{22})([0-9a-f]{8})",)?')
@@ -41,6 +43,12 @@ def event_id(stream_tag: str, position: int, suffix: str = "") -> str:
     return f"sevt_{stream_tag}{position:010x}{suffix}"
 
 
+def stored_id(event: bytes) -> str | None:
+    """Return the id of a stored event."""
+    match = _STORED_ID.match(event)
+    return None if match is None else match[1].decode()
+
+
 def position_of(event: str) -> int | None:
     """Return the position that an id states, None if it is not one of the server's own."""
     match = _SERVER_ID.fullmatch(event)
@@ -51,6 +59,37 @@ def is_own(event: str, stream: StreamHeader) -> bool:
     """Say whether an id has the form of those that the server assigns in this stream."""
     match = _SERVER_ID.fullmatch(event)
     return match is not None and match[1] == tag(stream)
+
+
+class KnownEvent(NamedTuple):
+    """The position of an event with an id, and its digest; 0 if the digest is not in memory."""
+
+    position: int
+    digest: int = 0
+
+
+def find(state: State, stream: StreamRecord, event: str) -> KnownEvent | None:
+    """Return the stored event with an id at the tip, also an inherited one; None if the id is new."""
+    position = position_of(event)
+    if position is not None and _assigned(state, stream, event, position):
+        return KnownEvent(position)
+    # Most streams have no named events: for these, no look-up is needed.
+    if not stream.named and stream.parent is None:
+        return None
+    found = state.named(stream, id_name(event))
+    return None if found is None else KnownEvent(found.first, found.check)
+
+
+def _assigned(state: State, stream: StreamRecord, event: str, position: int) -> bool:
+    """Say whether the server assigned this id to an event of the stream, or to one that it inherits."""
+    holder: StreamRecord | None = stream
+    end = stream.tail
+    while holder is not None:
+        if is_own(event, holder):
+            return position < end
+        end = min(end, holder.base)  # of its source, a fork inherits only the events before its base
+        holder = state.parent(holder)
+    return False
 
 
 def key_name(key: str) -> str:
@@ -73,17 +112,20 @@ def key_suffix(key: str, check: int) -> str:
     return f"_{_key_hash(key)}{check:08x}"
 
 
-def names_of(stream: StreamHeader, run: AppendRun) -> Iterable[Name]:
-    """Return the names that an append registered, recovered from its stored events.
+def names_of(stream: StreamHeader, run: AppendRun) -> Iterable[Name | SlotChange]:
+    """Return the names that an append registered and what it did with slots, recovered from its events.
 
     Names are not stored by themselves: when the catalog is rebuilt, this is where they come from.
     """
     own = tag(stream)
-    names: list[Name] = []
+    names: list[Name | SlotChange] = []
     key: Name | None = None
     end = 0
     for position, length in enumerate(run.lengths, run.first):
         begin, end = end, end + length
+        wish = slots.of_event(run.data[begin : end - 1])
+        if wish is not None:
+            names += wish.changes(position)
         match = _STORED_ID.match(run.data, begin, end)
         if match is None:
             continue

@@ -3,11 +3,11 @@
 A session that was not imported has none: its events happened when they were appended.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from durable_sessions.sessions.drafts import Draft
+from durable_sessions.sessions.drafts import UPDATED, Draft
 
 TIMES = "times"
 
@@ -43,7 +43,7 @@ def of(attributes: Mapping[str, bytes]) -> Times:
     return NONE if value is None else _decode(value)
 
 
-def fold(attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int) -> bytes | None:
+def fold(attributes: Mapping[str, bytes], drafts: Sequence[Draft], now_ms: int) -> bytes | None:
     """Return the attribute after these events, None if it does not change.
 
     An event without an original time, appended to an imported session, counts as happening now. Imported
@@ -51,9 +51,11 @@ def fold(attributes: Mapping[str, bytes], drafts: Iterable[Draft], now_ms: int) 
     """
     before = of(attributes)
     first, last, has_imports = before.first_ms, before.last_ms, before.has_imports
+    has_imports = has_imports or any(draft.is_import for draft in drafts)
     for draft in drafts:
-        has_imports = has_imports or draft.is_import
         at_ms = draft.happened_ms
+        if has_imports and draft.type == UPDATED and not draft.is_import:
+            continue  # of a copy: its time is that of the import, which changed the title
         if at_ms is not None and at_ms >= 0:
             first = at_ms if first is None else min(first, at_ms)
             last = at_ms if last is None else max(last, at_ms)

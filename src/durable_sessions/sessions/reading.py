@@ -1,6 +1,6 @@
 """Reading the events of a session: a range of positions, filtered, in either order, page by page."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from durable_sessions.errors import EventNotFoundError
@@ -8,7 +8,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.sessions import event_ids
 from durable_sessions.sessions.selection import EVERYTHING, Selection
 from durable_sessions.storage.door import Streams, StreamView
-from durable_sessions.storage.turns import Turns
+from durable_sessions.storage.turns import Turn, Turns
 from durable_sessions.streams import messages
 
 _STEP_EVENTS = 32
@@ -130,6 +130,25 @@ class EventReader:
         async for position, event in self._walk(durable, start, stop):
             yield position, event
 
+    def range(
+        self, durable: StreamView, start: int, stop: int, turn: Turn | None = None
+    ) -> AsyncGenerator[tuple[int, bytes]]:
+        """Yield all events between two positions, in short turns."""
+        return self._walk(durable, start, stop, turn)
+
+    async def descending(
+        self, durable: StreamView, start: int, stop: int
+    ) -> AsyncIterator[list[tuple[int, bytes]]]:
+        """Yield the events between two positions in chunks, the last chunk first, each chunk in order."""
+        step = _STEP_EVENTS
+        while stop > start:
+            low = max(start, stop - step)
+            chunk = [found async for found in self._walk(durable, low, stop)]
+            yield chunk
+            # Doubled at most, so that little is read in vain by who stops early.
+            step = min(2 * step, self._next_step([event for _, event in chunk]))
+            stop = low
+
     async def _filtered(
         self, durable: StreamView, start: int, stop: int, limit: int, selection: Selection
     ) -> EventPage:
@@ -147,10 +166,12 @@ class EventReader:
                 break
         return _page(found, start, following, more=following < stop)
 
-    async def _walk(self, durable: StreamView, start: int, stop: int) -> AsyncIterator[tuple[int, bytes]]:
+    async def _walk(
+        self, durable: StreamView, start: int, stop: int, turn: Turn | None = None
+    ) -> AsyncGenerator[tuple[int, bytes]]:
         """Yield events with their positions, and let other tasks run now and then."""
         position = start
-        turn = self.turns.begin()
+        turn = turn or self.turns.begin()
         while position < stop:
             chunk = await self._streams.read(durable, position, _STEP_BYTES, stop)
             if chunk.next == position:  # ``stop`` may lie behind the durable tail

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import msgspec
 
+from durable_sessions.errors import SessionTooLargeError
+from durable_sessions.limits import Limits
 from durable_sessions.schema_notes import Whole, about
 
 SESSION = "session"
@@ -14,11 +16,17 @@ NULL = msgspec.Raw(b"null")
 """A JSON value that was not given."""
 
 
-class ForkedFrom(msgspec.Struct, frozen=True):
-    """Where a fork begins: another session, and how many of its events are shared."""
+class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a fork begins: another session, and how many of its events are shared.
+
+    ``deleted`` is never stored: whether the source still exists is looked up when a fork is shown.
+    """
 
     session_id: str
     position: Annotated[Whole, about("How many events are shared.")]
+    deleted: Annotated[
+        bool, about("True if that session was deleted; another one may have its id since.")
+    ] = False
 
 
 class Record(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -51,6 +59,16 @@ def of(attributes: Mapping[str, bytes]) -> Record:
     """Return the record of a session; an empty one if the session was created by its first append."""
     value = attributes.get(SESSION)
     return EMPTY if value is None else _decode(value)
+
+
+def encode(said: Record, limits: Limits) -> bytes:
+    """Return a record as it is stored, or refuse it if it is too large."""
+    document = said.encode()
+    if len(document) > limits.session_document_bytes_max:
+        raise SessionTooLargeError(
+            size=len(document), session_document_bytes_max=limits.session_document_bytes_max
+        )
+    return document
 
 
 def archived_at_ms(attributes: Mapping[str, bytes]) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.sessions import originals
+from durable_sessions.sessions import original_members
 from durable_sessions.times import parse_rfc3339
 
 
@@ -80,10 +80,10 @@ class Selection:
         )
 
     def _happened_in_time(self, event: _Event, stored_ms: int) -> bool:
-        at_ms = originals.instant_ms(event.original_created_at)
+        at_ms = original_members.instant_ms(event.original_created_at)
         if at_ms is None:
-            at_ms = originals.instant_ms(event.original_processed_at)
-        if at_ms is None and originals.is_import(event.source):
+            at_ms = original_members.instant_ms(event.original_processed_at)
+        if at_ms is None and original_members.is_import(event.source):
             return False  # nobody knows when
         if at_ms is None:
             at_ms = stored_ms

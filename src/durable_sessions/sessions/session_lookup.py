@@ -1,9 +1,9 @@
 """Finds the stream of a session in the state at the tip, and checks the conditions of a request."""
 
-from durable_sessions.errors import PreconditionNotMetError, SessionGoneError, SessionNotFoundError
+from durable_sessions.errors import PreconditionNotMetError, SessionNotFoundError
 from durable_sessions.sessions import event_ids
 from durable_sessions.streams import lifetime, offsets
-from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.effects import Effect, PathFreed
 from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
@@ -15,18 +15,20 @@ def session_of(key: Key) -> str:
 
 
 def usable(state: State, key: Key, now_ms: int, effects: list[Effect]) -> StreamRecord | None:
-    """Return the stream of a session, None if there is none; refuse if it is kept only for its forks.
+    """Return the stream of a session, None if there is none.
 
-    An expired session makes room for a new one: the effects of its expiry are added to ``effects``.
+    A deleted or expired session makes room for a new one: the effects of that are added to ``effects``. If
+    it is kept for its forks, it gives up its path.
     """
     stream = state.get(key)
     # Most sessions can neither expire nor are deleted: no more is computed for these.
     if stream is None or not (stream.soft_deleted or stream.mortal):
         return stream
     expired = lifetime.expire(state, key, now_ms)
-    if stream.soft_deleted or (expired and stream.forks):
-        raise SessionGoneError(session=session_of(key))
     effects += expired
+    if stream.soft_deleted or (expired and stream.forks):
+        effects.append(PathFreed(stream.id))
+        return None
     return None if expired else stream
 
 
@@ -58,6 +60,16 @@ def require_tail(stream: StreamRecord, tails: frozenset[int]) -> None:
         raise PreconditionNotMetError(
             problem=f"The session ends at {tail}, which If-Match does not name.", exists=True, tail=tail
         )
+
+
+def present(stream: StreamRecord) -> PreconditionNotMetError:
+    """Return the refusal of a change that requires that there is no session."""
+    return PreconditionNotMetError(
+        problem="If-None-Match wants that there is no session, and there is one.",
+        exists=True,
+        tail=offsets.encode(stream.tail),
+        incarnation=event_ids.tag(stream),
+    )
 
 
 def absent() -> PreconditionNotMetError:

@@ -1,14 +1,15 @@
 """The session object: the members that clients are shown, and what each means."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from durable_sessions.schema_notes import Offset, Time, Whole, about, ref
+from durable_sessions.sessions.graph.shown_control import ShownLease, ShownRoute, ShownStop
 from durable_sessions.sessions.record import ForkedFrom
 from durable_sessions.sessions.summary import STATUSES
 
-LIFECYCLES = ("open", "active", "paused", "closed", "archived")
+LIFECYCLES = ("open", "active", "paused", "resumed", "closed", "archived")
 
 
 class CacheCreation(msgspec.Struct):
@@ -52,6 +53,16 @@ class OutcomeEvaluation(msgspec.Struct):
     explanation: str | None
 
 
+class SessionCounts(msgspec.Struct):
+    """What a session's outline counts."""
+
+    prompts: Whole
+    tool_calls: Whole
+    failed: Whole
+    first_at: Time
+    last_at: Time
+
+
 class SessionObject(msgspec.Struct, kw_only=True):
     """A session as it is shown: Anthropic's object, complete, and what we know beyond it.
 
@@ -89,14 +100,18 @@ class SessionObject(msgspec.Struct, kw_only=True):
     lifecycle: Annotated[
         str,
         about(
-            "open: no event yet; active; paused: idle, waiting for you; closed: no more events; "
-            "archived: read-only for ever.",
+            "open: nothing was done yet; active; paused: stopped, or idle and waiting for you; resumed: "
+            "active again; closed: no more events; archived: read-only for ever.",
             enum=list(LIFECYCLES),
         ),
     ]
     incarnation: Annotated[
         str, about("Tells the session from others that had its id; never changes while it lives.")
     ]
+    done: Annotated[bool | None, about("Whether all features of its outcome pass; null without one.")]
+    lease: Annotated[ShownLease | None, about("Whose turn it is.")]
+    route: Annotated[ShownRoute | None, about("Who gets it next.")]
+    stops: Annotated[list[ShownStop], about("Why it takes no work now.")]
     ttl_seconds: Annotated[
         Whole | msgspec.UnsetType, about("Only with a TTL: how long it lives after it was last used.")
     ] = msgspec.UNSET
@@ -105,3 +120,11 @@ class SessionObject(msgspec.Struct, kw_only=True):
     )
     forked_from: Annotated[ForkedFrom | msgspec.UnsetType, about("Only of a fork.")] = msgspec.UNSET
     initial_events: Literal["ignored"] | msgspec.UnsetType = msgspec.UNSET
+    slots: Annotated[
+        dict[str, Any] | msgspec.UnsetType,
+        about("Only in lists with `show`: by the name of a slot the event that holds it, null for none."),
+    ] = msgspec.UNSET
+    counts: Annotated[
+        SessionCounts | msgspec.UnsetType | None,
+        about("Only in lists with `counts=true`; null if its outline is not there."),
+    ] = msgspec.UNSET

@@ -3,14 +3,18 @@
 import asyncio
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
+
+import msgspec
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
+    ArtifactNotFoundError,
     IncarnationMismatchError,
     InvalidSessionError,
-    SessionGoneError,
+    PreconditionNotMetError,
     SessionNotFoundError,
     StreamGoneError,
     StreamNotFoundError,
@@ -18,16 +22,43 @@ from durable_sessions.errors import (
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
-from durable_sessions.partition_map import home_partition
-from durable_sessions.sessions import append, change, create, digests, event_ids, record, threads
+from durable_sessions.sessions import (
+    append,
+    change,
+    create,
+    digests,
+    dropped_at_once,
+    dropping,
+    event_ids,
+    indexing,
+    record,
+    threads,
+    view,
+)
+from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.change import By, Revise
+from durable_sessions.sessions.drafts import Draft
+from durable_sessions.sessions.folds import Folds
+from durable_sessions.sessions.indexing import MANY_PAIRS
+from durable_sessions.sessions.leases import LeaseTimes
+from durable_sessions.sessions.memory import resolving
+from durable_sessions.sessions.memory.directory import OnlyPartition, ScopeDirectory
+from durable_sessions.sessions.memory.resolving import MemoryResolver
+from durable_sessions.sessions.memory.scopes import Scopes
 from durable_sessions.sessions.reading import EventReader
+from durable_sessions.sessions.references import Elsewhere, HasArtifact, References, needs_resolving
 from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.session_object import SessionObject
+from durable_sessions.sessions.slot_reading import SlotReader
 from durable_sessions.sessions.sort_key import SortKey
+from durable_sessions.sessions.views_file import ViewsFile
 from durable_sessions.storage.companions import Companion, accompanied
-from durable_sessions.storage.door import Streams, StreamView
+from durable_sessions.storage.door import StreamPage, Streams, StreamView
 from durable_sessions.storage.scans import Scans
+from durable_sessions.storage.turns import Turn
+from durable_sessions.streams import offsets
 from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.partition_map import home_partition
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
@@ -69,14 +100,25 @@ class Sessions:
         ids: Ids,
         limits: Limits,
         partition: PartitionId = ONLY_PARTITION,
+        has_artifact: HasArtifact | None = None,
+        elsewhere: Elsewhere | None = None,
+        memory: ScopeDirectory | None = None,
+        views: ViewsFile | None = None,
     ) -> None:
         self.streams = streams
         self._partition = partition
         self.scans = Scans(limits)
         self.events = EventReader(streams, limits, self.scans.turns)
+        self.slots = SlotReader(streams, self.events, limits)
         self._clock = clock
         self._ids = ids
         self.limits = self._limits = limits
+        self.folds = Folds(streams, self.events, limits, views)
+        self.times = LeaseTimes(clock.now_ms(), limits.lease_times_max)
+        self.memory = memory or OnlyPartition(Scopes(streams, limits, self.scans.turns))
+        resolver = MemoryResolver(streams, self.events, self.memory, limits)
+        has_artifact = has_artifact or _no_artifact
+        self.references = References(self.find, self.events, has_artifact, elsewhere, limits, resolver)
 
     def now_ms(self) -> int:
         """Return the time that new events get."""
@@ -96,10 +138,8 @@ class Sessions:
         """
         try:
             durable = self.streams.find(key)
-        except StreamNotFoundError:
+        except (StreamNotFoundError, StreamGoneError):
             raise SessionNotFoundError(session=session_of(key)) from None
-        except StreamGoneError:
-            raise SessionGoneError(session=session_of(key)) from None
         if incarnation is not None and incarnation != event_ids.tag(durable.stream):
             raise IncarnationMismatchError(
                 session=session_of(key),
@@ -108,46 +148,154 @@ class Sessions:
             )
         return durable
 
+    def shown(self, durable: StreamView) -> SessionObject:
+        """Return a session as it is shown."""
+        source = durable.stream.parent
+        deleted = source is not None and self.streams.is_deleted(source)
+        return view.session_object(durable, self.now_ms(), self.times, source_deleted=deleted)
+
+    def find_for_change(self, key: Key, incarnation: str | None) -> StreamView:
+        """Return a durable session that is to be changed, or refuse if it is of another incarnation."""
+        durable = self.find(key)
+        life = event_ids.tag(durable.stream)
+        if incarnation not in (None, life):
+            raise PreconditionNotMetError(
+                problem=f"The session is {life}, not {incarnation}: "
+                "that one was deleted, and its id given to another.",
+                exists=True,
+                tail=offsets.encode(durable.tail),
+                incarnation=life,
+            )
+        return durable
+
     def life(self, key: Key) -> str | None:
         """Return the incarnation of a session that exists now, None if there is none."""
         durable = self.streams.peek(key)
         return None if durable is None or durable.removed else event_ids.tag(durable.stream)
 
-    async def append_named(self, key: Key, batch: append.Batch, body_bytes: int) -> append.Stored:
-        """Append events of which some have ids, durably, all or nothing; ids that exist are not stored again.
+    async def append_named(self, key: Key, batch: Batch, body_bytes: int) -> Stored:
+        """Append events of which some have ids or refer to others, durably, all or nothing.
 
+        Events whose ids exist are not stored again.
         Stored events are compared by the digest in memory; those with ids of the server must be read first.
         """
+        if needs_resolving(batch.drafts):
+            turn = self.scans.turns.begin()
+            resolved = await self.references.resolve(key, batch.drafts)
+            batch.calls, batch.lives = resolved.calls, resolved.lives
+            if turn.over:  # of many events the decision, which cannot be interrupted, takes long enough alone
+                await turn.rest()
+        await dropped_at_once.prepare(batch.drafts)
         while True:
-            stored = await self.append(key, batch, body_bytes)
+            try:
+                stored = await self.append(key, batch, body_bytes, await self._drop_plan(key, batch))
+            except dropping.DropPlanStaleError:
+                await asyncio.sleep(0)
+                continue
             if not stored.repeats.unread:
+                # Also for a repeat: the scope may not have had it yet when the first answer was lost.
+                await self._remembered(key, batch.drafts)
                 return stored
             await self._read_digests(key, stored, batch.digests)
 
-    async def _read_digests(self, key: Key, stored: append.Stored, known: dict[tuple[str, int], int]) -> None:
+    async def _remembered(self, key: Key, drafts: Sequence[Draft]) -> None:
+        """Wait until all memory scopes have what these events say."""
+        if scopes := resolving.scopes(drafts):
+            await self.memory.delivered(key.workspace, scopes)
+
+    async def _drop_plan(self, key: Key, batch: Batch) -> dropping.DropPlan | None:
+        """Return which events an append may drop, None for most, which drop none."""
+        if not dropped_at_once.drops(batch.drafts):
+            return None
+        return await dropping.plan(self.streams, self.events, key, batch, self._limits)
+
+    async def append_on_conditions(self, key: Key, batch: Batch, body_bytes: int) -> Stored:
+        """Append events if all conditions hold; a refusal tells by its ids which events hold the slots."""
+        try:
+            return await self.append_named(key, batch, body_bytes)
+        except PreconditionNotMetError as error:
+            refused = error
+        refused.fields["slots"] = await self._holder_ids(key, refused)
+        raise refused
+
+    async def _holder_ids(self, key: Key, refused: PreconditionNotMetError) -> dict[str, str | None]:
+        life: str | None = cast("str | None", refused.fields.get("incarnation"))
+        holders = cast("dict[str, int | None]", refused.fields.pop("holders", {}))
+        try:
+            durable = None if life is None else self.find(key, life)
+        except (SessionNotFoundError, IncarnationMismatchError):
+            durable = None  # deleted meanwhile
+        found: dict[str, str | None] = {}
+        for name, position in holders.items():
+            if durable is None or position is None:
+                found[name] = None
+            else:
+                found[name] = event_ids.stored_id(await self.events.one(durable, position))
+                await asyncio.sleep(0)
+        return found
+
+    async def _read_digests(self, key: Key, stored: Stored, known: dict[tuple[str, int], int]) -> None:
         try:
             durable = self.find(key, stored.life)
-        except (SessionNotFoundError, SessionGoneError, IncarnationMismatchError):
+        except (SessionNotFoundError, IncarnationMismatchError):
             return  # deleted meanwhile, so decide again
         for position in stored.repeats.unread:
             known[stored.life, position] = digests.of_stored(await self.events.one(durable, position))
             await asyncio.sleep(0)  # reading from memory never waits, so yield to other tasks here
 
-    def append(self, key: Key, batch: append.Batch, body_bytes: int) -> "asyncio.Future[append.Stored]":
-        """Append events durably, all or nothing; for events with ids use :meth:`append_named`."""
-        self.streams.admit(body_bytes)
-        return self.streams.commit(
-            lambda state, now: append.decide(state, key, batch, now, self._limits, self._ids), (key,)
-        )
+    def append(
+        self, key: Key, batch: Batch, body_bytes: int, drop: dropping.DropPlan | None = None
+    ) -> "asyncio.Future[Stored]":
+        """Append events durably, all or nothing.
 
-    def create(self, key: Key, request: create.NewSession, body_bytes: int) -> "asyncio.Future[create.Made]":
+        For events with ids or refs, and those that drop others, use :meth:`append_named`.
+        """
+        self.streams.admit(body_bytes)
+        decide = append.decide if batch.epoch is None else self._append_renewing
+        if drop is None:
+            return self.streams.commit(
+                lambda state, now: decide(state, key, batch, now, self._limits, self._ids), (key,)
+            )
+
+        def decide_and_drop(state: State, now_ms: int) -> tuple[list[Effect], Stored]:
+            effects, stored = decide(state, key, batch, now_ms, self._limits, self._ids)
+            dropped = dropping.effects(state, key, batch, drop, stored, now_ms, self._limits)
+            return [*effects, *dropped], stored
+
+        return self.streams.commit(decide_and_drop, (key,))
+
+    def _append_renewing(
+        self, state: State, key: Key, batch: Batch, now_ms: int, limits: Limits, ids: Ids
+    ) -> tuple[list[Effect], Stored]:
+        """Decide an append of a worker, which is a sign of life."""
+        decided = append.decide(state, key, batch, now_ms, limits, ids)
+        stream = state.get(key)
+        if stream is not None and batch.epoch is not None:
+            self.times.renew(stream.id, batch.epoch, now_ms)
+        return decided
+
+    async def create(self, key: Key, request: create.NewSession, body_bytes: int) -> create.Made:
         """Create a session durably; the answer says whether it is new."""
         self.streams.admit_document(body_bytes)
         source = request.fork
-        keys = (key,) if source is None else (key, Key(key.workspace, source.source))
-        return self.streams.commit(
-            lambda state, now: create.decide(state, key, request, now, self._limits, self._ids), keys
-        )
+        parent = None if source is None else Key(key.workspace, source.source)
+        keys = (key,) if parent is None else (key, parent)
+        if needs_resolving(request.drafts):
+            resolved = await self.references.resolve(key, request.drafts, parent)
+            request.calls, request.lives = resolved.calls, resolved.lives
+        await dropped_at_once.prepare(request.drafts)
+        while True:
+            made = await self.streams.commit(
+                lambda state, now: create.decide(state, key, request, now, self._limits, self._ids), keys
+            )
+            if made.unfolded is None:
+                await self._remembered(key, request.drafts)
+                return made
+            number, base = made.unfolded
+            durable = self.streams.peek_id(number)
+            if durable is not None:
+                fold = await self.folds.at(durable, base)
+                request.folded[made.unfolded] = fold.control.cross_fork().attributes()
 
     def update(self, key: Key, revise: Revise, by: By) -> "asyncio.Future[str]":
         """Change the properties of a session durably; like all changes, returns its incarnation."""
@@ -186,18 +334,25 @@ class Sessions:
         show: Callable[[StreamView], bytes],
         *,
         newest_first: bool,
+        pairs: Mapping[str, str] | None = None,
+        slot: str | None = None,
     ) -> Listed:
         """Return the next sessions that pass the filter, by creation; scans a bounded number of them.
 
-        A page ends at the limit, or before the session that would make it too large.
+        A page ends at the limit, or before the session that would make it too large. ``pairs`` of metadata
+        that all of them have, or a ``slot`` that an event of each holds, make it cheaper.
         """
         found: list[tuple[SortKey, bytes]] = []
         size = looked = 0
         turn = self.scans.turns.begin()
         now_ms = self._clock.now_ms()
+        terms = (await self.rarest(workspace, pairs, turn))[0] if pairs and slot is None else ()
         while looked < self._limits.listed_sessions_max:
             step = min(self._limits.listed_sessions_max - looked, _STEP_SESSIONS)
-            page = self.streams.page(workspace, record.FOLDER, after, step, newest_first=newest_first)
+            if slot is None:
+                page = await self._page(workspace, terms, after, step, turn, newest_first=newest_first)
+            else:
+                page = await self._holders(workspace, slot, after, step, turn, newest_first=newest_first)
             for durable in page.streams:
                 if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
                     # ``after`` is still the session before this one, so the next page begins with this one.
@@ -217,21 +372,105 @@ class Sessions:
                 return Listed(found, None)
         return Listed(found, after)
 
-    async def numbers(self, workspace: str, wanted: Wanted, most: int) -> Sequence[int]:
+    async def numbers(
+        self, workspace: str, wanted: Wanted, most: int, pairs: Mapping[str, str] | None = None
+    ) -> Sequence[int]:
         """Return the numbers of all sessions that pass the filter; stops at one more than ``most``."""
         found = array("q")
-        after: int | None = None
         turn = self.scans.turns.begin()
         now_ms = self._clock.now_ms()
+        terms = (await self.rarest(workspace, pairs, turn))[0] if pairs else ()
+        async for durable in self.having(workspace, terms, turn):
+            if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
+                found.append(durable.stream.id)
+                if len(found) > most:
+                    break
+        return found
+
+    async def rarest(self, workspace: str, pairs: Mapping[str, str], turn: Turn) -> tuple[Sequence[int], int]:
+        """Return the terms under which all sessions with these pairs are found, and how many those are.
+
+        The fewest are found by the rarest of the pairs. Counting ends at ``sorted_matches_max``.
+        """
+        await self.streams.folders.refresh(turn)
+        most = self._limits.sorted_matches_max
+        counts = {
+            term: self.streams.folders.count_with(workspace, record.FOLDER, term, most)
+            for term in (MANY_PAIRS, *(indexing.term_of(key, value) for key, value in pairs.items()))
+        }
+        many = counts.pop(MANY_PAIRS)
+        term = min(counts, key=lambda term: counts[term])
+        return (term, MANY_PAIRS), counts[term] + many
+
+    async def having(self, workspace: str, terms: Sequence[int], turn: Turn) -> AsyncIterator[StreamView]:
+        """Yield all sessions that have one of these terms, the newest first; all there are without terms."""
+        after: int | None = None
         while True:
-            page = self.streams.page(workspace, record.FOLDER, after, _STEP_SESSIONS, newest_first=True)
+            page = await self._page(workspace, terms, after, _STEP_SESSIONS, turn, newest_first=True)
             for durable in page.streams:
-                if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
-                    found.append(durable.stream.id)
-                    if len(found) > most:
-                        return found
+                yield durable
                 after = durable.stream.id
                 if turn.over:
                     await turn.rest()
             if not page.more:
-                return found
+                return
+
+    async def holding(self, workspace: str, slot: str, turn: Turn) -> AsyncIterator[StreamView]:
+        """Yield all sessions in which an event holds a slot, the newest first."""
+        after: int | None = None
+        while True:
+            page = await self._holders(workspace, slot, after, _STEP_SESSIONS, turn, newest_first=True)
+            for durable in page.streams:
+                yield durable
+                after = durable.stream.id
+                if turn.over:
+                    await turn.rest()
+            if not page.more:
+                return
+
+    async def _holders(
+        self, workspace: str, slot: str, after: int | None, limit: int, turn: Turn, *, newest_first: bool
+    ) -> StreamPage:
+        """Return the next sessions that hold a slot, at least one if there are any."""
+        while True:
+            page, after = self.streams.holders(workspace, slot, after, limit, newest_first=newest_first)
+            if page.streams or not page.more:
+                return page
+            if turn.over:
+                await turn.rest()
+
+    def holds(self, durable: StreamView, slots: Sequence[str]) -> bool:
+        """Say whether events of a session hold all these slots."""
+        return all(self.streams.slot(durable, slot, durable.tail) is not None for slot in slots)
+
+    async def with_slots(self, shown: bytes, number: int, slots: Sequence[str]) -> bytes:
+        """Return a session as a list shows it, with the events that hold these slots."""
+        durable = self.streams.peek_id(number)
+        held = []
+        for slot in slots:
+            event = None if durable is None else await self.slots.one(durable, slot)
+            held.append(msgspec.json.encode(slot) + b":" + (b"null" if event is None else event))
+        return b'%b,"slots":{%b}}' % (shown[:-1], b",".join(held))
+
+    async def _page(
+        self,
+        workspace: str,
+        terms: Sequence[int],
+        after: int | None,
+        limit: int,
+        turn: Turn,
+        *,
+        newest_first: bool,
+    ) -> StreamPage:
+        if not terms:
+            return self.streams.folders.page(
+                workspace, record.FOLDER, after, limit, newest_first=newest_first
+            )
+        await self.streams.folders.refresh(turn)
+        return self.streams.folders.page_with(
+            workspace, record.FOLDER, terms, after, limit, newest_first=newest_first
+        )
+
+
+async def _no_artifact(workspace: str, digest: str) -> object:
+    raise ArtifactNotFoundError(digest=digest)

@@ -8,12 +8,11 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.errors import (
-    SessionGoneError,
     SessionNotFoundError,
     StreamGoneError,
     StreamNotFoundError,
 )
-from durable_sessions.sessions import original_times, originals
+from durable_sessions.sessions import original_members, original_times
 from durable_sessions.sessions.original_times import NONE, Times
 from durable_sessions.sessions.record import FOLDER
 from durable_sessions.sessions.session_lookup import existing
@@ -27,7 +26,7 @@ EVENTS_AT_A_TIME = 200
 _STREAMS_AT_A_TIME = 50
 _PREFIX = FOLDER + "/"
 _SERVERS = ("session.updated", "session.status_terminated")
-_GONE = (SessionNotFoundError, SessionGoneError, StreamNotFoundError, StreamGoneError)
+_GONE = (SessionNotFoundError, StreamNotFoundError, StreamGoneError)
 
 
 class _Event(msgspec.Struct):
@@ -95,10 +94,10 @@ def _widened(times: Times, events: bytes) -> Times:
             event = lenient.decode(_EVENT, bytes(raw))
         except msgspec.MsgspecError:
             continue
-        has_imports = has_imports or originals.is_import(event.source)
-        at_ms = originals.instant_ms(event.original_created_at)
+        has_imports = has_imports or original_members.is_import(event.source)
+        at_ms = original_members.instant_ms(event.original_created_at)
         if at_ms is None:
-            at_ms = originals.instant_ms(event.original_processed_at)
+            at_ms = original_members.instant_ms(event.original_processed_at)
         if at_ms is not None and at_ms >= 0:
             first = at_ms if first is None else min(first, at_ms)
             last = at_ms if last is None else max(last, at_ms)

@@ -4,7 +4,12 @@ from typing import Any
 
 import msgspec
 
-from durable_sessions.sessions import event_ids, original_times, record, summary
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.sessions import cost_budget, event_ids, original_times, record, summary
+from durable_sessions.sessions.graph import shown_control
+from durable_sessions.sessions.graph.control import CONTROL, METER, THEIR_OUTCOMES, Control
+from durable_sessions.sessions.leases import LeaseTimes
+from durable_sessions.sessions.record import ForkedFrom
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.session_object import (
     CacheCreation,
@@ -36,12 +41,16 @@ UNKNOWN_AGENT: dict[str, Any] = {
 _UNKNOWN_AGENT = msgspec.Raw(msgspec.json.encode(UNKNOWN_AGENT))
 _UNKNOWN_ENVIRONMENT = "env_unknown"
 _WAITING = frozenset({"requires_action", "budget_reached"})
+_FEATURES_MAX = 100
 
 
-def session_object(durable: StreamView, now_ms: int) -> SessionObject:
-    """Return a session as it is shown."""
+def session_object(
+    durable: StreamView, now_ms: int, times: LeaseTimes, *, source_deleted: bool = False
+) -> SessionObject:
+    """Return a session as it is shown; ``source_deleted`` says that it is a fork of one that is deleted."""
     attributes, stream = durable.attributes, durable.stream
     said, folded = record.of(attributes), summary.of(attributes)
+    control = control_of(durable)
     archived = record.archived_at_ms(attributes)
     return SessionObject(
         id=session_of(stream.key),
@@ -57,21 +66,38 @@ def session_object(durable: StreamView, now_ms: int) -> SessionObject:
         started_at=rfc3339(began_ms(durable)),
         last_activity_at=rfc3339(last_active_ms(durable)),
         archived_at=None if archived is None else rfc3339(archived),
-        budget=said.budget,
+        budget=cost_budget.shown(said, None if control is None else control.meter),
         resources=said.resources,
         vault_ids=said.vault_ids,
-        outcome_evaluations=[_outcome(outcome) for outcome in folded.outcomes],
+        outcome_evaluations=[*map(_outcome, folded.outcomes), *_features(control)],
         stats=_stats(folded, durable, now_ms),
         usage=_usage(folded),
         next_offset=offsets.encode(durable.tail),
         event_count=durable.tail,
         bytes=durable.record_bytes,
-        lifecycle=lifecycle(durable, folded),
+        lifecycle=lifecycle(durable, folded, control),
         incarnation=event_ids.tag(stream),
+        done=None if control is None else control.done,
+        lease=None if control is None else _lease(durable, control, times),
+        route=None if control is None else shown_control.route(control),
+        stops=[] if control is None else shown_control.stops(control),
         ttl_seconds=msgspec.UNSET if stream.ttl_seconds is None else stream.ttl_seconds,
         expires_at=msgspec.UNSET if stream.expires_at_ms is None else rfc3339(stream.expires_at_ms),
-        forked_from=said.forked_from or msgspec.UNSET,
+        forked_from=_source(said.forked_from, deleted=source_deleted),
     )
+
+
+def control_of(durable: StreamView) -> Control | None:
+    """Return what can refuse appends to a session, and when it is done; None if it has neither, as most."""
+    attributes = durable.attributes
+    is_worked = any(name in attributes for name in (CONTROL, METER, THEIR_OUTCOMES))
+    return Control(attributes, DEFAULT_LIMITS) if is_worked else None
+
+
+def _source(source: ForkedFrom | None, *, deleted: bool) -> ForkedFrom | msgspec.UnsetType:
+    if source is None:
+        return msgspec.UNSET
+    return msgspec.structs.replace(source, deleted=True) if deleted else source
 
 
 def began_ms(durable: StreamView) -> int:
@@ -91,15 +117,45 @@ def last_active_ms(durable: StreamView) -> int:
     return updated_ms(durable) if last is None else last
 
 
-def lifecycle(durable: StreamView, folded: Summary) -> str:
-    """Return the lifecycle of a session: open, active, paused, closed or archived."""
+def lifecycle(durable: StreamView, folded: Summary, control: Control | None) -> str:
+    """Return the lifecycle of a session: open, active, paused, resumed, closed or archived."""
     if record.ARCHIVED in durable.attributes:
         return "archived"
     if durable.closed:
         return "closed"
-    if folded.status == "idle" and folded.stop_reason in _WAITING:
+    is_waiting = folded.status == "idle" and folded.stop_reason in _WAITING
+    if control is None or not control.is_controlled:
+        return "paused" if is_waiting else "active" if durable.tail else "open"
+    core = control.core
+    if is_waiting or core.stops:
         return "paused"
-    return "active" if durable.tail else "open"
+    if not core.worked and not core.wakes:
+        return "open"
+    return "resumed" if core.lifted or core.wakes > 1 else "active"
+
+
+def _lease(durable: StreamView, control: Control, times: LeaseTimes) -> shown_control.ShownLease | None:
+    lease = control.core.lease
+    return None if lease is None else shown_control.lease(lease, times.renewed_ms(durable.stream.id, lease))
+
+
+def _features(control: Control | None) -> list[OutcomeEvaluation]:
+    """Return the features of an outcome as Managed Agents' clients know them."""
+    outcome = None if control is None else control.outcome
+    if outcome is None:
+        return []
+    return [
+        OutcomeEvaluation(
+            "outcome_evaluation",
+            one.id,
+            one.text,
+            "pending" if one.verdict is None else "satisfied" if one.passing else "failed",
+            one.iterations,
+            None,
+            None,
+        )
+        for one in outcome.features[:_FEATURES_MAX]
+    ]
 
 
 def _stats(folded: Summary, durable: StreamView, now_ms: int) -> SessionStats:

@@ -6,9 +6,10 @@ from typing import NamedTuple, Protocol
 
 from durable_sessions.errors import ManifestLostError
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.storage.indexed import IndexOf, Place, TimeOrder, nothing_indexed
 from durable_sessions.storage.record_reader import FlushedRecords
 from durable_sessions.storage.retention import Retention
-from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.effects import Effect, ErasedRecord
 from durable_sessions.streams.state import ColdStreams, NothingCold
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import WorkspaceUsage
@@ -67,11 +68,38 @@ class Archive(Protocol):
         """Yield the numbers of a folder's streams after a given one, in order, as of the last flush."""
         ...
 
+    @property
+    def index_of(self) -> IndexOf:
+        """What streams are listed by beside their numbers."""
+        ...
+
+    def places(
+        self, workspace: str, folder: str, order: TimeOrder, after: Place | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[Place]]:
+        """Yield the places of a folder's streams behind a given one, in order, as of the last flush."""
+        ...
+
+    def with_term(
+        self, workspace: str, folder: str, term: int, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Yield the numbers of a folder's streams that have a term, in order, as of the last flush."""
+        ...
+
+    def slot_holders(
+        self, workspace: str, name: str, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Yield the numbers of streams that may hold a slot, in order, as of the last flush."""
+        ...
+
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
         """Scan the next streams by number, as of the last flush.
 
         Return the number of the last one scanned (None at the end), and those whose paths have the prefix.
         """
+        ...
+
+    def settled_erasures(self, limit: int) -> Sequence[tuple[int, Sequence[ErasedRecord]]]:
+        """Return erased records that are not archived any more, by stream, of at most ``limit`` streams."""
         ...
 
     def stream_count(self) -> int:
@@ -100,7 +128,8 @@ class NothingArchived:
 
     flushed_through = 0
 
-    def __init__(self, partition: PartitionId = ONLY_PARTITION) -> None:
+    def __init__(self, partition: PartitionId = ONLY_PARTITION, index_of: IndexOf = nothing_indexed) -> None:
+        self.index_of = index_of
         self.next_stream = partition.streams.start
         self.cold: ColdStreams = NothingCold()
         self.records: FlushedRecords = self
@@ -134,9 +163,31 @@ class NothingArchived:
         """Yield nothing."""
         return nullcontext(iter(()))
 
+    def places(
+        self, workspace: str, folder: str, order: TimeOrder, after: Place | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[Place]]:
+        """Yield nothing."""
+        return nullcontext(iter(()))
+
+    def slot_holders(
+        self, workspace: str, name: str, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Yield nothing."""
+        return nullcontext(iter(()))
+
+    def with_term(
+        self, workspace: str, folder: str, term: int, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Yield nothing."""
+        return nullcontext(iter(()))
+
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
         """Return nothing."""
         return None, ()
+
+    def settled_erasures(self, limit: int) -> Sequence[tuple[int, Sequence[ErasedRecord]]]:
+        """Return nothing: what is only in the log needs its overlay."""
+        return ()
 
     def stream_count(self) -> int:
         """Return 0."""

@@ -4,6 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
+class WorkspaceHeld(NamedTuple):
+    """What one workspace holds in a partition."""
+
+    streams: int
+    held_bytes: int
+
+
 class Failure(NamedTuple):
     """Why flushes to the bucket fail, and since when."""
 
@@ -28,6 +35,7 @@ class PartitionCounts(NamedTuple):
     log_reads: int
     bucket_reads: int
     streams_expired: int
+    records_erased: int
     sync_seconds: SyncSeconds
     streams: int
     active_streams: int

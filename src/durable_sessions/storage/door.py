@@ -11,10 +11,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from durable_sessions.storage.companions import Companion
 from durable_sessions.storage.counts import BucketCounts, Failure, PartitionCounts
+from durable_sessions.storage.indexed import Place, TimeOrder
+from durable_sessions.storage.turns import Turn
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
 from durable_sessions.streams.effects import Effect, Name
 from durable_sessions.streams.readonly import StreamHeader, StreamRecord
+from durable_sessions.streams.slots import NameRange
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
@@ -64,6 +67,11 @@ class StreamView(Protocol):
         """The size of all records that were appended to it."""
         ...
 
+    @property
+    def erasures(self) -> int:
+        """How many of its own records were erased; the number only grows."""
+        ...
+
 
 class Slice(NamedTuple):
     """Consecutive records: their wire bytes, and the positions where they begin and end."""
@@ -77,6 +85,13 @@ class StreamPage(NamedTuple):
     """Streams of a folder; if ``more``, there is a last one and there may be others after it."""
 
     streams: Sequence[StreamView]
+    more: bool
+
+
+class PlacedPage(NamedTuple):
+    """Streams of a folder with their places in an order; if ``more``, there may be others after them."""
+
+    streams: Sequence[tuple[Place, StreamView]]
     more: bool
 
 
@@ -107,8 +122,59 @@ class StreamListener(Protocol):
         """The stream is deleted, though forks may still need its records."""
         ...
 
+    def stream_erased(self, stream: StreamRecord, positions: Sequence[int]) -> None:
+        """The records at these positions read as something else from now on."""
+        ...
+
     def reconcile(self) -> None:
         """Reconcile soon with what is durable: a notification may have been missed."""
+        ...
+
+
+class FolderPages(Protocol):
+    """Lists the durable streams of a folder, without loading those that are not in memory.
+
+    Streams that have expired may be among them.
+    """
+
+    def page(
+        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> StreamPage:
+        """Return the next durable streams of a folder after a given one, in the order of their creation."""
+        ...
+
+    async def refresh(self, turn: Turn) -> None:
+        """Bring the index for the next three up to date; it is current until another task runs."""
+        ...
+
+    def page_by_time(
+        self,
+        workspace: str,
+        folder: str,
+        order: TimeOrder,
+        after: Place | None,
+        limit: int,
+        *,
+        newest_first: bool,
+    ) -> PlacedPage:
+        """Return the next durable streams of a folder behind a place, in the order of one of their times."""
+        ...
+
+    def page_with(
+        self,
+        workspace: str,
+        folder: str,
+        terms: Sequence[int],
+        after: int | None,
+        limit: int,
+        *,
+        newest_first: bool,
+    ) -> StreamPage:
+        """Return the next durable streams of a folder that have one of some terms, by creation."""
+        ...
+
+    def count_with(self, workspace: str, folder: str, term: int, most: int) -> int:
+        """Return about how many streams of a folder have a term, counting up to ``most``."""
         ...
 
 
@@ -184,8 +250,21 @@ class Streams(Protocol):
         """Return a durable stream by its number, even if it is removed or expired; None if there is none."""
         ...
 
+    def is_deleted(self, number: int) -> bool:
+        """Say whether a stream that forks refer to is durably deleted; nothing is loaded."""
+        ...
+
     def in_memory(self, number: int) -> StreamView | None:
         """Return a stream only if it is in memory; nothing is loaded."""
+        ...
+
+    def forks(self, number: int) -> Iterator[int]:
+        """Yield the numbers of a stream's forks; some may not be durable yet."""
+        ...
+
+    @property
+    def next_stream(self) -> int:
+        """The number that the next stream gets."""
         ...
 
     def touch(self, view: StreamView) -> None:
@@ -194,6 +273,25 @@ class Streams(Protocol):
 
     def named(self, view: StreamView, name: str) -> Name | None:
         """Return which records of a stream (or inherited ones) have a name; they may not be durable yet."""
+        ...
+
+    def slot(self, view: StreamView, name: str, end: int) -> int | None:
+        """Return the position of the record before an end that holds a slot there, also an inherited one."""
+        ...
+
+    def slot_history(self, view: StreamView, name: str) -> Iterator[int]:
+        """Yield the positions of a stream's own records that ever held a slot, the newest first."""
+        ...
+
+    def slot_changes(self, view: StreamView) -> int:
+        """Return how often the slots of a stream have changed, as decided so far."""
+        ...
+
+    def slot_names(self, view: StreamView, names: NameRange, limit: int, *, held: bool) -> Sequence[str]:
+        """Return the next names of slots that may be held, in order; fewer than ``limit`` at the end.
+
+        With ``held``, slots that are not held at the tip may be missing.
+        """
         ...
 
     # Records ----------------------------------------------------------------------------
@@ -222,12 +320,30 @@ class Streams(Protocol):
         """Return where the append at a fork's anchor ends; None if no durable append contains it."""
         ...
 
+    def erasures(self, view: StreamView) -> int:
+        """Return how many records were erased of a stream and of all that it inherits from."""
+        ...
+
+    @property
+    def erased_records(self) -> int:
+        """How many records were erased since the partition was opened; a cache is void when it changes."""
+        ...
+
     # Pages to scan ----------------------------------------------------------------------
 
-    def page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> StreamPage:
-        """Return the next durable streams of a folder after a given one, in the order of their creation."""
+    @property
+    def folders(self) -> FolderPages:
+        """The streams of each folder, page by page."""
+        ...
+
+    def holders(
+        self, workspace: str, slot: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> tuple[StreamPage, int | None]:
+        """Return the next durable streams that hold a slot, in the order of their creation.
+
+        Also return the number after which the next page begins. The cost follows what is found, and the
+        forks of the workspace. If there are many of these, a page may end early.
+        """
         ...
 
     def path_pages(self, workspace: str, prefix: str = "") -> Iterator[Sequence[tuple[int, str]]]:

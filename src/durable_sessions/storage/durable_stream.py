@@ -4,18 +4,21 @@ import asyncio
 
 from durable_sessions.storage.log_index import RecordIndex
 from durable_sessions.storage.memory import HotRecords
+from durable_sessions.streams.overlay import NO_OVERLAY
 from durable_sessions.streams.stream import NO_ATTRIBUTES, Stream
 
 
 class DurableStream:
     """The durable part of a stream, with its unflushed records and the readers that wait for more.
 
-    ``removed`` stays true once the stream is deleted, even while its records are kept for forks.
+    ``removed`` stays true once the stream is deleted, even while its records are kept for forks; ``freed``
+    says that it has given up its path.
     ``attributes`` are the durable ones, ``changed_ms`` is the time of the last durable change, and
-    ``record_bytes`` the size of all appends. Records before ``flushed`` are in the bucket, those after it in
-    the log, and the newest of both also in memory. ``changed_at`` is the log position of the last effect on
-    the stream. ``stream`` is the object of the tip: readers may use only its constant properties (key,
-    content type, expiry configuration) and the time of the last access.
+    ``record_bytes`` the size of all records. ``overlay`` has the erased records that log or bucket may still
+    have, ``erasures`` counts all that ever were. Records before ``flushed`` are in the bucket, those after
+    it in the log, and the newest of both also in memory. ``changed_at`` is the log position of the last
+    effect on the stream. ``stream`` is the object of the tip: readers may use only its constant properties
+    (key, content type, expiry configuration) and the time of the last access.
     """
 
     __slots__ = (
@@ -24,9 +27,12 @@ class DurableStream:
         "changed_at",
         "changed_ms",
         "closed",
+        "erasures",
         "flushed",
+        "freed",
         "hot",
         "index",
+        "overlay",
         "record_bytes",
         "removed",
         "stream",
@@ -40,9 +46,12 @@ class DurableStream:
         self.flushed = stream.base
         self.closed = False
         self.removed = False
+        self.freed = False
         self.attributes = NO_ATTRIBUTES
         self.changed_ms = stream.created_at_ms
         self.record_bytes = 0
+        self.overlay = NO_OVERLAY
+        self.erasures = 0
         self.changed_at = 0
         self.index = RecordIndex()
         self.hot = HotRecords(json=stream.is_json)
@@ -61,9 +70,12 @@ class DurableStream:
         self.tail = self.flushed = stream.tail
         self.closed = stream.closed
         self.removed = stream.soft_deleted
+        self.freed = stream.freed
         self.attributes = stream.attributes
         self.changed_ms = stream.changed_at_ms
         self.record_bytes = stream.record_bytes
+        self.overlay = stream.overlay
+        self.erasures = stream.erasures
 
     def wake(self) -> None:
         """Wake all readers that wait for this stream to change, in the order in which they came."""

@@ -104,6 +104,7 @@ class Flusher:
                 while self._due():
                     await self._flush()
                     await CPU.run(release_memory)
+                await self._partition.settle_erasures()
                 await self._confirm()
             except ManifestLostError:
                 return  # fenced: another writer has the bucket

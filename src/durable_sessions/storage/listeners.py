@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 
 import structlog
 
@@ -53,6 +54,14 @@ class Listeners:
         for listener in self._listeners:
             try:
                 listener.stream_removed(stream)
+            except Exception as error:
+                self._note(listener, error)
+
+    def erased(self, stream: Stream, positions: Sequence[int]) -> None:
+        """Notify that records of a stream were erased."""
+        for listener in self._listeners:
+            try:
+                listener.stream_erased(stream, positions)
             except Exception as error:
                 self._note(listener, error)
 

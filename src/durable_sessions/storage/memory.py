@@ -122,6 +122,8 @@ class MemoryTier:
             records.blocks.clear()
 
     def _evict(self) -> None:
+        # Oldest block first: what is left of a stream is always its tail, which ``holds`` relies on and which
+        # readers want next. ``cost`` is what appending counted, block by block, so the sum stays exact.
         stream, records = next(iter(self._recent.items()))
         self.bytes_used -= records.blocks.pop(0).cost
         if not records.blocks:

@@ -1,7 +1,7 @@
 """Delivers what a partition owes to others, in order for each target, until it is acknowledged."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
@@ -10,6 +10,7 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams.effects import OutboxDelivered
 from durable_sessions.streams.outbox import OwedRecord
+from durable_sessions.streams.stream import Key
 
 logger = structlog.get_logger(__name__)
 
@@ -29,6 +30,7 @@ class OutboxDelivery:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.outbox_deliveries_max)
         self._added = asyncio.Event()
+        self._acknowledged: set[asyncio.Future[None]] = set()
         self.failure: str | None = None
         partition.tip.outbox.on_added = self._added.set
 
@@ -43,6 +45,23 @@ class OutboxDelivery:
             else:
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, self._limits.outbox_retry_seconds_max)
+
+    async def delivered(self, targets: Iterable[Key], seconds_max: float) -> bool:
+        """Wait until these targets have all that they are owed now; False if that takes too long."""
+        outbox = self._partition.tip.outbox
+        wanted = {target: last for target in targets if (last := outbox.last_number(target)) is not None}
+        try:
+            async with asyncio.timeout(seconds_max):
+                while any(outbox.is_owed(target, last) for target, last in wanted.items()):
+                    waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._acknowledged.add(waiting)
+                    try:
+                        await waiting
+                    finally:
+                        self._acknowledged.discard(waiting)
+        except TimeoutError:
+            return False
+        return True
 
     async def deliver_all(self) -> bool:
         """Deliver what is in the outbox now; say whether all of it was."""
@@ -88,6 +107,9 @@ class OutboxDelivery:
             )
         except DurableSessionsError:
             return  # the log has failed: the next engine delivers them again
+        for waiting in self._acknowledged:
+            if not waiting.done():
+                waiting.set_result(None)
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _failed(self, error: Exception) -> bool:

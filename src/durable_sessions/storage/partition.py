@@ -29,7 +29,14 @@ from durable_sessions.storage.backlog import FlushBacklog
 from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
-from durable_sessions.storage.door import ScannedStream, Slice, StreamListener, StreamPage, StreamView
+from durable_sessions.storage.door import (
+    FolderPages,
+    ScannedStream,
+    Slice,
+    StreamListener,
+    StreamPage,
+    StreamView,
+)
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.eviction import StreamEviction
 from durable_sessions.storage.expiration import StreamExpiration
@@ -41,11 +48,14 @@ from durable_sessions.storage.publisher import Publisher
 from durable_sessions.storage.quotas import Quotas
 from durable_sessions.storage.record_reader import Reader
 from durable_sessions.storage.retention import NO_RETENTION, Retention
+from durable_sessions.storage.slot_holders import SlotHolders
 from durable_sessions.storage.stream_scan import StreamScan
 from durable_sessions.streams import append, create, lifetime
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
-from durable_sessions.streams.effects import Effect, Name
+from durable_sessions.streams.effects import Effect, ErasuresSettled, Name
+from durable_sessions.streams.placed_names import PlacedNames
+from durable_sessions.streams.slots import NameRange
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import Usages
@@ -61,6 +71,9 @@ EMBEDDED = Claimant("embedded")
 
 _STEP_STREAMS = 100
 """How many streams are expired before the event loop runs other work; a count, so that runs are the same."""
+
+_SETTLED_STREAMS = 100
+"""Of how many streams erasures are settled in one step."""
 
 _DOCUMENTS_MAX = 8
 """How many times their budget documents may take before requests are shed. They can exceed it because only
@@ -92,6 +105,7 @@ class Partition:
         self._reader = Reader(self._published, log, archive.records)
         self._folders = Folders(self._state, self._published, archive)
         self._scan = StreamScan(self._state, self._published, archive)
+        self._holders = SlotHolders(self._state, self._published, archive)
         expiry = ExpiryQueue()
         self._eviction = StreamEviction(self._state, self._published, expiry, archive, limits)
         self._flush = LogFlush(log, archive, self.backlog, self._state, self._published, limits)
@@ -101,6 +115,7 @@ class Partition:
             self._state, expiry, archive, self._committer, self._submit_unwatched, limits
         )
         self._quotas: Quotas | None = None
+        self._placed: PlacedNames | None = None
         self._stepped_down: asyncio.Future[Lost] = self._loop.create_future()
         self.lost: Lost | None = None
         self.epoch = 0
@@ -115,19 +130,29 @@ class Partition:
         retention: Retention = NO_RETENTION,
         quotas: Quotas | None = None,
         claimant: Claimant = EMBEDDED,
+        placed: PlacedNames | None = None,
+        epoch: int | None = None,
     ) -> "Partition":
-        """Return a partition that has claimed and replayed its log and knows all that was acknowledged."""
+        """Return a partition that has claimed and replayed its log and knows all that was acknowledged.
+
+        ``placed`` decides which names it may create, if there are other partitions. ``epoch`` is that of a
+        log that is claimed already.
+        """
         archive = archive or NothingArchived()
         await archive.govern(retention)
         partition = cls(log, clock, limits, archive, retention)
         archive.call_when_lost(partition.step_down)
+        partition._placed = placed
+        partition._state.has_neighbours = placed is not None
         partition._state.next_stream = archive.next_stream
         partition._state.outbox.source = log.lineage or ""
+        if quotas is not None:
+            quotas.state = partition._state
         if quotas is not None and quotas.bounded:
             partition._quotas = quotas
             partition._state.usages = Usages(archive.usage())
         try:
-            partition.epoch = await log.claim(claimant)
+            partition.epoch = await log.claim(claimant) if epoch is None else epoch
             await partition._replay()
         except (Exception, asyncio.CancelledError):
             await partition._committer.close()
@@ -156,6 +181,10 @@ class Partition:
         self._published.wake_all()
         if not self._stepped_down.done():
             self._stepped_down.set_result(lost)
+
+    def log_failed(self, reason: str) -> None:
+        """Accept nothing more: the log has failed in a way that no append has met yet."""
+        self._committer.fail(reason)
 
     async def until_lost(self) -> Lost:
         """Wait until another writer has the log or the bucket, and return the error that shows it."""
@@ -188,6 +217,8 @@ class Partition:
             decided, result = decide(self._state, now_ms)
             if self._quotas is not None:
                 self._quotas.check(self._state, decided)
+            if self._placed is not None:
+                self._placed.check(self._state, decided)
         except DurableSessionsError as error:
             for key in on:
                 self._expiration.expire(key, now_ms)
@@ -313,6 +344,14 @@ class Partition:
         """Return a durable stream by its number, even if it is removed or expired; None if there is none."""
         return self._published.get_id(number)
 
+    def is_deleted(self, number: int) -> bool:
+        """Say whether a stream that forks refer to is durably deleted; nothing is loaded."""
+        durable = self._published.by_id.get(number)
+        if durable is not None:
+            return durable.removed
+        stream = self._state.peek_id(number)
+        return stream is None or stream.soft_deleted
+
     def in_memory(self, number: int) -> DurableStream | None:
         """Return a stream only if it is in memory; nothing is loaded."""
         return self._published.by_id.get(number)
@@ -321,6 +360,41 @@ class Partition:
         """Return which records of a stream (or inherited ones) have a name; they may not be durable yet."""
         assert isinstance(view, DurableStream)
         return self._state.named(view.stream, name)
+
+    def forks(self, number: int) -> Iterator[int]:
+        """Yield the numbers of a stream's forks; some may not be durable yet."""
+        return self._state.forks(number)
+
+    @property
+    def next_stream(self) -> int:
+        """The number that the next stream gets."""
+        return self._state.next_stream
+
+    def slot(self, view: StreamView, name: str, end: int) -> int | None:
+        """Return the position of the record before an end that holds a slot there, also an inherited one."""
+        assert isinstance(view, DurableStream)
+        return self._state.slot(view.stream, name, end)
+
+    def slot_history(self, view: StreamView, name: str) -> Iterator[int]:
+        """Yield the positions of a stream's own records that ever held a slot, the newest first."""
+        assert isinstance(view, DurableStream)
+        return self._state.slot_history(view.stream, name)
+
+    def slot_changes(self, view: StreamView) -> int:
+        """Return how often the slots of a stream have changed, as decided so far."""
+        assert isinstance(view, DurableStream)
+        return view.stream.slot_changes
+
+    def slot_names(self, view: StreamView, names: NameRange, limit: int, *, held: bool) -> Sequence[str]:
+        """Return the next names of slots that may be held, in order; fewer than ``limit`` at the end."""
+        assert isinstance(view, DurableStream)
+        return self._state.slot_names(view.stream, names, limit, held=held)
+
+    def holders(
+        self, workspace: str, slot: str, after: int | None, limit: int, *, newest_first: bool
+    ) -> tuple[StreamPage, int | None]:
+        """Return the next durable streams that hold a slot, and after which number the next page begins."""
+        return self._holders.page(workspace, slot, after, limit, newest_first=newest_first)
 
     def touch(self, view: StreamView) -> None:
         """Note an access to a stream; it is recorded durably within the documented lag."""
@@ -370,6 +444,24 @@ class Partition:
         """Raise ManifestLostError if another writer has the bucket."""
         await self._archive.check_fence()
 
+    async def settle_erasures(self) -> None:
+        """Drop the overlay of records that are gone from the bucket, and let the log drop them as well.
+
+        The effect goes to a new file of the log: when it is flushed, all files that may have the erased
+        records are trimmed.
+        """
+        settled = self._archive.settled_erasures(_SETTLED_STREAMS)
+        # What was erased once more since the last flush is stored as the first erasure left it.
+        effects = [
+            ErasuresSettled(number, tuple(found))
+            for number, records in settled
+            if (stream := self._state.get_id(number)) is not None
+            and (found := [one.position for one in records if stream.overlay.get(one.position) == one])
+        ]
+        if effects:
+            self._log.begin_file()
+            await self.commit(lambda _state, _now: (effects, None))
+
     async def flush(self) -> bool:
         """Flush durable batches to the bucket and trim the log; say whether there were any.
 
@@ -401,11 +493,10 @@ class Partition:
 
     # Listing ----------------------------------------------------------------------------
 
-    def page(
-        self, workspace: str, folder: str, after: int | None, limit: int, *, newest_first: bool
-    ) -> StreamPage:
-        """Return the next durable streams of a folder after a given one, in the order of their creation."""
-        return self._folders.page(workspace, folder, after, limit, newest_first=newest_first)
+    @property
+    def folders(self) -> FolderPages:
+        """The streams of each folder, page by page."""
+        return self._folders
 
     def stream_pages(self, prefix: str, limit: int) -> Iterator[Sequence[ScannedStream]]:
         """Yield all streams with a path prefix, of all workspaces, including those kept only for forks."""
@@ -447,6 +538,16 @@ class Partition:
         assert isinstance(view, DurableStream)
         return self._reader.owner(view, position)
 
+    def erasures(self, view: StreamView) -> int:
+        """Return how many records were erased of a stream and of all that it inherits from."""
+        assert isinstance(view, DurableStream)
+        return self._reader.erasures(view)
+
+    @property
+    def erased_records(self) -> int:
+        """How many records were erased since the partition was opened; a cache is void when it changes."""
+        return self._published.counters.erased
+
     # Changes ----------------------------------------------------------------------------
 
     def wait(self, view: StreamView) -> "asyncio.Future[None]":
@@ -482,6 +583,7 @@ class Partition:
             log_reads=self._reader.log_reads,
             bucket_reads=self._reader.bucket_reads,
             streams_expired=self._expiration.removed,
+            records_erased=published.counters.erased,
             sync_seconds=SyncSeconds(SYNC_SECONDS_BOUNDS, tuple(durations.counts), durations.sum_seconds),
             streams=published.count,
             active_streams=len(state.by_id),

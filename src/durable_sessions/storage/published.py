@@ -16,13 +16,18 @@ from durable_sessions.storage.listeners import Listeners
 from durable_sessions.storage.memory import MemoryTier
 from durable_sessions.streams.effects import (
     Effect,
+    ErasuresSettled,
+    PathFreed,
     RecordsAppended,
+    RecordsErased,
     StreamDescribed,
     StreamRemoved,
     StreamTouched,
 )
 from durable_sessions.streams.state import described
 from durable_sessions.streams.stream import Key, Stream
+
+_Other = StreamRemoved | StreamTouched | StreamDescribed | PathFreed | RecordsErased | ErasuresSettled
 
 
 @dataclass(slots=True)
@@ -32,6 +37,7 @@ class Counters:
     appends: int = 0
     records: int = 0
     bytes: int = 0
+    erased: int = 0
 
 
 class PublishedStreams:
@@ -52,6 +58,9 @@ class PublishedStreams:
         self.by_key: dict[Key, DurableStream] = {}
         self.by_id: dict[int, DurableStream] = {}
         self._folders: dict[tuple[str, str], list[int]] = {}
+        # Streams that have changed since an index last looked at them; None if no index is kept.
+        self.changed: set[int] | None = None
+        self._changed_max = limits.indexed_changes_max
         self.counters = Counters()
         self.count = count
         self.waiting = 0
@@ -90,8 +99,14 @@ class PublishedStreams:
         self._add(durable)
 
     def _add(self, durable: DurableStream) -> None:
-        self.by_key[durable.stream.key] = self.by_id[durable.stream.id] = durable
         key = durable.stream.key
+        self.by_id[durable.stream.id] = durable
+        if not durable.freed:
+            self.by_key[key] = durable
+        if self.changed is not None:
+            self.changed.add(durable.stream.id)
+            if len(self.changed) > self._changed_max:
+                self.changed = None  # nobody lists any more; the next one who does makes the index again
         if folder := key.folder:
             insort(self._folders.setdefault((key.workspace, folder), []), durable.stream.id)
 
@@ -114,18 +129,30 @@ class PublishedStreams:
             ):  # otherwise it was created and removed again before any reader could see it
                 durable.changed_at = extent.position
                 self._append(durable, effect, extent, encoded)
+                if self.changed is not None:
+                    self.changed.add(effect.stream)
             return
-        if not isinstance(effect, StreamRemoved | StreamTouched | StreamDescribed):
+        if not isinstance(effect, _Other):
             return
         durable = self.by_id.get(effect.stream)
         if durable is None:
             return
         durable.changed_at = extent.position
+        if self.changed is not None:
+            self.changed.add(effect.stream)
         if isinstance(effect, StreamRemoved):
             self._remove(durable, extent, soft=effect.soft)
         elif isinstance(effect, StreamDescribed):
             durable.changed_ms = max(durable.changed_ms, effect.at_ms)
             durable.attributes = described(durable.attributes, effect)
+        elif isinstance(effect, RecordsErased):
+            self._erase(durable, effect)
+        elif isinstance(effect, ErasuresSettled):
+            durable.overlay = durable.overlay.without(effect.positions)
+        elif isinstance(effect, PathFreed):
+            durable.freed = True
+            if self.by_key.get(durable.stream.key) is durable:
+                del self.by_key[durable.stream.key]
 
     def _append(
         self, durable: DurableStream, effect: RecordsAppended, extent: Extent, encoded: bytes
@@ -157,6 +184,18 @@ class PublishedStreams:
         durable.wake()
         self.listeners.removed(durable.stream)
 
+    def _erase(self, durable: DurableStream, effect: RecordsErased) -> None:
+        # Its hot records are dropped, so that those in memory never need the overlay: all that come later are
+        # not erased yet, and older ones are read from the log or the bucket.
+        self._memory.forget(durable.stream.id)
+        durable.overlay = durable.overlay.with_records(effect.records)
+        durable.erasures += len(effect.records)
+        if not durable.closed:
+            durable.changed_ms = max(durable.changed_ms, effect.at_ms)
+        durable.record_bytes -= effect.bytes_freed
+        self.counters.erased += len(effect.records)
+        self.listeners.erased(durable.stream, [record.position for record in effect.records])
+
     def _note_change(self, number: int, extent: Extent) -> None:
         """Note that a stream's number of forks has changed, which has to be flushed, too."""
         durable = self.by_id.get(number)
@@ -179,6 +218,8 @@ class PublishedStreams:
 
     def _drop(self, durable: DurableStream) -> None:
         del self.by_id[durable.stream.id]
+        if self.changed is not None:
+            self.changed.add(durable.stream.id)
         key = durable.stream.key
         if folder := key.folder:
             numbers = self._folders[key.workspace, folder]

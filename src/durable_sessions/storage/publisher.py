@@ -59,7 +59,7 @@ class Publisher:
             self._backlog.add(position, len(payload), effects)
 
     def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
-        if type(effect) is not StreamCreated:
+        if not isinstance(effect, StreamCreated):
             if type(effect) is StreamRemoved:
                 self._expiry.discard(effect.stream)
             self._published.show(effect, extent, encoded)

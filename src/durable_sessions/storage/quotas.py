@@ -1,9 +1,10 @@
 """Quotas: how much one workspace may store, checked before anything is added."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from durable_sessions.errors import QuotaExceededError
+from durable_sessions.storage.counts import WorkspaceHeld
 from durable_sessions.streams.effects import (
     Effect,
     Linked,
@@ -26,12 +27,17 @@ class Quotas:
     Bytes are those of records, of artifacts and of subscriptions with their links. What the server adds by
     itself (wake events, and links found by a pattern) is counted but never refused. ``refused`` is called
     for each refusal.
+
+    What a workspace holds in other partitions counts as it was heard last. So a quota can be exceeded by what
+    several partitions admit until they have heard of each other.
     """
 
     def __init__(self, streams_max: int = 0, bytes_max: int = 0) -> None:
         self._streams_max = streams_max
         self._bytes_max = bytes_max
         self._artifact_bytes: Counter[str] = Counter()
+        self._heard: dict[int, dict[str, WorkspaceHeld]] = {}
+        self.state: State
         self.refused: Refused = lambda workspace, error: None
 
     @property
@@ -91,13 +97,48 @@ class Quotas:
 
     def held_bytes(self, state: State, workspace: str) -> int:
         """Return the bytes that a workspace holds: records, artifacts and subscriptions."""
+        return self._held_bytes_here(state, workspace) + self._elsewhere(workspace).held_bytes
+
+    def _held_bytes_here(self, state: State, workspace: str) -> int:
         records = 0 if state.usages is None else state.usages.of(workspace).record_bytes
         return records + self._artifact_bytes[workspace] + state.subscriptions.bytes_of(workspace)
+
+    # Other partitions -------------------------------------------------------------------
+
+    def held_here(self) -> dict[str, WorkspaceHeld]:
+        """Return what each workspace holds in this partition, without those that hold nothing."""
+        usages = {} if self.state.usages is None else self.state.usages.known()
+        names = {*usages, *self._artifact_bytes, *self.state.subscriptions.workspaces()} - {SYSTEM_WORKSPACE}
+        held = {
+            name: WorkspaceHeld(
+                usages[name].streams if name in usages else 0, self._held_bytes_here(self.state, name)
+            )
+            for name in names
+        }
+        return {name: one for name, one in held.items() if any(one)}
+
+    def hear(self, partition: int, changes: Mapping[str, WorkspaceHeld]) -> None:
+        """Take what workspaces hold in another partition now."""
+        heard = self._heard.setdefault(partition, {})
+        for workspace, held in changes.items():
+            if any(held):
+                heard[workspace] = held
+            else:
+                heard.pop(workspace, None)
+
+    def forget_heard(self, partition: int) -> None:
+        """Forget what another partition has said."""
+        self._heard.pop(partition, None)
+
+    def _elsewhere(self, workspace: str) -> WorkspaceHeld:
+        heard = [found[workspace] for found in self._heard.values() if workspace in found]
+        return WorkspaceHeld(sum(one.streams for one in heard), sum(one.held_bytes for one in heard))
 
     def _require_streams(self, state: State, workspace: str, more: int) -> None:
         if not self._streams_max or more <= 0 or workspace == SYSTEM_WORKSPACE or state.usages is None:
             return
-        if state.usages.of(workspace).streams + more > self._streams_max:
+        held = state.usages.of(workspace).streams + self._elsewhere(workspace).streams
+        if held + more > self._streams_max:
             self._refuse(workspace, self._streams_max, "streams", "workspace_streams")
 
     def _require_bytes(self, state: State, workspace: str, more: int) -> None:

@@ -12,6 +12,7 @@ from durable_sessions.storage.door import Slice
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.published import PublishedStreams
 from durable_sessions.streams.effects import RecordsAppended
+from durable_sessions.streams.overlay import Overlay, shown_to
 
 
 class _HotPart(NamedTuple):
@@ -46,15 +47,31 @@ class Reader:
 
     def owner(self, durable: DurableStream, position: int) -> tuple[DurableStream, int]:
         """Return the stream of the fork chain that contains a position, and where its part ends."""
-        holder, stop = durable, durable.tail
-        while position < holder.stream.base:
-            assert holder.stream.parent is not None
-            stop = min(stop, holder.stream.base)
-            parent = self._published.get_id(holder.stream.parent)
-            if parent is None:  # a source is kept while it has forks, so this fork was just removed
-                raise StreamNotFoundError(path=durable.stream.key.path)
-            holder = parent
+        holder, stop, _ = self._owner(durable, position)
         return holder, stop
+
+    def erasures(self, durable: DurableStream) -> int:
+        """Return how many records were erased of a stream and of all that it inherits from."""
+        count, holder = durable.erasures, durable
+        while holder.stream.parent is not None:
+            holder = self._parent(holder, durable)
+            count += holder.erasures
+        return count
+
+    def _owner(self, durable: DurableStream, position: int) -> tuple[DurableStream, int, int | None]:
+        """Return the stream that contains a position, where its part ends, and its fork in this chain."""
+        holder, stop, fork = durable, durable.tail, None
+        while position < holder.stream.base:
+            stop, fork = min(stop, holder.stream.base), holder.stream.id
+            holder = self._parent(holder, durable)
+        return holder, stop, fork
+
+    def _parent(self, holder: DurableStream, reader: DurableStream) -> DurableStream:
+        assert holder.stream.parent is not None
+        parent = self._published.get_id(holder.stream.parent)
+        if parent is None:  # a source is kept while it has forks, so this fork was just removed
+            raise StreamNotFoundError(path=reader.stream.key.path)
+        return parent
 
     def read_hot(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
@@ -103,8 +120,24 @@ class Reader:
     async def _read_cold(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None
     ) -> tuple[bytes, int]:
-        owner, part_end = self.owner(durable, start)
+        owner, part_end, fork = self._owner(durable, start)
         end = min(part_end, _end(durable, stop))
+        while True:
+            overlay, erasures = owner.overlay, owner.erasures
+            if overlay:
+                erased = shown_to(overlay.get(start), fork)
+                if erased is not None:
+                    return erased.data, start + 1
+                end = _first_erased(overlay, start, end, fork)
+            found = await self._read_stored(owner, start, end, bytes_max)
+            # What was erased, or settled, during the wait for log or bucket may be in what was found.
+            if owner.overlay is overlay and owner.erasures == erasures:
+                return found
+
+    async def _read_stored(
+        self, owner: DurableStream, start: int, end: int, bytes_max: int
+    ) -> tuple[bytes, int]:
+        """Return records of one stream as log or bucket have them; the caller knows which are erased."""
         if start >= owner.flushed:
             try:
                 return await self._read_log(owner, start, end, bytes_max)
@@ -138,6 +171,14 @@ class Reader:
                 break
         self.log_reads += 1
         return _slice_of(await self._log.read(extents), checksums, start, stop, bytes_max)
+
+
+def _first_erased(overlay: Overlay, start: int, end: int, fork: int | None) -> int:
+    """Return where the first record is that is read as something else; ``end`` if there is none before it."""
+    at = overlay.first_in(start, end)
+    while at is not None and shown_to(overlay.get(at), fork) is None:
+        at = overlay.first_in(at + 1, end)
+    return end if at is None else at
 
 
 def _end(durable: DurableStream, stop: int | None) -> int:

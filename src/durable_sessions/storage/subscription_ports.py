@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from durable_sessions.storage.door import StreamListener
 from durable_sessions.streams.deliveries import Delivery
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.state import State
+from durable_sessions.streams.told import Tail
 
 T = TypeVar("T")
 
@@ -31,6 +32,28 @@ class SubscribedPartition(Protocol):
     def listen(self, listener: StreamListener) -> None:
         """Notify a listener of every durable change from now on."""
         ...
+
+
+class OtherPartitions(Protocol):
+    """The other partitions of the server, whose streams subscriptions of this one watch, too."""
+
+    async def watch(
+        self, workspace: str, watched: "Watched", pattern: str | None, paths: Sequence[str]
+    ) -> list[Tail]:
+        """Let all others tell what is watched; return what they have of a new pattern and of new paths."""
+        ...
+
+    async def untold(self, workspace: str) -> list[Tail]:
+        """Return what others are about to tell."""
+        ...
+
+
+class Watched(NamedTuple):
+    """What the subscriptions of a workspace watch, and a number that changes with it."""
+
+    version: int
+    patterns: list[str]
+    paths: list[str]
 
 
 @dataclass(frozen=True, slots=True)

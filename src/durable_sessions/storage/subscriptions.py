@@ -1,11 +1,14 @@
 """Requests about subscriptions: every answer is given when its contents are durable."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from durable_sessions.clock import Clock
 from durable_sessions.fair_queue import FairQueue
@@ -13,22 +16,32 @@ from durable_sessions.limits import Limits
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.subscription_ports import (
     DeliveryResult,
+    OtherPartitions,
     SubscribedPartition,
+    Watched,
 )
 from durable_sessions.storage.wakeups import Wakeups
 from durable_sessions.streams import subscribe, wakes
 from durable_sessions.streams.deliveries import Delivery
-from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.effects import Effect, StreamTold
 from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import Subscribe
 from durable_sessions.streams.subscriptions import Config, Kind, Link, Subscription, SubscriptionKey
+from durable_sessions.streams.told import Tail
 from durable_sessions.streams.wakes import Claim, Hold
-from durable_sessions.streams.watched import StreamInfo, infos_of, pending_tails, settle
+from durable_sessions.streams.watched import StreamInfo, infos_of, pending_tails, settle, stream_at
 from durable_sessions.tasks import TaskSupervisor
 
-__all__ = ["Delivery", "DeliveryResult", "SubscribedPartition", "SubscriptionManager", "SubscriptionView"]
+__all__ = [
+    "Delivery",
+    "DeliveryResult",
+    "SubscribedPartition",
+    "SubscriptionManager",
+    "SubscriptionView",
+    "Watched",
+]
 
 T = TypeVar("T")
 _LOADED_SLICE = 50
@@ -49,7 +62,7 @@ class SubscriptionView:
 
 
 class SubscriptionManager:
-    """Creates, changes and serves the subscriptions of a partition."""
+    """Creates, changes and serves the subscriptions of a partition; ``others`` is None if there are none."""
 
     def __init__(
         self,
@@ -57,6 +70,7 @@ class SubscriptionManager:
         clock: Clock,
         limits: Limits,
         wakeups: Wakeups,
+        others: OtherPartitions | None = None,
     ) -> None:
         self._partition = partition
         self._state = partition.tip
@@ -65,6 +79,10 @@ class SubscriptionManager:
         self._scans = FairQueue(limits.pattern_scans_max)
         self._linking: set[asyncio.Task[None]] = set()
         self._wakeups = wakeups
+        self._others = others
+        self._versions: Counter[str] = Counter()
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._creating: Counter[str] = Counter()
 
     def start(self, supervisor: TaskSupervisor) -> None:
         """Resume leases, retries and undelivered wakes where the last process left them."""
@@ -77,8 +95,85 @@ class SubscriptionManager:
         await asyncio.gather(*self._linking, return_exceptions=True)
         await self._wakeups.close()
 
+    # Streams of other partitions --------------------------------------------------------
+
+    def changing(self, workspace: str) -> asyncio.Lock:
+        """Return the lock of those who change what is watched in a workspace, or tell others of it."""
+        lock = self._changing.get(workspace)
+        if lock is None:
+            lock = self._changing[workspace] = asyncio.Lock()
+        return lock
+
+    def watched(self, workspace: str, pattern: str | None = None, paths: Sequence[str] = ()) -> Watched:
+        """Return what is watched in a workspace, and soon will be."""
+        patterns = {} if pattern is None else {pattern: None}
+        named = dict.fromkeys(paths)
+        for subscription in self._state.subscriptions.of(workspace):
+            if subscription.config.pattern is not None:
+                patterns[subscription.config.pattern] = None
+            named.update((path, None) for path, link in subscription.links.items() if link.explicit)
+        return Watched(self._versions[workspace], list(patterns), list(named))
+
+    def watched_versions(self) -> dict[str, int]:
+        """Return the workspaces in which something is watched, with a number that changes with it."""
+        workspaces = {subscription.key.workspace for subscription in self._state.subscriptions}
+        return {workspace: self._versions[workspace] for workspace in workspaces}
+
+    async def tell(self, workspace: str, tails: Sequence[Tail]) -> None:
+        """Take what another partition tells of its streams; all of it is durable on return."""
+        told: list[StreamTold] = []
+
+        def decide(state: State, now_ms: int) -> tuple[Sequence[Effect], None]:
+            news = state.subscriptions.told.news(workspace, tails)
+            told.extend(effect for effect in news if self._is_wanted(state, effect))
+            return told, None
+
+        committed = self._partition.commit(decide)
+        for effect in told:
+            self._wakeups.told(Key(workspace, effect.path), gone=effect.tail is None)
+        await committed
+
+    def _is_wanted(self, state: State, effect: StreamTold) -> bool:
+        key = Key(effect.workspace, effect.path)
+        if key in state.streams:
+            return False  # it lives here now
+        if self._creating[effect.workspace] or effect.tail is None:
+            return True
+        subscriptions = state.subscriptions
+        return bool(subscriptions.watching(key) or subscriptions.matching(key))
+
+    @asynccontextmanager
+    async def _watching(
+        self, workspace: str, pattern: str | None, paths: Sequence[str]
+    ) -> AsyncIterator[None]:
+        """Let other partitions tell what is about to be watched, and take what they have of it."""
+        if self._others is None:
+            yield
+            return
+        async with self.changing(workspace):
+            self._versions[workspace] += 1
+            # Until the subscription is there, whatever is told is kept: it may be what it will watch.
+            self._creating[workspace] += 1
+            try:
+                watched = self.watched(workspace, pattern, paths)
+                await self.tell(workspace, await self._others.watch(workspace, watched, pattern, paths))
+                yield
+            finally:
+                self._creating[workspace] -= 1
+
+    async def _refresh(self, workspace: str) -> None:
+        """Take what others are about to tell: what was acknowledged there counts here."""
+        if self._others is not None and (tails := await self._others.untold(workspace)):
+            await self.tell(workspace, tails)
+
+    # Requests ---------------------------------------------------------------------------
+
     async def create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
         """Create a subscription durably, or confirm that the same one exists; say whether it is new."""
+        async with self._watching(key.workspace, request.config.pattern, request.streams):
+            return await self._create(key, request)
+
+    async def _create(self, key: SubscriptionKey, request: Subscribe) -> tuple[bool, SubscriptionView]:
         found: dict[str, Link] = {}
         if request.config.pattern is not None and self._state.subscriptions.get(key) is None:
             async with self._scans.part(key.workspace):
@@ -129,9 +224,12 @@ class SubscriptionManager:
             await asyncio.sleep(0)
             if len(matched) > self._limits.subscription_streams_max:
                 break  # too many: refused by the decision
+        for path in self._state.subscriptions.told.paths(workspace):
+            if glob.matches(path):
+                matched[path] = None
         found: dict[str, Link] = {}
         for number, path in enumerate(islice(matched, self._limits.subscription_streams_max + 1), 1):
-            stream = self._state.get(Key(workspace, path))
+            stream = stream_at(self._state, Key(workspace, path))
             if stream is not None:
                 found[path] = Link(False, stream.tail, stream.id)
             if not number % _LOADED_SLICE:
@@ -161,6 +259,7 @@ class SubscriptionManager:
 
     async def get(self, key: SubscriptionKey) -> SubscriptionView:
         """Return a subscription."""
+        await self._refresh(key.workspace)
         found = await self._partition.commit(lambda state, now_ms: ([], subscribe.find(state, key)))
         await self._wakeups.settle_links(found)
         return await self._view(found, self._clock.now_ms())
@@ -172,12 +271,17 @@ class SubscriptionManager:
             return accompanied(subscribe.remove(state, key), companion, state, now_ms), None
 
         removed = self._partition.commit(decide)
+        self._versions[key.workspace] += 1
         self._wakeups.unsettle()
         self._wakeups.drop(key)
         await removed
 
     async def link(self, key: SubscriptionKey, paths: Sequence[str]) -> None:
         """Watch streams by name, durably; they need not exist yet."""
+        async with self._watching(key.workspace, None, paths):
+            await self._link(key, paths)
+
+    async def _link(self, key: SubscriptionKey, paths: Sequence[str]) -> None:
         seen = await self._seen(key.workspace, paths)
         linked = self._change(
             key, lambda state, now_ms: (subscribe.link(state, key, paths, now_ms, self._limits, seen), None)
@@ -211,12 +315,14 @@ class SubscriptionManager:
 
     async def claim(self, key: SubscriptionKey, worker: str) -> Claim:
         """Give pending work to one worker, durably, until its lease ends."""
+        await self._refresh(key.workspace)
         return await self._change(
             key, lambda state, now_ms: wakes.claim(state, key, worker, self._wakeups.now(now_ms))
         )
 
     async def release(self, key: SubscriptionKey, hold: Hold) -> None:
         """Give claimed work back, durably."""
+        await self._refresh(key.workspace)
         await self._change(
             key, lambda state, now_ms: (wakes.release(state, key, hold, self._wakeups.now(now_ms)), None)
         )
@@ -230,6 +336,7 @@ class SubscriptionManager:
         *,
         done: bool,
     ) -> bool:
+        await self._refresh(key.workspace)
         return await self._change(
             key,
             lambda state, now_ms: wakes.acknowledge(

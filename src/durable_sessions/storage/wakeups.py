@@ -6,6 +6,7 @@ its wake is durable; after a crash it may be sent again.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -110,19 +111,32 @@ class Wakeups:
 
     def stream_appended(self, stream: StreamRecord, first: int) -> None:
         """Wake the subscriptions of a stream; constant time for a stream without any."""
+        if self._state.subscriptions:
+            self._appended(stream.key)
+
+    def _appended(self, key: Key) -> None:
         subscriptions = self._state.subscriptions
-        if not subscriptions:
-            return
-        key = stream.key
         if key not in self._settled:
             self._settle(key)
         for subscription in subscriptions.watching(key):
             if subscription.wake is None:  # otherwise it looks for pending records when that wake ends
                 self.poke(subscription.key)
 
+    def stream_erased(self, stream: StreamRecord, positions: Sequence[int]) -> None:
+        """Do nothing: a subscriber who is told of a record gets what it is when he reads it."""
+
+    def told(self, key: Key, *, gone: bool) -> None:
+        """Wake the subscriptions of a stream of another partition, of which news has come."""
+        if gone:
+            self._removed(key)
+        else:
+            self._appended(key)
+
     def stream_removed(self, stream: StreamRecord) -> None:
         """Remove the links to the stream."""
-        key = stream.key
+        self._removed(stream.key)
+
+    def _removed(self, key: Key) -> None:
         self._settled.discard(key)
         for subscription in self._state.subscriptions.watching(key):
             self.poke(subscription.key, key.path)

@@ -11,10 +11,11 @@ from durable_sessions.errors import (
     PathBlockedError,
     StreamExistsError,
     StreamGoneError,
+    StreamNotFoundError,
 )
 from durable_sessions.limits import Limits
 from durable_sessions.streams import content, lifetime, messages, offsets
-from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
+from durable_sessions.streams.effects import Effect, PathFreed, RecordsAppended, StreamCreated
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 
@@ -55,23 +56,34 @@ class Created:
 
 
 def decide(
-    state: State, key: Key, request: Create, now_ms: int, limits: Limits, anchor_end: int | None
+    state: State,
+    key: Key,
+    request: Create,
+    now_ms: int,
+    limits: Limits,
+    anchor_end: int | None,
+    *,
+    frees: bool = False,
 ) -> tuple[list[Effect], Created]:
     """Return the effects and the answer of a create, or refuse it.
 
-    ``anchor_end`` is where the append at the anchor of a fork ends, None if no append holds it.
+    ``anchor_end`` is where the append at the anchor of a fork ends, None if no append holds it. With
+    ``frees`` a deleted stream that is kept for its forks gives up the path.
     """
     effects: list[Effect] = list(lifetime.expire(state, key, now_ms))
     existing = state.get(key)
     # An expired stream without forks is removed by ``effects``, which frees its path. With forks it is only
-    # marked as deleted, and its path stays blocked.
-    if existing is not None and not (effects and not existing.forks):
-        if existing.soft_deleted or effects:
+    # marked as deleted, and its path stays blocked unless it gives it up.
+    if existing is not None and (existing.soft_deleted or (effects and existing.forks)):
+        if not frees:
             raise PathBlockedError(path=key.path)
+        effects.append(PathFreed(existing.id))
+    elif existing is not None and not effects:
         _require_same(state, existing, request)
         touched = lifetime.touch(existing, now_ms, limits)
         return list(touched), Created(False, existing.content_type, existing.tail, existing.closed)
-    created = _created(state, key, request, now_ms, limits, anchor_end)
+    source = None if request.fork is None else _source(state, key, request.fork, now_ms, frees=frees)
+    created = _created(state, key, request, source, now_ms, limits, anchor_end)
     payload = messages.EMPTY
     if request.body:
         is_json = content.is_json(created.content_type)
@@ -95,9 +107,15 @@ def decide(
 
 
 def _created(
-    state: State, key: Key, request: Create, now_ms: int, limits: Limits, anchor_end: int | None
+    state: State,
+    key: Key,
+    request: Create,
+    source: Stream | None,
+    now_ms: int,
+    limits: Limits,
+    anchor_end: int | None,
 ) -> StreamCreated:
-    if request.fork is None:
+    if request.fork is None or source is None:
         return StreamCreated(
             state.next_id,
             *key,
@@ -106,7 +124,6 @@ def _created(
             request.ttl_seconds,
             request.expires_at_ms,
         )
-    source = _source(state, key, request.fork, now_ms)
     if request.content_type is not None and not _same_type(request.content_type, source.content_type):
         raise ContentTypeMismatchError(sent=request.content_type, expected=source.content_type)
     if source.depth >= limits.fork_depth_max:
@@ -125,10 +142,13 @@ def _created(
     )
 
 
-def _source(state: State, key: Key, fork: Fork, now_ms: int) -> Stream:
+def _source(state: State, key: Key, fork: Fork, now_ms: int, *, frees: bool) -> Stream:
     try:
         return lifetime.find(state, Key(key.workspace, fork.source), now_ms)
     except StreamGoneError:
+        # Where deleted streams give up their paths, one that still has its path is as good as missing.
+        if frees:
+            raise StreamNotFoundError(path=fork.source) from None
         raise PathBlockedError(path=fork.source) from None
 
 

@@ -1,4 +1,4 @@
-"""Deciding webhook deliveries: what is sent when, and what follows from the outcome."""
+"""Decides webhook deliveries: what is sent when, and what follows from the outcome."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ def due(state: State, key: SubscriptionKey, now_ms: int, limits: Limits) -> Deli
         subscription.base_url,
         wake.id,
         subscription.generation,
-        # As of the wake: the tails told are exactly what "done" acknowledges.
+        # The tails are those at the time of the wake: they are exactly what "done" acknowledges.
         stream_infos(
             state, subscription, now_ms, tails=wake.snapshot, listed_max=limits.wake_streams_listed_max
         ),

@@ -22,6 +22,14 @@ class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
     fork_at_tail: bool = False
 
 
+class ScopeCreated(StreamCreated, frozen=True, array_like=True, tag=10):
+    """A stream exists whose records repeat what events of other streams say, such as a memory scope.
+
+    It is an effect of its own for the sake of older programs, which refuse it: they would erase such an event
+    and leave its record.
+    """
+
+
 class Name(msgspec.Struct, frozen=True, array_like=True):
     """What some records of one append are called, so that they can be found and are not appended twice.
 
@@ -73,6 +81,66 @@ class StreamDescribed(msgspec.Struct, frozen=True, array_like=True, tag=5):
     stream: int
     at_ms: int
     attributes: dict[str, bytes | None]
+
+
+class PathFreed(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """A deleted stream that is kept for its forks has no path any more: another stream can have it."""
+
+    stream: int
+
+
+HELD, EMPTIED, EMPTIED_PREFIX = 1, 0, 2
+"""What a record does: it holds a slot, empties it, or empties all slots whose names have a prefix."""
+
+
+class SlotChange(msgspec.Struct, frozen=True, array_like=True):
+    """What the record at a position does with a slot, or with all slots whose names begin with ``name``."""
+
+    position: int
+    name: str
+    kind: int = HELD
+
+
+class SlotsChanged(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The records of an append of the same batch hold or empty slots.
+
+    ``used`` is how many different slots the stream's own records have held or emptied by their names so far.
+    """
+
+    stream: int
+    used: int
+    changes: tuple[SlotChange, ...]
+
+
+class ErasedRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What is read in place of the record at a position: ``data`` is a JSON value and its comma.
+
+    Forks with a number below ``spares`` go on reading the record itself; 0 spares none.
+    """
+
+    position: int
+    data: bytes
+    spares: int = 0
+
+
+class RecordsErased(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Some records of a JSON stream are gone for every reader; other values stand in their places.
+
+    ``bytes_freed`` is how many fewer bytes the records have. ``names`` replace what the records were called.
+    """
+
+    stream: int
+    at_ms: int
+    records: tuple[ErasedRecord, ...]
+    bytes_freed: int = 0
+    names: tuple[Name, ...] = ()
+
+
+class ErasuresSettled(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """The erased records at these positions are gone from log and bucket; what replaces them is stored."""
+
+    stream: int
+    positions: tuple[int, ...]
 
 
 class SubscriptionCreated(msgspec.Struct, frozen=True, array_like=True, tag=16):
@@ -164,6 +232,16 @@ class DeliveryFailed(msgspec.Struct, frozen=True, array_like=True, tag=25):
     next_attempt_at_ms: int
 
 
+class StreamTold(msgspec.Struct, frozen=True, array_like=True, tag=26):
+    """A stream of another partition, which may be watched, has this tail; without a tail it is gone."""
+
+    workspace: str
+    path: str
+    stream: int
+    base: int
+    tail: int | None
+
+
 class OutboxAdded(msgspec.Struct, frozen=True, array_like=True, tag=32):
     """The partition owes a record, one JSON message, to a stream of another partition.
 
@@ -185,7 +263,18 @@ class OutboxDelivered(msgspec.Struct, frozen=True, array_like=True, tag=33):
     through: int
 
 
-StreamEffect = StreamCreated | RecordsAppended | StreamRemoved | StreamTouched | StreamDescribed
+StreamEffect = (
+    StreamCreated
+    | ScopeCreated
+    | RecordsAppended
+    | StreamRemoved
+    | StreamTouched
+    | StreamDescribed
+    | PathFreed
+    | SlotsChanged
+    | RecordsErased
+    | ErasuresSettled
+)
 SubscriptionEffect = (
     SubscriptionCreated
     | SubscriptionRemoved
@@ -197,6 +286,7 @@ SubscriptionEffect = (
     | WakeEnded
     | Delivered
     | DeliveryFailed
+    | StreamTold
 )
 OutboxEffect = OutboxAdded | OutboxDelivered
 Effect = StreamEffect | SubscriptionEffect | OutboxEffect

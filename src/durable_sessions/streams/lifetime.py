@@ -60,6 +60,8 @@ def removal_ms(stream: Stream, limits: Limits) -> int | None:
     ends = [stream.deadline_ms()]
     if stream.idle_ms is not None:
         ends.append(stream.recorded_at_ms + stream.idle_ms + idle_lag_ms(stream.idle_ms, limits))
+    if stream.closed_at_ms is not None and stream.closed_ms is not None:
+        ends.append(stream.closed_at_ms + stream.closed_ms)
     return min((end for end in ends if end is not None), default=None)
 
 
@@ -95,6 +97,6 @@ def touch(stream: StreamRecord, now_ms: int, limits: Limits) -> list[StreamTouch
 
 
 def grant_lag(stream: Stream, limits: Limits) -> None:
-    """Extend a loaded stream's TTL by the lag of its recorded access, so that it never expires early."""
+    """Extend a loaded stream's TTL by the most that its recorded access may lag: it never expires early."""
     if stream.ttl_seconds is not None:
         stream.accessed_at_ms = stream.recorded_at_ms + touch_lag_ms(stream, limits)

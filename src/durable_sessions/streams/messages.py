@@ -29,7 +29,7 @@ _WINDOW_BYTES = 64 * 1024
 # An opening bracket goes one level down, a closing one goes up.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-# Possessive quantifiers throughout: a body is scanned once, whatever is in it, without backtracking.
+# Possessive quantifiers throughout: they never backtrack, so a hostile body is scanned only once.
 # The rest of a run of backslashes, and what the last of them escapes.
 _BACKSLASHES = re.compile(rb"\\*+.?", re.DOTALL)
 # The escape of a surrogate, or the end, after whatever else there is.
@@ -135,7 +135,7 @@ def split(body: bytes, limits: Limits, *, levels: int = 0) -> list[bytes]:
 def check_depth(value: bytes, limits: Limits, *, levels: int = 0) -> None:
     """Refuse a message that nests too deeply."""
     depth_max = limits.json_depth_max + levels
-    # With no more brackets than levels it cannot nest too deeply: the common case, without a scan.
+    # With no more brackets than allowed levels it cannot nest too deeply. This is the common case.
     if value.count(b"[") + value.count(b"{") <= depth_max:
         return
     depth = 0
@@ -181,7 +181,7 @@ def _require_few(body: bytes, messages_max: int) -> None:
 
 @lru_cache(maxsize=1)
 def _few(messages_max: int) -> msgspec.json.Decoder[msgspec.Struct]:
-    """Return a decoder of arrays that stops at the first message too many; one of lists does not."""
+    """Return a decoder of arrays that stops at the first message too many; a decoder of lists would not."""
     slots = [(f"message_{number}", msgspec.Raw, msgspec.Raw()) for number in range(messages_max)]
     return msgspec.json.Decoder(msgspec.defstruct("Few", slots, array_like=True, forbid_unknown_fields=True))
 

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from durable_sessions.errors import OverloadedError
 from durable_sessions.streams.effects import Effect, OutboxAdded, OutboxDelivered, OutboxEffect
 from durable_sessions.streams.stream import Key
@@ -53,7 +55,7 @@ class PartitionOutbox:
 
     @property
     def next_number(self) -> int:
-        """The number that no entry has had."""
+        """The lowest number that no entry has had."""
         return self._next
 
     def number_from(self, number: int) -> None:
@@ -69,6 +71,18 @@ class PartitionOutbox:
         if self.bytes_held + sum(map(_size, added)) > bytes_max:
             raise OverloadedError(what="records that wait for another partition (outbox_bytes_max)")
         return added
+
+    def numbered(self, effects: Sequence[Effect]) -> list[Effect]:
+        """Return the effects of one batch with the entries that several parts of it owe numbered in turn."""
+        number = self._next
+        made: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, OutboxAdded):
+                made.append(msgspec.structs.replace(effect, number=number))
+                number += 1
+            else:
+                made.append(effect)
+        return made
 
     def apply(self, effect: OutboxEffect) -> None:
         """Apply one effect."""
@@ -87,6 +101,16 @@ class PartitionOutbox:
             self.bytes_held -= _size(entries.popleft())
         if entries is not None and not entries:
             del self._by_target[target]
+
+    def last_number(self, target: Key) -> int | None:
+        """Return the number of the newest entry that a target has not got yet, None if it has all."""
+        entries = self._by_target.get(target)
+        return entries[-1].number if entries else None
+
+    def is_owed(self, target: Key, through: int) -> bool:
+        """Say whether a target has not got an entry with this number or a lower one yet."""
+        entries = self._by_target.get(target)
+        return entries is not None and entries[0].number <= through
 
     def pending(self) -> list[list[OwedRecord]]:
         """Return the entries in the order of their delivery, one list for each target."""

@@ -21,8 +21,8 @@ class _Node(Generic[T]):
 class PatternIndex(Generic[T]):
     """Patterns as a tree of their segments.
 
-    A walk goes on from a set of nodes, those whose patterns fit what it has seen. So its cost depends on the
-    patterns that still can match, and those with another beginning cost nothing.
+    A walk keeps the set of nodes whose patterns fit the segments seen so far. Its cost depends only on the
+    patterns that can still match; patterns with another beginning cost nothing.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ def _content(node: "_Node[T]") -> object:
 def _opened(
     nodes: "dict[_Node[T], None]", staying: "set[_Node[T]] | frozenset[_Node[T]]" = frozenset()
 ) -> "dict[_Node[T], bool]":
-    """Return nodes with those that a ``**`` leads to without a segment; these may stay where they are."""
+    """Return nodes and those that a ``**`` reaches without taking a segment; ``staying`` are these."""
     opened: dict[_Node[T], bool] = {}
     for node in nodes:
         opened[node] = opened.get(node, False) or node in staying

@@ -1,14 +1,18 @@
-"""A stream as those see it who may read it and never change it.
+"""A stream for code that may read it but never change it.
 
 Only effects change a :class:`~durable_sessions.streams.stream.Stream`. These protocols are what it shows to
 everybody else: the same object, not a copy, with attributes that the type checker lets nobody assign.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from durable_sessions.streams.effects import Name, StreamCreated
+from durable_sessions.streams.overlay import Overlay
 from durable_sessions.streams.stream import NO_ATTRIBUTES, Key, Stream
+
+if TYPE_CHECKING:
+    from durable_sessions.streams.slots import UnflushedSlots
 
 
 class StreamHeader(Protocol):
@@ -26,7 +30,7 @@ class StreamHeader(Protocol):
 
     @property
     def content_type(self) -> str:
-        """What its records are."""
+        """The media type of its records."""
         ...
 
     @property
@@ -59,15 +63,21 @@ class StreamHeader(Protocol):
         """Its first own position; records before it are the parent's."""
         ...
 
+    @property
+    def held(self) -> bool:
+        """Whether a legal hold keeps it and all of its records."""
+        ...
+
     def expired(self, now_ms: int) -> bool:
         """Say whether its time is over."""
         ...
 
 
 class StreamRecord(StreamHeader, Protocol):
-    """All that decisions may depend on, as of the moment for which it was handed out.
+    """Everything that decisions may depend on.
 
-    Within a decision, and for a listener, that is the tip; in a page of the catalog it is the last flush.
+    Within a decision, and for a listener, it is the state at the tip; in a page of the catalog it is that of
+    the last flush.
     """
 
     @property
@@ -83,6 +93,11 @@ class StreamRecord(StreamHeader, Protocol):
     @property
     def soft_deleted(self) -> bool:
         """Whether it is deleted and kept only for its forks."""
+        ...
+
+    @property
+    def freed(self) -> bool:
+        """Whether it is deleted and has given up its path."""
         ...
 
     @property
@@ -106,6 +121,16 @@ class StreamRecord(StreamHeader, Protocol):
         ...
 
     @property
+    def overlay(self) -> Overlay:
+        """Its erased records that are not gone from log and bucket yet."""
+        ...
+
+    @property
+    def erasures(self) -> int:
+        """How many records were erased; the number only grows."""
+        ...
+
+    @property
     def named(self) -> int:
         """How many of its records ever got a name."""
         ...
@@ -113,6 +138,26 @@ class StreamRecord(StreamHeader, Protocol):
     @property
     def names(self) -> Mapping[str, Name] | None:
         """The names of those of its records that are not flushed yet."""
+        ...
+
+    @property
+    def slot_changes(self) -> int:
+        """How often its records ever held or emptied a slot, or emptied a prefix."""
+        ...
+
+    @property
+    def slots_used(self) -> int:
+        """How many different slots its records have held or emptied by their names."""
+        ...
+
+    @property
+    def emptied_prefixes(self) -> int:
+        """How often its records emptied all slots with a prefix."""
+        ...
+
+    @property
+    def slots(self) -> "UnflushedSlots | None":
+        """The changes of its slots that are not flushed yet."""
         ...
 
 

@@ -1,15 +1,21 @@
 """All streams, subscriptions and the outbox of one partition, changed by effects and by nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from durable_sessions.errors import OverloadedError
 from durable_sessions.partition_id import ONLY_PARTITION, STREAMS_MAX, same_partition
+from durable_sessions.streams import slots
 from durable_sessions.streams.effects import (
+    EMPTIED_PREFIX,
     Effect,
+    ErasuresSettled,
     Name,
     OutboxEffect,
+    PathFreed,
     RecordsAppended,
+    RecordsErased,
+    SlotsChanged,
     StreamCreated,
     StreamDescribed,
     StreamRemoved,
@@ -17,6 +23,7 @@ from durable_sessions.streams.effects import (
 )
 from durable_sessions.streams.outbox import PartitionOutbox
 from durable_sessions.streams.readonly import StreamHeader, StreamRecord
+from durable_sessions.streams.slots import FlushedSlots, NameRange, NothingFlushed, UnflushedSlots
 from durable_sessions.streams.stream import NO_PRODUCERS, Key, Producer, Stream
 from durable_sessions.streams.subscriptions import Subscriptions
 from durable_sessions.streams.usage import Usages
@@ -25,7 +32,7 @@ SPARE_NUMBERS = 2**20
 """How many of a partition's stream numbers stay unused, for decisions that take several in a row."""
 
 
-class ColdStreams(Protocol):
+class ColdStreams(FlushedSlots, Protocol):
     """Streams as of the last flush; every stream that has changed since then is in memory."""
 
     def load(self, key: Key) -> Stream | None:
@@ -40,8 +47,12 @@ class ColdStreams(Protocol):
         """Return the records of a stream that have a name; None if none has it, or they are not flushed."""
         ...
 
+    def load_forks(self, stream: int) -> Iterable[int]:
+        """Return the numbers of a stream's forks."""
+        ...
 
-class NothingCold:
+
+class NothingCold(NothingFlushed):
     """The cold streams of a partition whose streams are all in memory."""
 
     def load(self, key: Key) -> Stream | None:
@@ -53,6 +64,10 @@ class NothingCold:
     def load_name(self, stream: int, name: str) -> Name | None:
         """Return None."""
 
+    def load_forks(self, stream: int) -> Iterable[int]:
+        """Return nothing."""
+        return ()
+
 
 class State:
     """The tip of a partition; the same effects in the same order give the same state.
@@ -61,7 +76,10 @@ class State:
     ``removed`` are streams that were removed since the last flush, so the cold streams may still have them.
     ``era`` is advanced from outside; a stream remembers the era in which it was last looked up. ``govern`` is
     called for each stream that comes into memory, to apply the retention policies. ``usages`` are tracked
-    only if set. ``next_stream`` is the lowest number that no stream has had; it also tells the partition.
+    only if set. ``unflushed_slots`` are the streams whose slots have changed, by workspace, and
+    ``unflushed_forks`` the forks that were made; some of these may be flushed already. ``next_stream`` is the
+    lowest number that no stream has had; it also tells the partition. ``has_neighbours`` says whether there
+    are others.
     """
 
     def __init__(
@@ -75,6 +93,9 @@ class State:
         self._govern = govern
         self.streams: dict[Key, Stream] = {}
         self.by_id: dict[int, Stream] = {}
+        self._forks: dict[int, set[int]] = {}  # the forks in memory, by the number of their source
+        self.unflushed_slots: dict[str, dict[int, None]] = {}
+        self.unflushed_forks: dict[str, dict[int, None]] = {}
         self.removed: dict[int, Key] = {}
         self.next_stream = ONLY_PARTITION.streams.start
         self.era = 0
@@ -82,6 +103,7 @@ class State:
         self.outbox = PartitionOutbox()
         self.usages: Usages | None = None
         self.attribute_bytes = 0  # of the streams in memory
+        self.has_neighbours = False
 
     @property
     def next_id(self) -> int:
@@ -89,6 +111,14 @@ class State:
         if self.next_stream % STREAMS_MAX >= STREAMS_MAX - SPARE_NUMBERS:
             raise OverloadedError(what="streams that its partition can number")
         return self.next_stream
+
+    def as_created(self, created: StreamCreated, attributes: dict[str, bytes]) -> StreamRecord:
+        """Return a stream as it will be once its creation has been carried out, policies included."""
+        stream = Stream.of(created)
+        stream.attributes = attributes
+        if self._govern is not None:
+            self._govern(stream)
+        return stream
 
     def get(self, key: Key) -> Stream | None:
         """Return the stream at a path, None if there is none."""
@@ -135,10 +165,58 @@ class State:
             holder = self.parent(holder)
         return None
 
+    def slot(self, stream: StreamRecord, name: str, end: int | None = None) -> int | None:
+        """Return the position of the record that holds a slot, of a stream or of what it inherits.
+
+        With ``end`` it is the holder among the records before that position.
+        """
+        holder: StreamRecord | None = stream
+        end = stream.tail if end is None else end
+        while holder is not None:
+            found = slots.last_change(holder, self._cold, name, end)
+            if found is not None:
+                return found.position if found.held else None
+            end = min(end, holder.base)
+            holder = self.parent(holder)
+        return None
+
+    def slot_history(self, stream: StreamRecord, name: str) -> Iterator[int]:
+        """Yield the positions of a stream's own records that ever held a slot, the newest first."""
+        end = stream.tail
+        while (found := slots.last_change(stream, self._cold, name, end)) is not None:
+            if found.held:
+                yield found.position
+            end = found.position
+
+    def slot_is_known(self, stream: StreamRecord, name: str) -> bool:
+        """Say whether a stream's own records ever held or emptied a slot by its name."""
+        return slots.is_known(stream, self._cold, name)
+
+    def slot_names(self, stream: StreamRecord, names: NameRange, limit: int, *, held: bool) -> list[str]:
+        """Return the next names that may be held, in order, inherited ones included; fewer at the end.
+
+        With ``held``, slots that are not held at the tip may be missing.
+        """
+        found: set[str] = set()
+        holder: StreamRecord | None = stream
+        while holder is not None:
+            found.update(slots.changed_names(holder, self._cold, names, limit, held=held))
+            held = False  # of its source, a fork inherits what was held at its base
+            holder = self.parent(holder)
+        return sorted(found, reverse=names.descends)[:limit]
+
+    def forks(self, number: int) -> Iterator[int]:
+        """Yield the numbers of a stream's forks, those that are not in memory too."""
+        known = self._forks.get(number, set())
+        yield from sorted(known)
+        yield from (fork for fork in self._cold.load_forks(number) if self._is_cold(fork))
+
+    def _is_cold(self, number: int) -> bool:
+        return number not in self.by_id and number not in self.removed
+
     def evict(self, stream: Stream) -> None:
         """Evict a stream from memory; the cold streams must have its current state."""
-        del self.streams[stream.key], self.by_id[stream.id]
-        self.attribute_bytes -= _size(stream.attributes)
+        self._leave(stream)
 
     def apply(self, effect: Effect) -> None:
         """Apply one effect."""
@@ -152,6 +230,15 @@ class State:
             self._remove(effect)
         elif isinstance(effect, StreamDescribed):
             self._describe(effect)
+        elif isinstance(effect, PathFreed):
+            self._free_path(effect)
+        elif isinstance(effect, SlotsChanged):
+            self._change_slots(effect)
+        elif isinstance(effect, RecordsErased):
+            self._erase(effect)
+        elif isinstance(effect, ErasuresSettled):
+            settled = self._existing(effect.stream)
+            settled.overlay = settled.overlay.without(effect.positions)
         elif isinstance(effect, OutboxEffect):
             self.outbox.apply(effect)
         else:
@@ -160,18 +247,38 @@ class State:
     def _warm(self, stream: Stream | None) -> Stream | None:
         if stream is None or stream.id in self.removed:  # removed since the flush that it was loaded from
             return None
+        if stream.id in self.by_id:  # its path was freed since that flush
+            return None
         self._enter(stream)
         if self._warmed is not None:
             self._warmed(stream)
         return stream
 
     def _enter(self, stream: Stream) -> None:
-        self.streams[stream.key] = self.by_id[stream.id] = stream
+        self.by_id[stream.id] = stream
+        if not stream.freed:
+            self.streams[stream.key] = stream
+        if stream.parent is not None:
+            self._forks.setdefault(stream.parent, set()).add(stream.id)
         if stream.attributes:
             self.attribute_bytes += _size(stream.attributes)
         stream.era = self.era
         if self._govern is not None:
             self._govern(stream)
+
+    def _leave(self, stream: Stream) -> None:
+        if stream.slot_changes and stream.key.workspace in self.unflushed_slots:
+            self.unflushed_slots[stream.key.workspace].pop(stream.id, None)
+        del self.by_id[stream.id]
+        if not stream.freed:
+            del self.streams[stream.key]
+        if stream.parent is not None:
+            self.unflushed_forks.get(stream.key.workspace, {}).pop(stream.id, None)
+            forks = self._forks[stream.parent]
+            forks.discard(stream.id)
+            if not forks:
+                del self._forks[stream.parent]
+        self.attribute_bytes -= _size(stream.attributes)
 
     def _existing(self, number: int) -> Stream:
         stream = self.get_id(number)
@@ -201,6 +308,8 @@ class State:
             stream.names = stream.names or {}
             stream.names.update((name.name, name) for name in effect.names)
         if effect.closed:
+            if not stream.closed:
+                stream.closed_at_ms = effect.at_ms
             stream.closed = True
             stream.closed_by = Producer(*effect.producer) if effect.producer else None
         if self.usages is not None:
@@ -217,6 +326,17 @@ class State:
         for name, value in effect.attributes.items():
             self.attribute_bytes += len(value or b"") - len(before.get(name, b""))
 
+    def _erase(self, effect: RecordsErased) -> None:
+        stream = self._existing(effect.stream)
+        stream.overlay = stream.overlay.with_records(effect.records)
+        stream.erasures += len(effect.records)
+        stream.changed_at_ms = max(stream.changed_at_ms, effect.at_ms)
+        stream.record_bytes -= effect.bytes_freed
+        if self.usages is not None:
+            self.usages.appended(stream, -effect.bytes_freed)
+        if effect.names:
+            stream.names = {**(stream.names or {}), **{name.name: name for name in effect.names}}
+
     @staticmethod
     def _touch(stream: Stream, at_ms: int) -> None:
         """Note an access; the recorded times never go back, even if the clock does."""
@@ -230,6 +350,7 @@ class State:
         stream = Stream.of(effect, depth=0 if parent is None else parent.depth + 1)
         if parent is not None:
             parent.forks += 1
+            self.unflushed_forks.setdefault(effect.workspace, {})[effect.stream] = None
         assert stream.key not in self.streams, "a path is created only when it is free"
         self._enter(stream)
         if same_partition(stream.id, self.next_stream):
@@ -246,11 +367,29 @@ class State:
         parent = self.parent(stream)
         if parent is not None:
             parent.forks -= 1
-        del self.streams[stream.key], self.by_id[stream.id]
-        self.attribute_bytes -= _size(stream.attributes)
+        self._leave(stream)
         self.removed[stream.id] = stream.key
         if self.usages is not None:
             self.usages.removed(stream)
+
+    def _change_slots(self, effect: SlotsChanged) -> None:
+        stream = self._existing(effect.stream)
+        if stream.slots_from is None:
+            stream.slots_from = effect.changes[0].position
+        stream.slot_changes += len(effect.changes)
+        stream.slots_used = effect.used
+        if stream.slots is None:
+            stream.slots = UnflushedSlots()
+        for change in effect.changes:
+            stream.slots.add(change)
+            stream.emptied_prefixes += change.kind == EMPTIED_PREFIX
+        self.unflushed_slots.setdefault(stream.key.workspace, {})[stream.id] = None
+
+    def _free_path(self, effect: PathFreed) -> None:
+        stream = self._existing(effect.stream)
+        assert stream.soft_deleted, "only a deleted stream gives up its path"
+        stream.freed = True
+        del self.streams[stream.key]
 
 
 def _size(attributes: dict[str, bytes]) -> int:

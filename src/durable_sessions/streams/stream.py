@@ -1,13 +1,17 @@
 """One stream's state at the tip: what will be true when all pending effects are durable."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from durable_sessions.streams import content
 from durable_sessions.streams.effects import Name, StreamCreated
+from durable_sessions.streams.overlay import NO_OVERLAY, Overlay
+
+if TYPE_CHECKING:
+    from durable_sessions.streams.slots import UnflushedSlots
 
 SYSTEM_WORKSPACE = ""
-"""Where the server keeps what is its own, such as keys; no key is of it, so no client reaches it."""
+"""The workspace of the server's own streams, such as keys. No key belongs to it, so no client reaches it."""
 
 
 class Key(NamedTuple):
@@ -43,9 +47,15 @@ class Stream:
     """Everything that decisions about one stream depend on.
 
     ``changed_at_ms`` is when a record or an attribute changed last: an access changes nothing.
+    ``closed_at_ms`` is when it was closed; what is changed later, such as a title, does not move it.
     ``record_bytes`` is the size of the records appended to it, ``attributes`` what higher layers keep with
     it, ``named`` how many of its records ever got a name and ``names`` those that are not flushed yet.
-    ``held`` and ``idle_ms`` are what the server's retention policies say of it, not state.
+    ``overlay`` has its erased records, and ``erasures`` counts every record that was ever erased.
+    ``slot_changes`` counts what its records did with slots, ``slots_used`` the different names among them,
+    ``emptied_prefixes`` those of whole prefixes; ``slots`` are the changes that are not flushed yet. Records
+    before ``slots_from`` are from programs that knew no slots, whatever they say.
+    ``freed`` says that it is deleted and has given up its path; ``key`` is then what it was.
+    ``held``, ``idle_ms`` and ``closed_ms`` are what the server's retention policies say of it, not state.
     """
 
     id: int
@@ -70,12 +80,22 @@ class Stream:
     era: int = 0
     held: bool = False
     idle_ms: int | None = None
+    closed_ms: int | None = None
     producers: dict[str, tuple[int, int]] = field(default_factory=lambda: NO_PRODUCERS)
     attributes: dict[str, bytes] = field(default_factory=lambda: NO_ATTRIBUTES)
     record_bytes: int = 0
     named: int = 0
     names: dict[str, Name] | None = None
     changed_at_ms: int = 0
+    closed_at_ms: int | None = None
+    overlay: Overlay = NO_OVERLAY
+    erasures: int = 0
+    freed: bool = False
+    slot_changes: int = 0
+    slots_used: int = 0
+    emptied_prefixes: int = 0
+    slots_from: int | None = None
+    slots: "UnflushedSlots | None" = None
 
     @classmethod
     def of(cls, created: StreamCreated, depth: int = 0) -> "Stream":
@@ -118,6 +138,8 @@ class Stream:
         if self.names is not None:
             kept = {name.name: name for name in self.names.values() if name.first + name.count > tail}
             self.names = kept or None
+        if self.slots is not None:
+            self.slots = self.slots.after_flush(tail)
 
     def expired(self, now_ms: int) -> bool:
         """Say whether the stream has expired."""

@@ -30,11 +30,11 @@ from durable_sessions.streams.subscriptions import (
     link_bytes,
     links_as_effects,
 )
-from durable_sessions.streams.watched import Changes, linked, visible
+from durable_sessions.streams.watched import Changes, linked, peeked, visible
 
 BEFORE_FIRST = -1
 NO_LINKS: Mapping[str, Link] = {}
-_SPARE_BYTES = 1_024  # a link may make room for one that is longer by this
+_SPARE_BYTES = 1_024  # how much longer a link may be than the one that makes room for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def add(state: State, key: SubscriptionKey, found: Mapping[str, Link]) -> list[E
         # than the subscription, so the link that was found replaces that one.
         if known is not None and known != Link(False, BEFORE_FIRST, link.stream):
             continue
-        stream = None if link.stream is None else state.peek_id(link.stream)
+        stream = None if link.stream is None else peeked(state, link.stream)
         if stream is not None and not stream.soft_deleted and _matched_by(state, subscription, stream.key):
             changes[path] = link
     return changes_as_effects(key, changes)
@@ -216,7 +216,7 @@ def changes_as_effects(key: SubscriptionKey, changes: Changes) -> list[Effect]:
 
 
 def explicit_link(state: State, stream: Key, now_ms: int) -> Link:
-    """Return a link to what is at a path now; to look may take a while, as nothing need be in memory."""
+    """Return a link to what is at a path now. It can be slow: the stream may have to be loaded."""
     found = visible(state, stream, now_ms)
     return Link(True, 0, None) if found is None else Link(True, found.tail, found.id)
 
@@ -244,16 +244,17 @@ def _explicit(
 
 
 def _is_current(state: State, workspace: str, path: str, link: Link) -> bool:
-    """Say whether an explicit link is what it would be now, without looking further than into memory."""
+    """Say whether an explicit link is still up to date, looking only at what is in memory."""
     if link.stream is None:
-        return Key(workspace, path) not in state.streams  # one that was made since is in memory
-    stream = state.by_id.get(link.stream)
+        key = Key(workspace, path)  # a stream that was made since is in memory
+        return key not in state.streams and state.subscriptions.told.get(key) is None
+    stream = state.by_id.get(link.stream) or state.subscriptions.told.numbered(link.stream)
     # A stream that is mortal may have expired since.
     return stream is not None and stream.tail == link.acked and not stream.soft_deleted and not stream.mortal
 
 
 def _is_found(state: State, subscription: Subscription, stream: Stream) -> bool:
-    """Say whether a pattern takes in a stream without a link: it does once something was appended."""
+    """Say whether a pattern matches a stream that has no link yet; it counts once something was appended."""
     return stream.tail > stream.base and _matched_by(state, subscription, stream.key)
 
 
@@ -262,9 +263,9 @@ def _matched_by(state: State, subscription: Subscription, stream: Key) -> bool:
 
 
 def _matches(state: State, glob: Glob, config: Config, stream: Key) -> bool:
-    """Say whether a pattern takes a stream in.
+    """Say whether a pattern matches a stream.
 
-    It never takes in a stream of wake events: a subscription would wake itself for ever, and
+    It never matches a stream of wake events: a subscription would wake itself for ever, and
     two with wide patterns would wake each other.
     """
     if stream.path == config.wake_stream or not glob.matches(stream.path):
@@ -273,7 +274,7 @@ def _matches(state: State, glob: Glob, config: Config, stream: Key) -> bool:
 
 
 def _leave_wake_stream(state: State, wake_stream: Key) -> list[Effect]:
-    """Take a stream that becomes a wake stream out of all patterns that matched it so far."""
+    """Remove a stream that becomes a wake stream from all subscriptions whose patterns matched it so far."""
     return [
         Unlinked(*watcher.key, (wake_stream.path,))
         for watcher in state.subscriptions.watching(wake_stream)
@@ -320,7 +321,7 @@ def _caught_up(state: State, subscription: Subscription) -> Iterator[str]:
         if link.explicit or link.stream is None:
             continue
         if path in subscription.behind:
-            stream = state.peek_id(link.stream)
+            stream = peeked(state, link.stream)
             if stream is None or link.acked < stream.tail:
                 continue
         yield path

@@ -18,6 +18,7 @@ from durable_sessions.streams.effects import (
     DeliveryFailed,
     Effect,
     Linked,
+    StreamTold,
     SubscriptionCreated,
     SubscriptionEffect,
     SubscriptionRemoved,
@@ -29,6 +30,7 @@ from durable_sessions.streams.effects import (
 from durable_sessions.streams.globs import Glob
 from durable_sessions.streams.patterns import PatternIndex
 from durable_sessions.streams.stream import Key
+from durable_sessions.streams.told import ToldStreams
 
 Kind: TypeAlias = Literal["webhook", "pull-wake"]
 
@@ -120,7 +122,10 @@ class Subscription:
 
 
 class Subscriptions:
-    """The subscriptions at the tip, with an index from each watched stream to its watchers."""
+    """The subscriptions at the tip, with an index from each watched stream to its watchers.
+
+    ``told`` has the watched streams of other partitions.
+    """
 
     def __init__(self) -> None:
         self._all: dict[str, dict[str, Subscription]] = {}
@@ -129,6 +134,7 @@ class Subscriptions:
         self._patterns: dict[str, PatternIndex[SubscriptionKey]] = {}
         self._bytes: Counter[str] = Counter()
         self._count = 0
+        self.told = ToldStreams()
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -147,6 +153,10 @@ class Subscriptions:
     def of(self, workspace: str) -> Collection[Subscription]:
         """Return the subscriptions of a workspace."""
         return self._all.get(workspace, {}).values()
+
+    def workspaces(self) -> Collection[str]:
+        """Return the workspaces that have subscriptions."""
+        return self._all.keys()
 
     def watching(self, stream: Key) -> Collection[Subscription]:
         """Return the subscriptions that have a link to a stream, in constant time."""
@@ -182,13 +192,19 @@ class Subscriptions:
 
     def snapshot(self) -> list[SubscriptionEffect]:
         """Return effects that give the same subscriptions when they are applied to none."""
-        return [effect for subscription in self for effect in _effects(subscription)]
+        own = [effect for subscription in self for effect in _effects(subscription)]
+        return [*own, *self.told.snapshot()]
 
     def apply(self, effect: Effect) -> None:
         """Apply one effect on a subscription."""
         assert isinstance(effect, SubscriptionEffect)
         if isinstance(effect, SubscriptionCreated):
             self._create(effect)
+            return
+        if isinstance(effect, StreamTold):
+            stream = Key(effect.workspace, effect.path)
+            self.told.apply(effect, watched=stream in self._watchers)
+            self.appended(stream)
             return
         subscription = self._all[effect.workspace][effect.id]
         if isinstance(effect, SubscriptionRemoved):
@@ -239,7 +255,7 @@ class Subscriptions:
     def _link(self, subscription: Subscription, links: Sequence[tuple[str, bool, int, int | None]]) -> None:
         """Add or replace links; there may be ten thousand at once, so this loop does little."""
         workspace, held, behind = subscription.key.workspace, subscription.links, subscription.behind
-        watchers, added = self._watchers, 0
+        watchers, told, added = self._watchers, self.told, 0
         for path, explicit, acked, stream in links:
             known = held.get(path)
             if known is None:
@@ -250,6 +266,8 @@ class Subscriptions:
             # Looking the stream up could load it, so a new link counts as behind until a decision needs it.
             behind[path] = None
             key = Key(workspace, path)
+            if told:
+                told.watched(key)
             watching = watchers.get(key)
             if watching is None:
                 watchers[key] = {subscription.key: subscription}
@@ -265,6 +283,7 @@ class Subscriptions:
         del self._watchers[stream][subscription.key]
         if not self._watchers[stream]:
             del self._watchers[stream]
+            self.told.drop(stream)
 
 
 def links_as_effects(key: SubscriptionKey, links: Mapping[str, Link]) -> Iterator[Linked]:

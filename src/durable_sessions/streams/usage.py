@@ -24,6 +24,10 @@ class Usages:
         """Return what a workspace holds."""
         return self._by_workspace.setdefault(workspace, WorkspaceUsage())
 
+    def known(self) -> Mapping[str, WorkspaceUsage]:
+        """Return what every workspace holds."""
+        return self._by_workspace
+
     def created(self, stream: Stream) -> None:
         """Count a new stream, which is empty."""
         self.of(stream.key.workspace).streams += 1

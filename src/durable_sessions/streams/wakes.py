@@ -27,6 +27,7 @@ from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 from durable_sessions.streams.subscribe import changes_as_effects, find, relink
 from durable_sessions.streams.subscriptions import Kind, Subscription, SubscriptionKey, Wake
+from durable_sessions.streams.wake_intake import WakeEvent
 from durable_sessions.streams.watched import StreamInfo, has_pending, linked, pending_tails, stream_infos
 
 
@@ -194,10 +195,10 @@ def _wake_for(state: State, subscription: Subscription, pending: dict[str, int],
 def _wake_event(
     state: State, subscription: Subscription, generation: int, path: str, now: Now
 ) -> list[Effect]:
-    """Return the append to the wake stream; none if it takes no appends: the wake can be claimed anyhow."""
+    """Return the append to the wake stream; none if it accepts none, since workers can claim anyway."""
     assert subscription.config.wake_stream is not None
     key = Key(subscription.key.workspace, subscription.config.wake_stream)
-    event = {
+    event: dict[str, object] = {
         "type": "wake",
         "subscription_id": subscription.key.id,
         "stream": path,
@@ -210,8 +211,19 @@ def _wake_event(
         body = msgspec.json.encode(event) + (b"" if stream.is_json else b"\n")
         request = append.Append(body, stream.content_type)
         return append.decide(state, key, request, now.ms, now.limits)[0]
-    except (StreamNotFoundError, StreamGoneError, StreamClosedError):
+    except StreamNotFoundError:
+        return _owed_event(state, subscription, generation, key, event, now) if state.has_neighbours else []
+    except (StreamGoneError, StreamClosedError):
         return []
+
+
+def _owed_event(
+    state: State, subscription: Subscription, generation: int, key: Key, event: dict[str, object], now: Now
+) -> list[Effect]:
+    """Return the effect that owes a wake event to the wake stream, which may be in another partition."""
+    encoded = msgspec.Raw(msgspec.json.encode(event))
+    wake = WakeEvent(subscription.key.id, subscription.created_at_ms, generation, encoded)
+    return [*state.outbox.owe([(key, msgspec.json.encode(wake))], now.limits.outbox_bytes_max)]
 
 
 def _require_hold(subscription: Subscription, hold: Hold, now_ms: int) -> None:

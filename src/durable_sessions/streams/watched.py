@@ -1,4 +1,4 @@
-"""What a subscription watches: its links held against the streams as they are now."""
+"""What a subscription watches: its links, compared with the streams as they are now."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,7 +10,7 @@ from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscriptions import Link, Subscription
 
 Changes = Mapping[str, Link | None]
-"""What becomes of links, by path; None is a link that goes away."""
+"""The new links by path; None removes a link."""
 
 
 class StreamInfo(msgspec.Struct, frozen=True):
@@ -23,15 +23,27 @@ class StreamInfo(msgspec.Struct, frozen=True):
     has_pending: bool
 
 
+def stream_at(state: State, key: Key) -> Stream | None:
+    """Return the stream at a path, of this partition or as another one has told of it."""
+    return state.get(key) or state.subscriptions.told.get(key)
+
+
+def peeked(state: State, number: int) -> Stream | None:
+    """Return a stream by its number without bringing it into memory, or as another partition told of it."""
+    return state.by_id.get(number) or state.subscriptions.told.numbered(number) or state.peek_id(number)
+
+
 def visible(state: State, key: Key, now_ms: int) -> Stream | None:
     """Return the stream at a path if it can be used now."""
-    stream = state.get(key)
+    stream = stream_at(state, key)
     return None if stream is None or stream.soft_deleted or stream.expired(now_ms) else stream
 
 
 def linked(state: State, link: Link, now_ms: int) -> Stream | None:
     """Return the stream that a link is about, None if it is gone or was never there."""
-    stream = None if link.stream is None else state.get_id(link.stream)
+    stream = None
+    if link.stream is not None:
+        stream = state.subscriptions.told.numbered(link.stream) or state.get_id(link.stream)
     return None if stream is None or stream.soft_deleted or stream.expired(now_ms) else stream
 
 
@@ -76,6 +88,8 @@ def infos_of(
 
 def _is_gone(state: State, number: int, now_ms: int) -> bool:
     """Say whether a linked stream is known to be gone; one that nobody has used since is still there."""
+    if state.subscriptions.told.is_gone(number):
+        return True
     stream = state.by_id.get(number)
     if stream is None:
         return number in state.removed
@@ -120,7 +134,7 @@ def settle(state: State, subscription: Subscription, paths: Iterable[str]) -> li
         link = subscription.links.get(path)
         if link is None:
             continue
-        stream = None if link.stream is None else state.peek_id(link.stream)
+        stream = None if link.stream is None else peeked(state, link.stream)
         if stream is None or stream.soft_deleted:
             without.append(path)
         else:
@@ -136,7 +150,7 @@ def _pending(
         link = changes[path] if path in changes else links.get(path)
         if link is None or link.stream is None:
             continue
-        stream = state.peek_id(link.stream)
+        stream = peeked(state, link.stream)
         if path in links:
             _note_if_caught_up(subscription, path, links[path], stream)
         if stream is None or stream.soft_deleted or stream.expired(now_ms):

@@ -1,4 +1,4 @@
-"""Checks that a history keeps the guarantees of streams, and reports each violation.
+"""Checks that a history keeps the guarantees of streams and sessions, and reports each violation.
 
 The history must end with a read of every stream from its first message to its tail, unless the
 stream was deleted: without a read, the presence of a message cannot be checked.
@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from durable_sessions.testing.history import CallRefused, CreateOperation, RecordedCall
+from durable_sessions.testing.history import CallRefused, CreateOperation, RecordedCall, SessionRequest
 from durable_sessions.testing.incarnations import StreamIncarnation, lives_of
 from durable_sessions.testing.rules import RULES
+from durable_sessions.testing.work_rules import WORK_RULES, WorkedSession
 
 SHOWN_MAX = 20
 
@@ -26,8 +27,9 @@ class Violation(NamedTuple):
 def check(calls: Iterable[RecordedCall]) -> list[Violation]:
     """Return all violations; ValueError if the history cannot be checked."""
     by_stream: dict[str, list[RecordedCall]] = defaultdict(list)
+    by_session: dict[str, list[RecordedCall]] = defaultdict(list)
     for call in calls:
-        by_stream[call.stream].append(call)
+        (by_session if isinstance(call.request, SessionRequest) else by_stream)[call.stream].append(call)
     lives = {stream: lives_of(stream, own) for stream, own in by_stream.items()}
     violations = [
         Violation(rule.__name__, stream, problem)
@@ -41,6 +43,12 @@ def check(calls: Iterable[RecordedCall]) -> list[Violation]:
         for stream, own in lives.items()
         for life in own
         for problem in _forks_inherit(life, lives)
+    ]
+    violations += [
+        Violation(work_rule.__name__, session, problem)
+        for session, own_calls in by_session.items()
+        for work_rule in WORK_RULES
+        for problem in work_rule(WorkedSession(session, own_calls))
     ]
     return violations
 

@@ -51,7 +51,51 @@ class DeleteOperation(msgspec.Struct, frozen=True, tag="Delete"):
     """Delete a stream."""
 
 
-Request = CreateOperation | AppendOperation | ReadOperation | DeleteOperation
+class WakeOperation(msgspec.Struct, frozen=True, tag="Wake"):
+    """Claim a session for a worker, whose name no other call of the history has."""
+
+    worker: str
+    principal: str
+    seconds: int
+    force: bool = False
+
+
+class SentWork(msgspec.Struct, frozen=True):
+    """An event, by an id that no other event of the history has."""
+
+    id: str
+    type: str
+
+
+class WorkOperation(msgspec.Struct, frozen=True, tag="Work"):
+    """Append events to a session under an epoch, or without one; a retry has the same events."""
+
+    events: tuple[SentWork, ...]
+    principal: str
+    epoch: int | None = None
+
+
+class RenewOperation(msgspec.Struct, frozen=True, tag="Renew"):
+    """Renew the lease of an epoch."""
+
+    epoch: int
+    principal: str
+
+
+class ReleaseOperation(msgspec.Struct, frozen=True, tag="Release"):
+    """Release the lease of an epoch."""
+
+    epoch: int
+    principal: str
+
+
+class ReadSessionOperation(msgspec.Struct, frozen=True, tag="ReadSession"):
+    """Read all events of a session."""
+
+
+StreamRequest = CreateOperation | AppendOperation | ReadOperation | DeleteOperation
+SessionRequest = WakeOperation | WorkOperation | RenewOperation | ReleaseOperation | ReadSessionOperation
+Request = StreamRequest | SessionRequest
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -77,6 +121,28 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     closed: bool = False
 
 
+class LeaseGranted(msgspec.Struct, frozen=True, tag=True):
+    """A session was given to a worker, under an epoch."""
+
+    epoch: int
+
+
+class ShownWork(msgspec.Struct, frozen=True):
+    """A stored event; ``epoch`` and ``worker`` are those of a claim or a release."""
+
+    id: str
+    type: str
+    actor: str
+    epoch: int | None = None
+    worker: str | None = None
+
+
+class SessionShown(msgspec.Struct, frozen=True, tag=True):
+    """All events of a session."""
+
+    events: tuple[ShownWork, ...]
+
+
 class CallRefused(msgspec.Struct, frozen=True, tag="Refused"):
     """The server refused the call, and nothing was done; ``code`` as in the error's body."""
 
@@ -87,7 +153,7 @@ class Unknown(msgspec.Struct, frozen=True, tag=True):
     """No answer, or one that says the outcome is unknown: it may have happened, or may yet happen."""
 
 
-Outcome = Done | AppendAcknowledged | Answered | CallRefused | Unknown
+Outcome = Done | AppendAcknowledged | Answered | LeaseGranted | SessionShown | CallRefused | Unknown
 
 
 class RecordedCall(msgspec.Struct, frozen=True):

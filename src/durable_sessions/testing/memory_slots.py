@@ -3,16 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 
+from durable_sessions.errors import LogMisconfiguredError
+from durable_sessions.log.slots import SlotsFullError, SlotTakenError
+
 SAFE: Mapping[str, object] = {"replicas": 3, "synced": True, "discards": "new"}
 """A configuration that loses nothing."""
-
-
-class SlotTakenError(Exception):
-    """The slot is not the next free one: another frame has it, or an earlier attempt with the same frame."""
-
-
-class SlotsFullError(Exception):
-    """There is no room for a frame; it was not stored."""
 
 
 class MemorySlots:
@@ -65,7 +60,33 @@ class MemorySlots:
             del self.frames[self.last]
             self.last -= 1
 
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes all frames take."""
+        return sum(map(len, self.frames.values()))
+
     # What a log does ------------------------------------------------------------------------
+
+    @property
+    def location(self) -> str:
+        """Nowhere in particular."""
+        return "memory"
+
+    async def require_safe(self) -> None:
+        """Refuse any other configuration than the safe one."""
+        wrong = {key: value for key, value in self.configuration.items() if SAFE.get(key) != value}
+        if wrong:
+            raise LogMisconfiguredError(log=self.location, problem=f"{wrong} instead of {dict(SAFE)}")
+
+    async def refresh(self) -> None:
+        """Do nothing: what is known is what is there."""
+
+    async def begin_at(self, address: int) -> None:
+        """Begin after this address."""
+        self.begins_after = self.floor = self.last = address
+
+    async def close(self) -> None:
+        """Do nothing: other logs may use these slots."""
 
     async def put(self, position: int, frame: bytes) -> None:
         """Fill the slot after the last one."""

@@ -29,8 +29,9 @@ from durable_sessions.limits import Limits
 from durable_sessions.log import Log
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.storage.archive import Flushed
+from durable_sessions.storage.indexed import IndexOf, Place, TimeOrder, nothing_indexed
 from durable_sessions.storage.retention import Retention
-from durable_sessions.streams.effects import Effect
+from durable_sessions.streams.effects import Effect, ErasedRecord
 from durable_sessions.streams.state import ColdStreams
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import WorkspaceUsage
@@ -86,6 +87,7 @@ class BucketArchive:
         ids: Ids,
         limits: Limits,
         names_of: NamesOf = no_names,
+        index_of: IndexOf = nothing_indexed,
         *,
         log: Log | None,
         writers: set[str] | None = None,
@@ -95,7 +97,8 @@ class BucketArchive:
 
         A log that does not belong to the bucket is refused. Otherwise a new manifest ties the two together
         and fences the writer of the previous one. Without a log opening writes nothing to the bucket, and
-        nothing can be flushed. ``names_of`` recovers the names of an append's records for a new catalog.
+        nothing can be flushed. ``names_of`` recovers the names of an append's records for a new catalog;
+        ``index_of`` says what streams are listed by, the same at every open.
         ``writers`` are the writer names that this process has used; its new one is added.
         """
         writer = ids.token("writer_")
@@ -110,7 +113,9 @@ class BucketArchive:
             found, manifest = await claim(bucket, partition, log, writer, clock, ids, predecessors)
         cache = BlockCache(limits.block_cache_bytes_max)
         try:
-            catalog = await open_catalog(catalog_path, bucket, found, manifest, cache, names_of, limits)
+            catalog = await open_catalog(
+                catalog_path, bucket, found, manifest, cache, names_of, index_of, limits
+            )
         except BaseException:
             await cache.close()
             raise
@@ -165,9 +170,36 @@ class BucketArchive:
         """Yield the numbers of a folder's streams that follow ``after``, in order, as of the last flush."""
         return self.catalog.reader.numbers(workspace, folder, after, newest_first=newest_first)
 
+    @property
+    def index_of(self) -> IndexOf:
+        """What streams are listed by beside their numbers."""
+        return self.catalog.index_of
+
+    def places(
+        self, workspace: str, folder: str, order: TimeOrder, after: Place | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[Place]]:
+        """Yield the places of a folder's streams behind ``after``, in order, as of the last flush."""
+        return self.catalog.reader.places(workspace, folder, order, after, newest_first=newest_first)
+
+    def with_term(
+        self, workspace: str, folder: str, term: int, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Yield the numbers of a folder's streams that have a term, in order, as of the last flush."""
+        return self.catalog.reader.with_term(workspace, folder, term, after, newest_first=newest_first)
+
+    def slot_holders(
+        self, workspace: str, name: str, after: int | None, *, newest_first: bool
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Yield the numbers of streams that may hold a slot, in order, as of the last flush."""
+        return self.catalog.reader.slot_holders(workspace, name, after, newest_first=newest_first)
+
     def streams_after(self, number: int, prefix: str, limit: int) -> tuple[int | None, Sequence[Stream]]:
         """Return the next streams by number as of the last flush: see :meth:`CatalogView.streams_after`."""
         return self.catalog.reader.streams_after(number, prefix, limit)
+
+    def settled_erasures(self, limit: int) -> Sequence[tuple[int, Sequence[ErasedRecord]]]:
+        """Return erased records that no segment has any more, by stream, as of the last flush."""
+        return self.catalog.reader.settled_erasures(limit)
 
     def stream_count(self) -> int:
         """Return how many streams there were at the last flush."""

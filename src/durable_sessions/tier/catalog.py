@@ -8,24 +8,27 @@ reader sees the state of one flush or of the next, and nothing in between.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from durable_sessions.boot_id import boot_id
 from durable_sessions.limits import Limits
 from durable_sessions.storage import file_permissions
+from durable_sessions.storage.indexed import IndexOf, nothing_indexed
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams import lifetime
-from durable_sessions.streams.effects import Name
+from durable_sessions.streams.effects import Name, SlotChange
 from durable_sessions.streams.stream import Stream
-from durable_sessions.tier import snapshot_file, stream_codec
+from durable_sessions.tier import slot_tables, snapshot_file, stream_codec
 from durable_sessions.tier.catalog_view import About, CatalogView, Placed
 
 T = TypeVar("T")
 
-_VERSION = 4
+_VERSION = 11
+_BUSY_MS = 5_000
 _SCHEMA = """
 create table about (
   version integer not null, boot text not null, manifest integer not null, flushed_through integer not null,
@@ -33,11 +36,23 @@ create table about (
 );
 create table streams (
   id integer primary key, workspace text not null, path text not null, folder text not null,
-  soft_deleted integer not null, removal_ms integer, record_bytes integer not null, state blob not null
+  soft_deleted integer not null, freed integer not null, removal_ms integer, record_bytes integer not null,
+  state blob not null, parent integer, base integer not null, erased integer not null,
+  began_ms integer, updated_ms integer, active_ms integer
 );
-create unique index streams_by_path on streams (workspace, path);
+create unique index streams_by_path on streams (workspace, path) where not freed;
 create index streams_by_folder on streams (workspace, folder, id);
 create index streams_by_removal on streams (removal_ms) where removal_ms is not null;
+create index streams_by_parent on streams (parent, id, base) where parent is not null;
+create index streams_erased on streams (id) where erased;
+create index streams_by_began on streams (workspace, folder, began_ms, id) where began_ms is not null;
+create index streams_by_updated on streams (workspace, folder, updated_ms, id) where updated_ms is not null;
+create index streams_by_active on streams (workspace, folder, active_ms, id) where active_ms is not null;
+create table terms (
+  workspace text not null, folder text not null, term integer not null, stream integer not null,
+  primary key (workspace, folder, term, stream)
+) without rowid;
+create index terms_by_stream on terms (stream);
 create table extents (
   stream integer not null, first integer not null, next integer not null, segment text not null,
   primary key (stream, first)
@@ -50,6 +65,21 @@ create table names (
 ) without rowid;
 create table dirty (path text primary key, since_ms integer not null) without rowid;
 """
+OF_STREAMS = ("extents", "names", "terms", *slot_tables.TABLES)
+"""The tables that have rows of streams, by their number in the column ``stream``."""
+_TAKE_SEGMENTS = (
+    "insert or ignore into segments select * from source.segments"
+    " where path in (select segment from extents)",
+    "insert into dirty select * from source.dirty where path in (select path from segments)"
+    " on conflict do update set since_ms = min(since_ms, excluded.since_ms)",
+    "update about set policies = (select policies from source.about)",
+    "drop table taken",
+)
+_PUT_STREAM = "insert or replace into streams values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_NO_TIMES = (None, None, None)
+_TAINT = (
+    "insert or ignore into dirty select segment, ? from extents where stream = ? and first <= ? and next > ?"
+)
 
 
 class Sized(NamedTuple):
@@ -63,8 +93,9 @@ class Change(NamedTuple):
     """What one flush or compaction changes; it is applied whole or not at all.
 
     ``replaced`` are objects that the manifest no longer refers to. The segments that hold records of
-    ``removed`` streams become dirty at ``at_ms``, and so do the objects in ``dirty``. ``names`` are the names
-    of records, each with the number of its stream.
+    ``removed`` streams, or ``erased`` ones (each a stream and a position), become dirty at ``at_ms``, and so
+    do the objects in ``dirty``. ``names`` are the names of records, ``slots`` what records did with slots,
+    each with the number of its stream.
     """
 
     about: About
@@ -76,15 +107,19 @@ class Change(NamedTuple):
     placed: Sequence[Placed] = ()
     dirty: Sequence[str] = ()
     names: Sequence[tuple[int, Name]] = ()
+    slots: Sequence[tuple[int, SlotChange]] = ()
+    erased: Sequence[tuple[int, int]] = ()
 
 
 class Catalog:
     """The catalog's file. ``reader`` is for the event loop, ``writer`` for work given to :meth:`run`."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: Limits, index_of: IndexOf = nothing_indexed) -> None:
         self._path = path
+        self.index_of = index_of
         self._limits = limits
         self._retention = NO_RETENTION
+        self._wal_is_stale = False
         self._reading = _connect(path)
         self._writing = _connect(path)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="catalog")
@@ -92,30 +127,32 @@ class Catalog:
         self.writer = CatalogView(self._writing, limits)
 
     @classmethod
-    def open(cls, path: Path, limits: Limits) -> "Catalog":
+    def open(cls, path: Path, limits: Limits, index_of: IndexOf = nothing_indexed) -> "Catalog":
         """Open the catalog; if it cannot be trusted, replace it with an empty one."""
         try:
-            catalog = cls(path, limits)
+            catalog = cls(path, limits, index_of)
             if catalog._trusted():
                 return catalog
             catalog.close()
         except sqlite3.DatabaseError:
             pass  # damaged, which is harmless: it is derived and can be rebuilt
-        return cls.create(path, limits)
+        return cls.create(path, limits, index_of)
 
     @classmethod
-    def create(cls, path: Path, limits: Limits) -> "Catalog":
+    def create(cls, path: Path, limits: Limits, index_of: IndexOf = nothing_indexed) -> "Catalog":
         """Create an empty catalog, replacing any file that is there."""
         _remove(path)
-        catalog = cls(path, limits)
+        catalog = cls(path, limits, index_of)
         with catalog._writing as connection:
-            connection.executescript(_SCHEMA)
-            about = (_VERSION, _boot(), NO_RETENTION.fingerprint)
+            connection.executescript(_SCHEMA + slot_tables.SCHEMA)
+            about = (_VERSION, boot_id(), NO_RETENTION.fingerprint)
             connection.execute("insert into about values (?, ?, 0, 0, ?)", about)
         return catalog
 
     @classmethod
-    def unpack(cls, path: Path, data: bytes, limits: Limits) -> "tuple[Catalog, bytes]":
+    def unpack(
+        cls, path: Path, data: bytes, limits: Limits, index_of: IndexOf = nothing_indexed
+    ) -> "tuple[Catalog, bytes]":
         """Replace any file that is there by the catalog of a snapshot; also return the snapshot's manifest.
 
         A crash must not leave a file that is trusted. While it is being unpacked, the file has no boot id, as
@@ -123,7 +160,7 @@ class Catalog:
         """
         _remove(path)
         snapshot_file.unpack(data, path, limits.snapshot_bytes_max)
-        catalog = cls(path, limits)
+        catalog = cls(path, limits, index_of)
         try:
             with catalog._writing as connection:
                 found = connection.execute(
@@ -136,7 +173,7 @@ class Catalog:
                 connection.execute(
                     "update about set boot = ?1, manifest = -1, flushed_through = -1,"
                     " policies = case policies when ?2 then ?2 else '' end",
-                    (_boot(), NO_RETENTION.fingerprint),
+                    (boot_id(), NO_RETENTION.fingerprint),
                 )
                 connection.execute("drop table snapshot")
         except BaseException:
@@ -150,7 +187,7 @@ class Catalog:
             found = self._reading.execute("select version, boot from about").fetchone()
         except sqlite3.OperationalError:
             return False
-        return bool(found == (_VERSION, _boot()))
+        return bool(found == (_VERSION, boot_id()))
 
     def close(self) -> None:
         """Finish pending writes and close the file."""
@@ -190,20 +227,79 @@ class Catalog:
                     "insert or ignore into dirty select distinct segment, ? from extents where stream = ?",
                     (change.at_ms, stream),
                 )
+                self._taint_source(stream, change.at_ms)
                 connection.execute("delete from streams where id = ?", (stream,))
                 connection.execute("delete from extents where stream = ?", (stream,))
                 connection.execute("delete from names where stream = ?", (stream,))
+                connection.execute("delete from terms where stream = ?", (stream,))
+                slot_tables.remove(connection, stream)
+            # Before new segments are added, which have the erased records no more.
             connection.executemany(
-                "insert or replace into streams values (?, ?, ?, ?, ?, ?, ?, ?)",
-                map(self._row, change.streams),
+                _TAINT,
+                ((change.at_ms, stream, position, position) for stream, position in change.erased),
             )
+            for one in change.streams:
+                self._put(connection, one)
             names = ((stream, one.name, one.first, one.count, one.check) for stream, one in change.names)
             connection.executemany("insert or replace into names values (?, ?, ?, ?, ?)", names)
+            slot_tables.add(connection, change.slots)
             connection.executemany("insert or replace into extents values (?, ?, ?, ?)", change.placed)
             connection.executemany("insert or replace into segments values (?, ?)", change.segments)
             dirty = ((path, change.at_ms) for path in change.dirty)
             connection.executemany("insert or ignore into dirty values (?, ?)", dirty)
             connection.execute("update about set manifest = ?, flushed_through = ?", change.about)
+        self._wal_is_stale = self._wal_is_stale or bool(change.erased)
+        if self._wal_is_stale:
+            self._empty_wal()
+
+    def _taint_source(self, fork: int, at_ms: int) -> None:
+        """Let segments be written anew that have erased records only because a fork was spared."""
+        query = (
+            "select source.id, source.state from streams as fork join streams as source"
+            " on source.id = fork.parent where fork.id = ? and source.erased"
+        )
+        for source, state in self._writing.execute(query, (fork,)).fetchall():
+            spared = [one.position for one in stream_codec.decode(state).overlay if one.spares]
+            self._writing.executemany(_TAINT, ((at_ms, source, position, position) for position in spared))
+
+    def _empty_wal(self) -> None:
+        """Empty the write-ahead file, which has rows as they were before an erasure.
+
+        If a reader is in the way, this is tried again after the next change: there is no waiting for it.
+        """
+        connection = self._writing
+        connection.execute("pragma busy_timeout = 0")
+        is_busy, _, _ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        connection.execute(f"pragma busy_timeout = {_BUSY_MS}")
+        self._wal_is_stale = bool(is_busy)
+
+    def take_streams(self, source: Path, numbers: Iterable[int]) -> None:
+        """Copy streams from another catalog, with all that it knows of them; both have the same policies."""
+        connection = self._writing
+        connection.execute("attach database ? as source", (str(source),))
+        try:
+            with connection:
+                connection.execute("create temp table taken (id integer primary key)")
+                connection.executemany("insert into taken values (?)", ((number,) for number in numbers))
+                connection.execute("insert into streams select * from source.streams where id in taken")
+                for table in OF_STREAMS:
+                    query = f"insert into {table} select * from source.{table} where stream in taken"  # noqa: S608
+                    connection.execute(query)
+                for query in _TAKE_SEGMENTS:
+                    connection.execute(query)
+        finally:
+            connection.execute("detach database source")
+
+    def share_segments(self, streams: Iterable[tuple[str, int]], at_ms: int) -> None:
+        """Make segments dirty that also hold records of other streams than the catalog knows.
+
+        ``streams`` are the paths of segments, and how many streams each of them has.
+        """
+        held = "select count(distinct stream) from extents where segment = ?"
+        with self._writing as connection:
+            for path, count in streams:
+                if connection.execute(held, (path,)).fetchone()[0] < count:
+                    connection.execute("insert or ignore into dirty values (?, ?)", (path, at_ms))
 
     def pack(self, manifest: bytes, bytes_max: int) -> bytes | None:
         """Return a snapshot of the catalog with its manifest; None if the catalog exceeds ``bytes_max``."""
@@ -231,12 +327,32 @@ class Catalog:
                 connection.execute("update streams set removal_ms = ? where id = ?", values)
             connection.execute("update about set policies = ?", (retention.fingerprint,))
 
-    def _row(self, stream: Stream) -> tuple[int, str, str, str, bool, int | None, int, bytes]:
+    def _put(self, connection: sqlite3.Connection, stream: Stream) -> None:
+        """Write the rows of a stream: its state, and what it is listed by."""
         state = stream_codec.encode(stream)
         # Decoded again because _removal_ms changes the stream that it is given.
         removal_ms = self._removal_ms(stream_codec.decode(state))
         key, folder = stream.key, stream.key.folder
-        return stream.id, *key, folder, stream.soft_deleted, removal_ms, stream.record_bytes, state
+        indexed = None
+        if not stream.soft_deleted:
+            indexed = self.index_of(key, stream.created_at_ms, stream.changed_at_ms, stream.attributes)
+        times, terms = indexed or (_NO_TIMES, ())
+        row = (
+            *(stream.id, *key, folder, stream.soft_deleted, stream.freed, removal_ms, stream.record_bytes),
+            *(state, stream.parent, stream.base, bool(stream.overlay), *times),
+        )
+        is_new_fork = stream.parent is not None and not self._has(connection, stream.id)
+        connection.execute(_PUT_STREAM, row)
+        if is_new_fork and stream.parent is not None:
+            slot_tables.add_fork(connection, stream.parent)
+        connection.execute("delete from terms where stream = ?", (stream.id,))
+        if terms:
+            rows = ((key.workspace, folder, term, stream.id) for term in terms)
+            connection.executemany("insert or ignore into terms values (?, ?, ?, ?)", rows)
+
+    @staticmethod
+    def _has(connection: sqlite3.Connection, number: int) -> bool:
+        return connection.execute("select 1 from streams where id = ?", (number,)).fetchone() is not None
 
     def _removal_ms(self, stream: Stream) -> int | None:
         self._retention.govern(stream)
@@ -249,14 +365,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = off")
+    connection.execute("pragma secure_delete = on")  # what is erased must leave the file, too
     return connection
 
 
 def _remove(path: Path) -> None:
     for name in (path.name, path.name + "-wal", path.name + "-shm"):
         path.with_name(name).unlink(missing_ok=True)
-
-
-def _boot() -> str:
-    """Return the machine's boot id: only when the machine restarts can an unsynced file have lost pages."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -13,7 +13,7 @@ from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, SegmentIn
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.bucket.segment_reader import SegmentReader
-from durable_sessions.streams.effects import Name
+from durable_sessions.streams.effects import Name, SlotChange
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier import segment_contents, stream_codec
 from durable_sessions.tier.catalog import Catalog, Change
@@ -25,11 +25,11 @@ from durable_sessions.tier.segment_unpacker import WholeSegment
 UNFINISHED = About(-1, -1)
 """Marks a catalog that is being filled: it belongs to no manifest."""
 
-NamesOf = Callable[[Stream, AppendRun], Iterable[Name]]
-"""Returns the names that the records of an append were given, as the records themselves show."""
+NamesOf = Callable[[Stream, AppendRun], Iterable[Name | SlotChange]]
+"""Returns the names that the records of an append were given, and what they did with slots, as they show."""
 
 
-def no_names(stream: Stream, run: AppendRun) -> Iterable[Name]:
+def no_names(stream: Stream, run: AppendRun) -> Iterable[Name | SlotChange]:
     """Return no names, for streams whose records have none."""
     return ()
 
@@ -83,24 +83,38 @@ def _add_rows(catalog: Catalog, path: str, rows: Sequence[SessionRow], there: se
     removed = [row.stream for row in rows if row.deleted]
     there.update(stream.id for stream in streams)
     there.difference_update(removed)
-    dirty = [path] if removed else []
-    catalog.apply_here(Change(UNFINISHED, streams=streams, removed=removed, dirty=dirty))
+    erased = [(stream.id, one.position) for stream in streams for one in stream.overlay]
+    dirty = [path] if removed or erased else []
+    change = Change(UNFINISHED, streams=streams, removed=removed, dirty=dirty, erased=erased)
+    catalog.apply_here(change)
 
 
 def _add_places(catalog: Catalog, path: str, directory: Directory) -> dict[int, Stream]:
     """Add the places of a segment's records; return its streams with named records, by number."""
     live = catalog.writer.existing(directory.streams)
     held = segment_contents.contents(path, directory, live)
-    dirty = [path] if live < set(directory.streams) else []
+    streams = list(catalog.writer.loaded(live))
+    erased = {stream.id: stream.overlay for stream in streams if stream.overlay}
+    # Whether the erased records are still in this segment is not known, so that it is written anew.
+    is_dirty = live < set(directory.streams) or any(
+        place.stream in erased and erased[place.stream].first_in(place.first, place.next) is not None
+        for place in held.places
+    )
+    dirty = [path] if is_dirty else []
     catalog.apply_here(Change(UNFINISHED, segments=[held.size], placed=held.places, dirty=dirty))
-    return {stream.id: stream for stream in catalog.writer.loaded(live) if stream.named}
+    return {stream.id: stream for stream in streams if stream.named or stream.slot_changes}
 
 
 def _add_names(catalog: Catalog, segment: WholeSegment, named: dict[int, Stream], names_of: NamesOf) -> None:
-    names = [
-        (number, name)
-        for number, runs in segment.appends(named).items()
-        for run in runs
-        for name in names_of(named[number], run)
-    ]
-    catalog.apply_here(Change(UNFINISHED, names=names))
+    names: list[tuple[int, Name]] = []
+    slots: list[tuple[int, SlotChange]] = []
+    for number, runs in segment.appends(named).items():
+        first = named[number].slots_from
+        for run in runs:
+            for name in names_of(named[number], run):
+                if isinstance(name, SlotChange):
+                    if first is not None and name.position >= first:
+                        slots.append((number, name))
+                else:
+                    names.append((number, name))
+    catalog.apply_here(Change(UNFINISHED, names=names, slots=slots))

@@ -7,11 +7,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from durable_sessions.limits import Limits
+from durable_sessions.storage.indexed import ORDERS, Place, TimeOrder
 from durable_sessions.streams import lifetime
-from durable_sessions.streams.effects import Name
+from durable_sessions.streams.effects import ErasedRecord, Name
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.usage import WorkspaceUsage
 from durable_sessions.tier import stream_codec
+from durable_sessions.tier.slot_tables import SlotView
 
 _PAGE_ROWS = 500
 _PAGE_BYTES = 256 * 1024
@@ -19,14 +21,29 @@ _NUMBER_MAX = 2**63 - 1
 _IN_FOLDER = "select id from streams where workspace = ? and folder = ? and not soft_deleted and id "
 _PATHS_AFTER = (
     "select id, path from streams where workspace = ? and path >= ? and path > ? and path < ? "
-    "and not soft_deleted order by path limit ?"
+    "and not freed and not soft_deleted order by path limit ?"
 )
 _LAST_CHARACTER = "\U0010ffff"  # sorts after every path that begins with a prefix: no path contains it
 _STREAMS_AFTER = (
     "select id, case when path >= ? and path < ? then state end from streams where id > ? order by id limit ?"
 )
+_STATES_AFTER = (
+    "select id, case when workspace = ? then state end from streams where id > ? order by id limit ?"
+)
 _NEWEST_FIRST = _IN_FOLDER + "< ? order by id desc"
 _OLDEST_FIRST = _IN_FOLDER + "> ? order by id"
+_WITH_TERM = "select stream from terms where workspace = ? and folder = ? and term = ? and stream "
+_NEWEST_WITH_TERM = _WITH_TERM + "< ? order by stream desc"
+_OLDEST_WITH_TERM = _WITH_TERM + "> ? order by stream"
+# Negative times do not occur: a time before 1970 is taken for none.
+_PLACES = {
+    (order, newest_first): f"select {order}_ms, id from streams indexed by streams_by_{order} "  # noqa: S608
+    f"where workspace = ? and folder = ? and {order}_ms is not null and ({order}_ms, id) "
+    + (f"< (?, ?) order by {order}_ms desc, id desc" if newest_first else f"> (?, ?) order by {order}_ms, id")
+    for order in ORDERS
+    for newest_first in (True, False)
+}
+"""The queries for streams by one of their times; ``indexed by`` makes SQLite refuse to sort them itself."""
 
 
 class About(NamedTuple):
@@ -45,16 +62,17 @@ class Placed(NamedTuple):
     segment: str
 
 
-class CatalogView:
+class CatalogView(SlotView):
     """Finds streams and the places of their records through one connection."""
 
     def __init__(self, connection: sqlite3.Connection, limits: Limits) -> None:
+        super().__init__(connection)
         self._connection = connection
         self._limits = limits
 
     def load(self, key: Key) -> Stream | None:
         """Return the stream at a path as of the last flush."""
-        return self._stream("select state from streams where workspace = ? and path = ?", key)
+        return self._stream("select state from streams where workspace = ? and path = ? and not freed", key)
 
     def load_id(self, stream: int) -> Stream | None:
         """Return a stream by its number as of the last flush."""
@@ -65,6 +83,47 @@ class CatalogView:
         query = "select name, first, count, checked from names where stream = ? and name = ?"
         found = self._connection.execute(query, (stream, name)).fetchone()
         return None if found is None else Name(*found)
+
+    def load_forks(self, stream: int) -> list[int]:
+        """Return the numbers of a stream's forks as of the last flush."""
+        query = "select id from streams where parent = ? order by id"
+        return [number for (number,) in self._connection.execute(query, (stream,))]
+
+    def is_spared(self, stream: int, erased: ErasedRecord) -> bool:
+        """Say whether a fork that an erasure spares still shows the record, as of the last flush."""
+        query = "select 1 from streams where parent = ? and id < ? and base > ? limit 1"
+        values = (stream, erased.spares, erased.position)
+        return erased.spares > 0 and self._connection.execute(query, values).fetchone() is not None
+
+    def erased_streams(self) -> set[int]:
+        """Return the streams with erased records that a segment may still have, as of the last flush."""
+        return {number for (number,) in self._connection.execute("select id from streams where erased")}
+
+    def replaced(self, stream: int) -> dict[int, bytes]:
+        """Return what is stored in place of a stream's erased records, by position."""
+        found = self.load_id(stream)
+        erased = () if found is None else found.overlay
+        return {one.position: one.data for one in erased if not self.is_spared(stream, one)}
+
+    def settled_erasures(self, limit: int) -> list[tuple[int, list[ErasedRecord]]]:
+        """Return erased records that no segment has any more, by stream, of at most ``limit`` streams."""
+        query = "select id, state from streams where erased order by id limit ?"
+        found: list[tuple[int, list[ErasedRecord]]] = []
+        for number, state in self._connection.execute(query, (limit,)).fetchall():
+            stream = stream_codec.decode(state)
+            settled = [one for one in stream.overlay if self._is_settled(number, one)]
+            if settled:
+                found.append((number, settled))
+        return found
+
+    def _is_settled(self, stream: int, erased: ErasedRecord) -> bool:
+        query = (
+            "select 1 from extents join dirty on dirty.path = extents.segment"
+            " where stream = ? and first <= ? and next > ? limit 1"
+        )
+        values = (stream, erased.position, erased.position)
+        is_stored = self._connection.execute(query, values).fetchone() is not None
+        return not is_stored and not self.is_spared(stream, erased)
 
     @contextmanager
     def numbers(
@@ -78,6 +137,26 @@ class CatalogView:
         start = after if after is not None else _NUMBER_MAX if newest_first else 0
         query = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
         with closing(self._connection.execute(query, (workspace, folder, start))) as rows:
+            yield (number for (number,) in rows)
+
+    @contextmanager
+    def places(
+        self, workspace: str, folder: str, order: TimeOrder, after: Place | None, *, newest_first: bool
+    ) -> Iterator[Iterator[Place]]:
+        """Yield the places of a folder's streams behind ``after``, in order, as of the last flush."""
+        start = after or ((_NUMBER_MAX, _NUMBER_MAX) if newest_first else (-1, 0))
+        query = _PLACES[order, newest_first]
+        with closing(self._connection.execute(query, (workspace, folder, *start))) as rows:
+            yield rows
+
+    @contextmanager
+    def with_term(
+        self, workspace: str, folder: str, term: int, after: int | None, *, newest_first: bool
+    ) -> Iterator[Iterator[int]]:
+        """Yield the numbers of a folder's streams that have a term, in order, as of the last flush."""
+        start = after if after is not None else _NUMBER_MAX if newest_first else 0
+        query = _NEWEST_WITH_TERM if newest_first else _OLDEST_WITH_TERM
+        with closing(self._connection.execute(query, (workspace, folder, term, start))) as rows:
             yield (number for (number,) in rows)
 
     def _stream(self, query: str, values: tuple[object, ...]) -> Stream | None:
@@ -136,6 +215,13 @@ class CatalogView:
             if size > _PAGE_BYTES:
                 break
         return last, found
+
+    def states_after(self, number: int, workspace: str, limit: int) -> tuple[int | None, list[bytes]]:
+        """Look at the next ``limit`` streams by number; return the last one's, None at the end, and what is
+        stored of those of a workspace.
+        """
+        rows = self._connection.execute(_STATES_AFTER, (workspace, number, limit)).fetchall()
+        return rows[-1][0] if rows else None, [state for _, state in rows if state is not None]
 
     def all_numbers(self) -> set[int]:
         """Return the numbers of all streams; slow, so not for the event loop."""

@@ -5,11 +5,19 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from durable_sessions.bucket.checkpoint import EncodedCheckpoint, SessionRow, encode_checkpoint
+from durable_sessions.bucket.layout import sessions_path
+from durable_sessions.bucket.manifest import CheckpointInfo
+from durable_sessions.bucket.numbered import create_beside
+from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tier import stream_codec
+from durable_sessions.tier.catalog import Catalog
 from durable_sessions.tier.catalog_view import CatalogView
 
+FULL_PARTS = "full_checkpoint_parts"
+"""The member of a manifest's ``extra`` that counts the parts of the full checkpoint, which come first."""
 _STATE_BYTES_MAX = 16 * 1024 * 1024
 """The size limit of one part's states: streams with many producers have large states."""
 
@@ -19,6 +27,20 @@ def encode_changes(state: State) -> EncodedCheckpoint:
     rows = [_row(stream) for stream in state.by_id.values()]
     rows += [_tombstone(number, key) for number, key in state.removed.items()]
     return encode_checkpoint(rows)
+
+
+async def write_full_checkpoint(
+    bucket: ObjectStore, partition: PartitionId, number: int, catalog: Catalog, rows_max: int
+) -> list[CheckpointInfo]:
+    """Write all streams of a catalog, in parts, for the manifest with this number to refer to."""
+    parts = full_parts(catalog.writer, rows_max)
+    infos: list[CheckpointInfo] = []
+    while part := await catalog.run(next, parts, None):
+        path = sessions_path(partition, number)
+        if infos:
+            path = path.replace(".parquet", f"-part{len(infos)}.parquet")
+        infos.append(part.info(await create_beside(bucket, path, part.data)))
+    return infos
 
 
 def full_parts(catalog: CatalogView, rows_max: int) -> Iterator[EncodedCheckpoint]:

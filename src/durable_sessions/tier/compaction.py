@@ -10,10 +10,10 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from durable_sessions.bucket.layout import events_path, sessions_path
-from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, SegmentInfo
+from durable_sessions.bucket.layout import events_path
+from durable_sessions.bucket.manifest import Manifest, SegmentInfo
 from durable_sessions.bucket.numbered import create_beside
-from durable_sessions.bucket.records import DAY_MS, StreamRecords
+from durable_sessions.bucket.records import DAY_MS, StreamRecords, with_replaced
 from durable_sessions.bucket.segment import EncodedSegment, encode_segment
 from durable_sessions.clock import Clock
 from durable_sessions.errors import ObjectDamagedError
@@ -21,7 +21,8 @@ from durable_sessions.limits import Limits
 from durable_sessions.tier import segment_contents
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.catalog import Change
-from durable_sessions.tier.checkpoints import full_parts
+from durable_sessions.tier.catalog_view import CatalogView
+from durable_sessions.tier.checkpoints import FULL_PARTS, write_full_checkpoint
 from durable_sessions.tier.disposal import free_gradually
 from durable_sessions.tier.merge_policy import Candidate, choose, day_of, rewrite_at_ms
 from durable_sessions.tier.next_manifest import Replacement, about, successor
@@ -29,9 +30,6 @@ from durable_sessions.tier.segment_unpacker import Runs, WholeSegment
 from durable_sessions.tier.snapshot_info import snapshot_of, with_snapshot
 
 logger = structlog.get_logger(__name__)
-
-FULL_PARTS = "full_checkpoint_parts"
-"""The member of a manifest's ``extra`` that counts the parts of the full checkpoint, which come first."""
 
 
 class _Looked(NamedTuple):
@@ -114,7 +112,7 @@ class Compactor:
         for info in chosen:
             segment = await WholeSegment.fetch(self._bucket, info)
             live = await catalog.run(catalog.writer.existing, segment.streams)
-            await catalog.run(_add_appends, runs, segment, live)
+            await catalog.run(_add_appends, runs, segment, live, catalog.writer)
         return runs
 
     async def _replace(self, manifest: Manifest, chosen: list[SegmentInfo], runs: Runs) -> Replacement:
@@ -163,14 +161,10 @@ class Compactor:
         return bool(since) and now_ms >= rewrite_at_ms(min(since), self._limits)
 
     async def _full_checkpoint(self, manifest: Manifest, dirty: Collection[str]) -> Replacement:
-        catalog, number = self._archive.catalog, manifest.number + 1
-        parts = full_parts(catalog.writer, self._limits.checkpoint_rows_max)
-        infos: list[CheckpointInfo] = []
-        while part := await catalog.run(next, parts, None):
-            path = sessions_path(self._archive.partition, number)
-            if infos:
-                path = path.replace(".parquet", f"-part{len(infos)}.parquet")
-            infos.append(part.info(await create_beside(self._bucket, path, part.data)))
+        archive, rows_max = self._archive, self._limits.checkpoint_rows_max
+        infos = await write_full_checkpoint(
+            self._bucket, archive.partition, manifest.number + 1, archive.catalog, rows_max
+        )
         replaced = [info.path for info in manifest.checkpoints]
         snapshot = snapshot_of(manifest)
         if snapshot is not None and not set(dirty).isdisjoint(replaced):
@@ -186,9 +180,12 @@ class Compactor:
         return Replacement(following, Change(about(following), replaced=replaced))
 
 
-def _add_appends(runs: Runs, segment: WholeSegment, live: Collection[int]) -> None:
-    for stream, found in segment.appends(live).items():
-        runs.setdefault(stream, []).extend(found)
+def _add_appends(runs: Runs, segment: WholeSegment, live: Collection[int], catalog: CatalogView) -> None:
+    erased = catalog.erased_streams()
+    for number, found in segment.appends(live).items():
+        replaced = catalog.replaced(number) if number in erased else {}
+        kept = [with_replaced(run, replaced) for run in found] if replaced else found
+        runs.setdefault(number, []).extend(kept)
 
 
 def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:

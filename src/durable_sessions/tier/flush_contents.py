@@ -7,7 +7,7 @@ from typing import NamedTuple
 from durable_sessions.bucket.checkpoint import EncodedCheckpoint
 from durable_sessions.bucket.records import split_by_date
 from durable_sessions.bucket.segment import EncodedSegment, encode_segment
-from durable_sessions.streams.effects import Effect, Name
+from durable_sessions.streams.effects import Effect, Name, SlotChange
 from durable_sessions.streams.state import ColdStreams
 from durable_sessions.streams.stream import Stream
 from durable_sessions.tier.checkpoints import encode_changes
@@ -16,10 +16,10 @@ from durable_sessions.tier.fold import fold
 
 
 class FlushContents(NamedTuple):
-    """Segments by day and a checkpoint, as bytes, and the streams, removals and names behind them.
+    """Segments by day and a checkpoint, as bytes, and the streams, removals, names and erasures behind them.
 
     ``subscriptions`` are the effects on subscriptions and on the outbox, in order. ``next_stream`` is a
-    number that no stream has ever had.
+    number that no stream has ever had. ``version`` is the least that the manifest must have.
     """
 
     segments: dict[date, EncodedSegment]
@@ -28,7 +28,10 @@ class FlushContents(NamedTuple):
     streams: list[Stream]
     removed: list[int]
     names: list[tuple[int, Name]]
+    erased: list[tuple[int, int]]
+    slots: list[tuple[int, SlotChange]]
     next_stream: int
+    version: int
 
 
 def flush_contents(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> FlushContents:
@@ -43,7 +46,10 @@ def flush_contents(batches: Iterable[bytes], cold: ColdStreams, next_stream: int
         streams=list(state.by_id.values()),
         removed=list(state.removed),
         names=folded.names(),
+        erased=folded.erased_there(),
+        slots=folded.slots_there(),
         next_stream=state.next_stream,
+        version=folded.version,
     )
     empty(days, folded.runs, state.streams, state.by_id, folded.named)
     return contents

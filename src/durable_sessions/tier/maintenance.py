@@ -14,6 +14,7 @@ from durable_sessions.tasks import Task, TaskSupervisor
 from durable_sessions.threads import CPU
 from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.compaction import Compactor
+from durable_sessions.tier.janitor import Janitor
 from durable_sessions.tier.snapshot_writer import SnapshotWriter
 from durable_sessions.tier.sweeper import Sweeper
 
@@ -31,6 +32,9 @@ class Maintenance:
         self.compactor = Compactor(archive, clock, limits)
         self.snapshots = SnapshotWriter(archive, clock, limits)
         self.sweeper = Sweeper(archive, clock, limits)
+        # Of all partitions the system partition has it, which there is one of in every bucket.
+        is_system = archive.partition.is_system
+        self.janitor = Janitor(archive.bucket, archive.partition, clock, limits) if is_system else None
         self.failure: Failure | None = None
 
     def start(self, supervisor: TaskSupervisor) -> None:
@@ -52,6 +56,8 @@ class Maintenance:
             0 <= now_ms - self._swept_at_ms < self._limits.sweep_seconds * 1000
         ):
             await self.sweeper.sweep()
+            if self.janitor is not None:
+                await self.janitor.sweep()
             self._swept_at_ms = now_ms
         return False
 

@@ -76,6 +76,7 @@ def after_flush(
         flushed_through=point.through,
         frame=point.frame,
         next_stream=contents.next_stream,
+        version=max(manifest.version, contents.version),
         extra=written.subscriptions.extra,
     )
     change = Change(
@@ -85,8 +86,12 @@ def after_flush(
         removed=contents.removed,
         segments=[one.size for one in written.held],
         placed=[place for one in written.held for place in one.places],
-        dirty=[written.checkpoint.path] if contents.removed else [],
+        # Checkpoints before this one have the attributes of removed streams, and what attributes were before
+        # an erasure; all of them are replaced when one is dirty.
+        dirty=[written.checkpoint.path] if contents.removed or contents.erased else [],
         names=contents.names,
+        erased=contents.erased,
+        slots=contents.slots,
     )
     tails = {stream.id: stream.tail for stream in contents.streams}
     return Replacement(following, change, Flushed(tails, list(contents.removed), point.through))

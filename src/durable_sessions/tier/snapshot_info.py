@@ -47,7 +47,8 @@ def rows_beyond(manifest: Manifest, partition: PartitionId, covered: int) -> int
     objects = [(info.path, info.rows) for info in manifest.checkpoints]
     objects += [(info.path, info.streams) for info in manifest.segments]
     named = ((names.parse(path), rows) for path, rows in objects)
-    return sum(rows for name, rows in named if name is None or name.number > covered)
+    # Objects with names of an older generation are there since the first manifest.
+    return sum(rows for name, rows in named if (1 if name is None else name.number) > covered)
 
 
 def is_due(manifest: Manifest, partition: PartitionId, now_ms: int, limits: Limits) -> bool:

@@ -13,6 +13,7 @@ from durable_sessions.bucket.manifest import Manifest, decode_manifest
 from durable_sessions.bucket.objects import ObjectStore
 from durable_sessions.errors import DurableSessionsError, ObjectDamagedError
 from durable_sessions.limits import Limits
+from durable_sessions.storage.indexed import IndexOf, nothing_indexed
 from durable_sessions.threads import CPU
 from durable_sessions.tier.catalog import Catalog
 from durable_sessions.tier.catalog_advance import advance
@@ -31,6 +32,7 @@ async def restore(
     manifest: Manifest,
     cache: BlockCache,
     names_of: NamesOf,
+    index_of: IndexOf,
     limits: Limits,
 ) -> Catalog | None:
     """Restore the catalog of a manifest from the snapshot that it names; None if that cannot be used.
@@ -42,7 +44,7 @@ async def restore(
         return None
     try:
         data = await fetch_snapshot(bucket, info, limits)
-        catalog, before = await CPU.run(unpacked, path, data, info, limits)
+        catalog, before = await CPU.run(unpacked, path, data, info, limits, index_of)
         await advance(catalog, bucket, before, manifest, cache, names_of)
     except UNUSABLE as error:
         logger.warning("catalog_snapshot_not_used", path=info.path, reason=str(error) or repr(error))
@@ -63,9 +65,11 @@ async def fetch_snapshot(bucket: ObjectStore, info: SnapshotInfo, limits: Limits
     return await fetch_object(bucket, info.path, info.bytes, info.sha256)
 
 
-def unpacked(path: Path, data: bytes, info: SnapshotInfo, limits: Limits) -> tuple[Catalog, Manifest]:
+def unpacked(
+    path: Path, data: bytes, info: SnapshotInfo, limits: Limits, index_of: IndexOf = nothing_indexed
+) -> tuple[Catalog, Manifest]:
     """Unpack a snapshot to a file at ``path``; return the catalog and the manifest that it belongs to."""
-    catalog, encoded = Catalog.unpack(path, data, limits)
+    catalog, encoded = Catalog.unpack(path, data, limits, index_of)
     try:
         manifest = decode_manifest(encoded, info.path)
         if manifest.number != info.manifest:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from durable_sessions.streams.effects import ErasedRecord
+from durable_sessions.streams.overlay import NO_OVERLAY, Overlay
 from durable_sessions.streams.stream import NO_ATTRIBUTES, NO_PRODUCERS, Key, Producer, Stream
 
 
@@ -36,43 +38,63 @@ class StoredStream(msgspec.Struct, frozen=True, array_like=True):
     changed_at_ms: int | None = None
 
 
+class ExtendedStream(StoredStream, frozen=True, array_like=True):
+    """A stream that has more than most do; all others are written without these fields."""
+
+    overlay: tuple[ErasedRecord, ...] = ()
+    erasures: int = 0
+    freed: bool = False
+    slot_changes: int = 0
+    slots_used: int = 0
+    emptied_prefixes: int = 0
+    closed_at_ms: int | None = None
+    slots_from: int | None = None
+
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(StoredStream).decode
+_decode = msgspec.msgpack.Decoder(ExtendedStream).decode
 
 
 def encode(stream: Stream) -> bytes:
     """Return a stream's state, without accesses that are not recorded in the log."""
-    return _encode(
-        StoredStream(
-            stream.id,
-            *stream.key,
-            stream.content_type,
-            stream.tail,
-            stream.ttl_seconds,
-            stream.expires_at_ms,
-            stream.created_at_ms,
-            stream.recorded_at_ms,
-            stream.parent,
-            stream.base,
-            stream.fork_at_tail,
-            stream.depth,
-            stream.forks,
-            stream.closed,
-            stream.closed_by,
-            stream.last_seq,
-            stream.soft_deleted,
-            stream.producers,
-            stream.attributes,
-            stream.record_bytes,
-            stream.named,
-            stream.changed_at_ms,
-        )
+    fields = (
+        stream.id,
+        *stream.key,
+        stream.content_type,
+        stream.tail,
+        stream.ttl_seconds,
+        stream.expires_at_ms,
+        stream.created_at_ms,
+        stream.recorded_at_ms,
+        stream.parent,
+        stream.base,
+        stream.fork_at_tail,
+        stream.depth,
+        stream.forks,
+        stream.closed,
+        stream.closed_by,
+        stream.last_seq,
+        stream.soft_deleted,
+        stream.producers,
+        stream.attributes,
+        stream.record_bytes,
+        stream.named,
+        stream.changed_at_ms,
     )
+    more = (stream.erasures, stream.freed, stream.slot_changes, stream.slots_used, stream.emptied_prefixes)
+    # Of most closed streams the close was the last change.
+    closed_at_ms = None if stream.closed_at_ms == stream.changed_at_ms else stream.closed_at_ms
+    if not any(more) and closed_at_ms is None:
+        return _encode(StoredStream(*fields))
+    return _encode(ExtendedStream(*fields, tuple(stream.overlay), *more, closed_at_ms, stream.slots_from))
 
 
 def decode(data: bytes) -> Stream:
     """Return the stream that :func:`encode` was given; its last access is the last recorded one."""
     stored = _decode(data)
+    # Written before there was this field: the last recorded access is the best that is known.
+    changed_at_ms = stored.recorded_at_ms if stored.changed_at_ms is None else stored.changed_at_ms
+    closed_at_ms = changed_at_ms if stored.closed_at_ms is None else stored.closed_at_ms
     return Stream(
         id=stored.id,
         key=Key(stored.workspace, stored.path),
@@ -96,5 +118,17 @@ def decode(data: bytes) -> Stream:
         attributes=stored.attributes or NO_ATTRIBUTES,
         record_bytes=stored.record_bytes,
         named=stored.named,
-        changed_at_ms=stored.recorded_at_ms if stored.changed_at_ms is None else stored.changed_at_ms,
+        changed_at_ms=changed_at_ms,
+        closed_at_ms=closed_at_ms if stored.closed else None,
+        overlay=_overlay(stored),
+        erasures=stored.erasures,
+        freed=stored.freed,
+        slot_changes=stored.slot_changes,
+        slots_used=stored.slots_used,
+        emptied_prefixes=stored.emptied_prefixes,
+        slots_from=0 if stored.slots_from is None and stored.slot_changes else stored.slots_from,
     )
+
+
+def _overlay(stored: ExtendedStream) -> Overlay:
+    return Overlay({record.position: record for record in stored.overlay}) if stored.overlay else NO_OVERLAY

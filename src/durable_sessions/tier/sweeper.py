@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from durable_sessions.bucket.layout import FlushedNames
+from durable_sessions.bucket.layout import FlushedNames, generation_of
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectInfo
 from durable_sessions.clock import Clock
@@ -14,10 +14,12 @@ from durable_sessions.tier.bucket_archive import BucketArchive
 from durable_sessions.tier.next_manifest import referred, without_garbage
 
 GARBAGE = "it was replaced"
+RELEASED = "it was replaced here, but other partitions may refer to it"
+"""The reason to forget garbage without removing it: the janitor removes it when nobody refers to it."""
 ORPHAN = "nothing refers to it"
 OLD_MANIFEST = "newer manifests have replaced it"
 
-_DELETED_AT_ONCE = 500
+DELETED_AT_ONCE = 500
 
 
 class Removal(NamedTuple):
@@ -42,14 +44,19 @@ def plan(
     """
     kept, names = referred(manifest), FlushedNames(partition)
     oldest_ms = now_ms - int(limits.garbage_grace_seconds * 1000)
-    garbage = [one.path for one in manifest.garbage if one.since_ms <= oldest_ms and one.path not in kept]
+    due = [one.path for one in manifest.garbage if one.since_ms <= oldest_ms and one.path not in kept]
     # The listing shows garbage within its grace time, too; it must not be removed early as an orphan.
     kept.update(one.path for one in manifest.garbage)
-    return [Removal(path, GARBAGE) for path in garbage] + [
+    return [Removal(path, GARBAGE if _is_own(names, path) else RELEASED) for path in due] + [
         Removal(info.path, reason)
         for info in listing
         if info.path not in kept and (reason := _reason(names, info, manifest.number, now_ms, limits))
     ]
+
+
+def _is_own(names: FlushedNames, path: str) -> bool:
+    """Say whether no other partition refers to an object: that is so if it is not of an older generation."""
+    return names.parse(path) is not None or generation_of(path) is None
 
 
 def _reason(names: FlushedNames, info: ObjectInfo, newest: int, now_ms: int, limits: Limits) -> str | None:
@@ -78,14 +85,14 @@ class Sweeper:
         self.removed = 0
 
     async def collect(self) -> int:
-        """Remove garbage whose grace time is over; return the number of objects removed."""
+        """Remove garbage whose grace time is over; return for how many objects something was done."""
         archive = self._archive
         return await self._remove(
             plan(archive.manifest, archive.partition, (), self._clock.now_ms(), self._limits)
         )
 
     async def sweep(self) -> int:
-        """Remove garbage, old manifests and orphans; return the number of objects removed."""
+        """Remove garbage, old manifests and orphans; return for how many objects something was done."""
         archive, listing = self._archive, list[ObjectInfo]()
         for prefix in FlushedNames(archive.partition).prefixes:
             listing += await archive.bucket.list(prefix)
@@ -100,16 +107,16 @@ class Sweeper:
         if manifest is None:
             return 0
         kept = referred(manifest)
-        paths = [one.path for one in removals]
-        assert kept.isdisjoint(paths), "what was garbage stays garbage"
-        for begin in range(0, len(paths), _DELETED_AT_ONCE):
-            await self._archive.bucket.delete(paths[begin : begin + _DELETED_AT_ONCE])
+        assert kept.isdisjoint(one.path for one in removals), "what was garbage stays garbage"
+        paths = [one.path for one in removals if one.reason != RELEASED]
+        for begin in range(0, len(paths), DELETED_AT_ONCE):
+            await self._archive.bucket.delete(paths[begin : begin + DELETED_AT_ONCE])
         # Deleted first and forgotten after: a crash in between repeats the deletion, which is harmless.
-        gone = {one.path for one in removals if one.reason == GARBAGE}
+        gone = {one.path for one in removals if one.reason in (GARBAGE, RELEASED)}
         if gone:
             await self._forget(gone)
         self.removed += len(paths)
-        return len(paths)
+        return len(removals)
 
     async def _forget(self, gone: set[str]) -> None:
         async with self._archive.changing() as manifest:

@@ -19,14 +19,19 @@ from durable_sessions.streams import content
 from durable_sessions.streams.effects import (
     Acked,
     Effect,
+    ErasuresSettled,
     Linked,
     OutboxAdded,
     OutboxDelivered,
     OutboxEffect,
+    PathFreed,
     RecordsAppended,
+    RecordsErased,
+    SlotsChanged,
     StreamCreated,
     StreamDescribed,
     StreamRemoved,
+    StreamTold,
     StreamTouched,
     SubscriptionCreated,
     SubscriptionEffect,
@@ -116,11 +121,17 @@ def mend(state: State, effect: Effect, home: str = LOST_AND_FOUND) -> Mended:
         mended = _create(state, effect)
     elif isinstance(effect, StreamRemoved):
         mended = _remove(state, effect)
-    elif isinstance(effect, StreamTouched | StreamDescribed):
+    elif isinstance(effect, PathFreed):
+        mended = _free_path(state, effect)
+    elif isinstance(effect, SlotsChanged):
+        mended = _change_slots(state, effect)
+    elif isinstance(effect, StreamTouched | StreamDescribed | RecordsErased | ErasuresSettled):
         known = state.get_id(effect.stream) is not None
         mended = Mended([effect]) if known else _dropped(f"stream {effect.stream} does not exist")
     elif isinstance(effect, OutboxEffect):
         mended = _outbox(state, effect)
+    elif isinstance(effect, StreamTold):
+        mended = Mended([effect])  # it replaces what was told before
     else:
         mended = _subscription(state, effect)
     for one in mended.effects:
@@ -219,9 +230,9 @@ def _create(state: State, effect: StreamCreated) -> Mended:
         if there.id > effect.stream:
             state.removed[effect.stream] = there.key
             return Mended((), f"its path has been used again since, by stream {there.id}", repeated=True)
-        if there.forks:
+        if there.forks and not there.soft_deleted:
             return _dropped(f"its path is taken by stream {there.id}, which has forks")
-        before.append(StreamRemoved(there.id))
+        before.append(PathFreed(there.id) if there.forks else StreamRemoved(there.id))
         problems.append(f"the removal of stream {there.id} from this path is lost")
     if effect.parent is None:
         return Mended([*before, effect], "; ".join(problems) or None)
@@ -265,6 +276,29 @@ def _remove(state: State, effect: StreamRemoved) -> Mended:
     return Mended([effect])
 
 
+def _change_slots(state: State, effect: SlotsChanged) -> Mended:
+    stream = state.get_id(effect.stream)
+    if stream is None:
+        return _dropped(f"stream {effect.stream} does not exist")
+    changes = tuple(change for change in effect.changes if change.position < stream.tail)
+    if changes == effect.changes:
+        return Mended([effect])
+    return Mended(
+        [msgspec.structs.replace(effect, changes=changes)] if changes else (), "its records are lost"
+    )
+
+
+def _free_path(state: State, effect: PathFreed) -> Mended:
+    stream = state.get_id(effect.stream)
+    if stream is None or stream.freed:
+        return Mended((), f"the path of stream {effect.stream} is free", repeated=True)
+    if stream.soft_deleted:
+        return Mended([effect])
+    if not stream.forks:
+        return Mended([StreamRemoved(stream.id)], "its removal is lost")
+    return Mended([StreamRemoved(stream.id, soft=True), effect], "its removal is lost")
+
+
 # The outbox -----------------------------------------------------------------------------
 
 
@@ -280,6 +314,7 @@ def _outbox(state: State, effect: OutboxEffect) -> Mended:
 
 
 def _subscription(state: State, effect: SubscriptionEffect) -> Mended:
+    assert not isinstance(effect, StreamTold)
     there = state.subscriptions.get(SubscriptionKey(effect.workspace, effect.id))
     if isinstance(effect, SubscriptionCreated):
         return _subscribe(there, effect)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from durable_sessions.clock import ManualClock
 from durable_sessions.errors import KeysUnprovenError
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.access.documents import document
 
 LOCAL = Caller("default", "local", Role.ADMIN, None)
@@ -193,7 +194,7 @@ def test_a_lost_connection_and_a_new_owner_lead_to_the_same_table() -> None:
                 incarnation = pair.publisher.incarnation
                 pair.restart_owner()
                 pair.source.apply(document("key_0", revoked_at_ms=5))
-                await until(lambda old=incarnation: pair.follower.incarnation not in (None, old))  # type: ignore[misc]
+                await until(lambda: pair.follower.incarnation not in (None, incarnation))  # noqa: B023
                 await pair.until_equal()
 
     run(test)
@@ -301,6 +302,78 @@ def test_an_answer_counts_from_when_it_was_asked_for_and_only_if_nothing_is_newe
     run(test)
 
 
+def test_who_wakes_with_a_proof_that_has_ended_is_confirmed_before_anyone_is_refused() -> None:
+    async def test() -> None:
+        async with Pair(replace(LIMITS, key_confirm_seconds=PATIENCE_SECONDS)) as pair:
+            await until(pair.follower.is_fresh)
+            ended: list[str] = []
+            pair.copy.watch(LOCAL, lambda: ended.append("local"))
+            for _ in range(3):
+                pair.seconds += 1_000  # the process was stopped, or the machine slept
+                assert pair.copy.is_unproven
+                await asyncio.gather(*(pair.copy.renew_proof() for _ in range(5)))
+                pair.copy.require_proven()
+            assert not ended
+            assert pair.copy.valid(LOCAL)
+
+    run(test)
+
+
+def test_whoever_waits_for_a_proof_waits_for_one_try_and_nobody_after_it() -> None:
+    async def test() -> None:
+        async with Pair() as pair:
+            await until(pair.follower.is_fresh)
+            pair.answering = False
+            pair.seconds += 15
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await pair.copy.renew_proof()
+            assert pair.follower._is_lost
+            with pytest.raises(KeysUnprovenError):
+                pair.copy.require_proven()
+            waiting = pair.copy.renew_proof()
+            with pytest.raises(StopIteration):
+                waiting.send(None)  # it does not wait at all
+            pair.answering = True
+            await until(pair.follower.is_fresh)
+
+    run(test)
+
+
+def test_a_wait_for_a_proof_ends_when_no_answer_comes() -> None:
+    async def never(seen: bytes) -> bytes:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    async def test() -> None:
+        async with Pair(replace(LIMITS, key_confirm_seconds_max=0.02)) as pair:
+            await until(pair.follower.is_fresh)
+            pair.follower._acknowledge = never
+            pair.seconds += 15
+            await pair.copy.renew_proof()
+            assert pair.copy.is_unproven
+            await until(lambda: "did not answer in time" in (pair.follower.failure or ""))
+
+    run(test)
+
+
+def test_a_try_that_fails_in_any_way_is_followed_by_another() -> None:
+    async def test() -> None:
+        async with Pair() as pair:
+            await until(pair.follower.is_fresh)
+            asked = []
+
+            async def broken(seen: bytes) -> bytes:
+                asked.append(seen)
+                if len(asked) < 3:
+                    raise RuntimeError("nobody has foreseen this")
+                return pair.publisher.acknowledge(seen)
+
+            pair.follower._acknowledge = broken
+            pair.seconds += 15
+            await until(pair.follower.is_fresh)
+
+    run(test)
+
+
 def test_live_readers_end_with_the_trust() -> None:
     async def test() -> None:
         async with Pair() as pair:
@@ -358,13 +431,20 @@ def test_a_change_is_everywhere_when_all_have_acknowledged_it() -> None:
     run(test)
 
 
+@asynccontextmanager
+async def a_follower_that_is_behind() -> AsyncIterator[Pair]:
+    """Give a pair whose follower was confirmed, and then got nothing more: it lacks a change."""
+    async with Pair(replace(LIMITS, keys_everywhere_seconds_max=0.01)) as pair:
+        await until(pair.follower.is_fresh)
+        pair.flowing.clear()
+        pair.source.apply(document("one"))
+        assert not await pair.publisher.everywhere()
+        yield pair
+
+
 def test_a_worker_that_does_not_acknowledge_is_waited_for_only_so_long() -> None:
     async def test() -> None:
-        async with Pair(replace(LIMITS, keys_everywhere_seconds_max=0.01)) as pair:
-            await until(pair.follower.is_fresh)
-            pair.flowing.clear()
-            pair.source.apply(document("one"))
-            assert not await pair.publisher.everywhere()
+        async with a_follower_that_is_behind() as pair:
             assert pair.task is not None
             pair.task.cancel()  # the connection ends; nobody knows whether its process does
             await asyncio.gather(pair.task, return_exceptions=True)
@@ -377,11 +457,7 @@ def test_a_worker_that_does_not_acknowledge_is_waited_for_only_so_long() -> None
 
 def test_a_worker_that_has_ended_is_not_waited_for() -> None:
     async def test() -> None:
-        async with Pair(replace(LIMITS, keys_everywhere_seconds_max=0.01)) as pair:
-            await until(pair.follower.is_fresh)
-            pair.flowing.clear()
-            pair.source.apply(document("one"))
-            assert not await pair.publisher.everywhere()
+        async with a_follower_that_is_behind() as pair:
             pair.publisher.gone("worker-1")
             assert await pair.publisher.everywhere()
 

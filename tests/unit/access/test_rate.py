@@ -29,3 +29,19 @@ def test_a_clock_that_is_set_back_neither_gives_nor_takes() -> None:
     assert bucket.take(10_000) == 0.0
     assert bucket.take(0) == pytest.approx(1.0)
     assert bucket.take(1_000) == 0.0
+
+
+def test_what_others_spend_is_missing_here_up_to_a_debt() -> None:
+    bucket = TokenBucket(per_second=1, burst=4, now_ms=0)
+    bucket.spend(3, 2, now_ms=0)
+    assert bucket.take(0) == 0
+    assert bucket.take(0) == 1
+    assert bucket.taken == 1, "what others have taken is not counted here"
+    bucket.spend(3, 2, now_ms=1_000)
+    assert bucket.take(1_000) == 3, "first it gets what is new, then it pays"
+    bucket.spend(1_000, 2, now_ms=1_000)
+    assert bucket.take(1_000) == 9, "the debt ends at two bursts"
+    bucket.spend(1, 2, now_ms=100_000)
+    assert bucket.take(100_000) == 0
+    bucket.spend(0, 2, now_ms=50_000)
+    assert bucket.take(50_000) == 0, "a clock set back adds nothing, and takes nothing"

@@ -36,6 +36,7 @@ def columns(*messages: bytes) -> list[tuple[str | None, ...]]:
         (b"1", (None,) * 4),
         (b'{"type":"deep","x":' + b"[" * 20_000 + b"]" * 20_000 + b"}", (None,) * 4),
         (b"not json at all", (None,) * 4),
+        (b'{"id":"a","type":"\xff"}', (None,) * 4),
         (b"{", (None,) * 4),
     ],
 )

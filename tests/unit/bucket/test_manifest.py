@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from durable_sessions.bucket.manifest import (
+    NEWEST_VERSION,
     CheckpointInfo,
     GarbageInfo,
     Manifest,
@@ -93,8 +94,11 @@ def test_unknown_fields_are_passed_over_and_new_versions_refused() -> None:
     content = {**msgspec.to_builtins(msgspec.structs.replace(manifest(), extra={})), "invented_later": [1]}
     content["segments"][0]["also_later"] = True
     assert decode_manifest(signed(content), "m") == msgspec.structs.replace(manifest(), extra={})
-    with pytest.raises(BucketRefusedError, match="m has version 2, this program reads version 1"):
-        decode_manifest(signed({"version": 2, "everything": "else"}), "m")
+    with pytest.raises(
+        BucketRefusedError,
+        match=f"m has version {NEWEST_VERSION + 1}, this program reads versions up to {NEWEST_VERSION}",
+    ):
+        decode_manifest(signed({"version": NEWEST_VERSION + 1, "everything": "else"}), "m")
     wrongs: list[dict[str, object]] = [{"version": 1}, {}, {**content, "number": "42"}]
     for wrong in wrongs:
         with pytest.raises(ObjectDamagedError, match="it is not a manifest"):

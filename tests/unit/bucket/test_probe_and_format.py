@@ -113,8 +113,8 @@ async def test_two_servers_may_initialise_a_bucket_at_once(monkeypatch: pytest.M
         (b'{"version":"1"}', "is not what this program writes"),
         (b'{"format":"something-else","version":1}', "belongs to 'something-else'"),
         (
-            b'{"format":"durable-sessions","version":2,"new":{}}',
-            "format version 2, this program reads version 1",
+            b'{"format":"durable-sessions","version":3,"new":{}}',
+            "format version 3, this program reads versions 1 and 2",
         ),
         (b'{"format":"durable-sessions","version":1,"partitions":16}', "16 partitions, not 1"),
     ],

@@ -28,6 +28,7 @@ STATUSES = {
     "unreachable": 4,
     "denied": 5,
     "conflict": 6,
+    "not_started": 127,
     "interrupted": 130,
     "failed": 1,
 }
@@ -99,7 +100,7 @@ def test_a_failure_that_no_command_expects_has_the_same_shape(
     async def fail(*_: object, **__: object) -> NoReturn:
         raise failure
 
-    monkeypatch.setattr(verify, "run_verification", fail)
+    monkeypatch.setattr(verify, "verify_all", fail)
     plain, told = run("verify", "--data", data), run("verify", "--data", data, "--json")
     assert (plain.status, plain.out) == (1, "")
     assert plain.err.startswith(f"ds: {said}")
@@ -111,7 +112,7 @@ def test_an_interrupted_command_says_so(run: Run, data: Path, monkeypatch: pytes
     async def interrupted(*_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verify, "run_verification", interrupted)
+    monkeypatch.setattr(verify, "verify_all", interrupted)
     plain, told = run("verify", "--data", data), run("verify", "--data", data, "--json")
     assert (plain.status, plain.err) == (130, "ds: Interrupted.\n")
     assert (told.status, json.loads(told.err)["error"]["type"]) == (130, "interrupted")

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from durable_sessions import AsyncClient, Client
-from durable_sessions.client import async_transport, errors
+from durable_sessions.client import AsyncSession, async_transport, errors
 from tests.support.waiting import until
 from tests.unit.client.stub import STORED, Stub, refusal
 
@@ -58,10 +58,9 @@ async def cancelled(task: "asyncio.Task[Any]") -> None:
         await task
 
 
-# Appends --------------------------------------------------------------------------------
-
-
-async def test_an_append_that_was_cancelled_is_sent_again_under_its_number() -> None:
+@asynccontextmanager
+async def after_a_cancelled_append() -> AsyncIterator[tuple[Gate, AsyncSession]]:
+    """Give a session whose append of A was cancelled after it was sent, and a server that answers by now."""
     async with gated() as (gate, client):
         session = client.session("s")
         task = asyncio.create_task(session.append(A))
@@ -69,19 +68,21 @@ async def test_an_append_that_was_cancelled_is_sent_again_under_its_number() -> 
         await cancelled(task)
         gate.open.set()
         gate.requests.clear()
+        yield gate, session
+
+
+# Appends --------------------------------------------------------------------------------
+
+
+async def test_an_append_that_was_cancelled_is_sent_again_under_its_number() -> None:
+    async with after_a_cancelled_append() as (gate, session):
         await session.append(A)
         await session.append(B)
         assert gate.numbers() == [(0, 0), (0, 1)], "it may have been stored, so it is the same append"
 
 
 async def test_another_append_after_a_cancelled_one_fences_it_off() -> None:
-    async with gated() as (gate, client):
-        session = client.session("s")
-        task = asyncio.create_task(session.append(A))
-        await until(lambda: gate.waiting)
-        await cancelled(task)
-        gate.open.set()
-        gate.requests.clear()
+    async with after_a_cancelled_append() as (gate, session):
         await session.append(B)
         assert gate.numbers() == [(1, 0)], "the first cannot arrive behind this one any more"
 

@@ -10,16 +10,22 @@ import pytest
 
 from durable_sessions.client import (
     async_client,
+    async_placement,
+    async_replay,
     async_session,
     async_transport,
+    async_work,
     async_writer,
     calls,
     pages,
     search,
 )
 from durable_sessions.client import client as sync_client
+from durable_sessions.client import placement as sync_placement
+from durable_sessions.client import replay as sync_replay
 from durable_sessions.client import session as sync_session
 from durable_sessions.client import transport as sync_transport
+from durable_sessions.client import work as sync_work
 from durable_sessions.client import writer as sync_writer
 
 PAIRS = [
@@ -27,6 +33,10 @@ PAIRS = [
     (sync_client.SessionCollection, async_client.AsyncSessionCollection),
     (sync_client.ArtifactCollection, async_client.AsyncArtifactCollection),
     (sync_session.Session, async_session.AsyncSession),
+    (sync_work.Work, async_work.AsyncWork),
+    (sync_placement.PlacedSession, async_placement.AsyncPlacedSession),
+    (sync_replay.Replay, async_replay.AsyncReplay),
+    (sync_replay.ReadOnlyTransport, async_replay.AsyncReadOnlyTransport),
     (sync_writer.Writer, async_writer.AsyncWriter),
     (sync_writer.Pending, async_writer.AsyncPending),
     (sync_transport.Transport, async_transport.AsyncTransport),
@@ -117,7 +127,15 @@ def test_a_difference_is_seen(other: type[Any]) -> None:
 
 
 def test_every_class_of_the_async_shell_has_a_sync_counterpart() -> None:
-    shells = (async_client, async_session, async_transport, async_writer)
+    shells = (
+        async_client,
+        async_placement,
+        async_replay,
+        async_session,
+        async_transport,
+        async_work,
+        async_writer,
+    )
     found = {
         kind
         for module in shells

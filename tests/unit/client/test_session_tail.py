@@ -126,3 +126,22 @@ def test_a_frame_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     frames.feed(b"x" * 10)
     with pytest.raises(ValueError, match="without an end"):
         frames.feed(b"x")
+
+
+def test_what_is_no_event_stream_is_not_asked_for_ever() -> None:
+    follower = following()
+    with pytest.raises(errors.ConnectionFailedError, match="no event stream"):  # noqa: PT012 - in a loop
+        for _ in range(50):
+            follower.connect()
+            try:
+                follower.take(b"data: a page\n\n")
+            except httpx2.RemoteProtocolError as error:
+                follower.disconnected(error)
+
+
+def test_heartbeats_show_that_the_server_is_there() -> None:
+    follower = following()
+    for _ in range(50):
+        follower.connect()
+        follower.take(GREETING)
+        follower.disconnected(httpx2.ReadError("reset"))

@@ -26,6 +26,25 @@ STORED: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("value", "error", "told"),
+    [
+        ({"n": float("nan")}, ValueError, "nan at n is not JSON; give a finite number, None, or a text."),
+        ({"a": [1, {"b": float("-inf")}]}, ValueError, "-inf at a.1.b is not JSON"),
+        (Event({"type": "x", "n": float("inf")}), ValueError, "inf at n is not JSON"),
+        ({"tags": {"x"}}, TypeError, "A set at tags is not JSON; give a list"),
+        ({"raw": b"x"}, TypeError, "Bytes at raw are not JSON; give a text, or put them into an artifact."),
+        ({"a": ({"b": frozenset()},)}, TypeError, "A set at a.0.b is not JSON"),
+        (float("nan"), ValueError, "nan is not JSON"),
+        ({1, 2}, TypeError, "A set is not JSON"),
+    ],
+)
+def test_what_json_does_not_have_is_refused(value: object, error: type[Exception], told: str) -> None:
+    with pytest.raises(error) as refused:
+        encoding.encode(value)
+    assert str(refused.value).startswith(told)
+
+
 def test_an_event_is_a_mapping_with_names() -> None:
     event = Event(STORED)
     assert (event.id, event.type, event.actor, event.position) == ("sevt_1", "agent.message", "local", 41)
@@ -73,6 +92,14 @@ def test_what_a_session_says_is_typed_and_nothing_is_lost() -> None:
 def test_json_comes_back_as_it_was(value: Any) -> None:
     encoded = encoding.encode(value)
     assert encoding.decode(encoded) == value == json.loads(encoded)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"NaN", b'"\xff"', b"[" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000]
+)
+def test_what_is_not_json_is_refused_in_one_way(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        encoding.decode(text)
 
 
 def test_events_can_be_mappings_of_every_kind() -> None:

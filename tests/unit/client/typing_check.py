@@ -9,15 +9,19 @@ from durable_sessions import AsyncClient, Client
 from durable_sessions.client import (
     Appended,
     Artifact,
+    AskedQuestion,
     AsyncPending,
     AsyncSession,
     AsyncWriter,
     Event,
     Pending,
+    Replay,
     SearchPage,
     SearchResults,
     Session,
     SessionInfo,
+    Work,
+    WorkCall,
     Writer,
 )
 
@@ -46,6 +50,14 @@ def sync_program() -> None:
             assert_type(writer, Writer)
             assert_type(writer.append({"type": "a"}), Pending)
             assert_type(writer.append({"type": "a"}).result(), Appended)
+        with client.wake("s") as work, work.tool("edit", {}, effect="none") as call:
+            assert_type(work, Work)
+            assert_type(call, WorkCall)
+            assert_type(call.run(str, 3), str)
+            assert_type(work.ask("Deploy?"), AskedQuestion)
+            assert_type(session.decide(work.ask("Deploy?"), "approve", "fine"), Appended)
+        assert_type(session.replay(), Replay)
+        work.tool("edit", {}, effect="maybe")  # type: ignore[arg-type]
         session.events(order="up")  # type: ignore[arg-type]
         session.append("text")  # type: ignore[arg-type]
 

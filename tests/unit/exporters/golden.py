@@ -17,6 +17,9 @@ SESSION: dict[str, Any] = {
 GOLDEN = {
     "managed-agents": HERE / "sample.managed-agents.json",
     "atif": HERE / "sample.atif.json",
+    "otlp": HERE / "sample.otlp.json",
+    "prov": HERE / "sample.prov.json",
+    "inspect": HERE / "sample.inspect.json",
     "markdown": HERE / "sample.md",
     "html": HERE / "sample.body.html",
 }

@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from durable_sessions.rendering import work_events
+
 _MEANING = (
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</pre></article>", "```", "~~~~", "# head",
     "\n", "> ", "| a | b |", "<!--", "]]>", "&lt;", '"><b>', "javascript:alert(1)", "[x](data:x)",
@@ -42,7 +44,7 @@ _types = st.one_of(
             "system.message",
             "session.error", "session.status_idle", "span.model_request_end", "user.tool_confirmation",
             "agent.mcp_tool_use", "session.thread_created", "agent.thread_message_sent",
-            "user.define_outcome",
+            "user.define_outcome", *work_events.TYPES,
         )
     ),
     texts,
@@ -52,6 +54,8 @@ _types = st.one_of(
 _MEMBERS = (
     "content", "name", "input", "is_error", "error", "session_thread_id", "description", "model",
     "model_usage", "tool_use_id", "stop_reason", "agent_name", "deny_message", "mcp_server_name", "note",
+    "key", "value", "reason", "features", "verdict", "refs", "usd", "next", "units", "worker", "epoch", "to",
+    "sandbox", "status", "sha256", "events",
 )  # fmt: skip
 _INPUTS = ("command", "file_path", "old_string", "new_string", "content", "type", "message")
 

@@ -19,6 +19,8 @@ from tests.unit.exporters import atif_rules, hostile
 from tests.unit.exporters.golden import GOLDEN, SESSION, compared, exported, sample
 
 OFFICIAL: TypeAdapter[Any] = TypeAdapter(BetaManagedAgentsSessionEvent)
+SHORT = ("markdown", "otlp", "prov")
+"""Formats that do not tell all of a result."""
 MEMBERS = sorted({name for shape in SHAPES.values() for name in shape})
 
 
@@ -77,7 +79,7 @@ def test_little_is_kept_in_memory(name: str) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert written > 10_000_000 or name == "markdown"
+    assert written > 10_000_000 or name in SHORT
     assert peak < 4_000_000
 
 
@@ -247,6 +249,15 @@ def test_atif_passes_harbors_own_validator_whatever_happens(lines: list[bytes]) 
     validator = pytest.importorskip("harbor.utils.trajectory_validator", reason=NO_HARBOR)
     checked = validator.TrajectoryValidator()
     assert checked.validate(json.loads(exported("atif", lines))), checked.errors
+
+
+@pytest.mark.parametrize("kind", ["user.message", "agent.message", "agent.tool_result", "system.message"])
+def test_atif_says_nothing_of_content_that_is_not_there(kind: str) -> None:
+    contents: list[dict[str, Any]] = [{}, {"content": None}, {"content": [None]}]
+    events = [{"id": str(at), "type": kind, **one} for at, one in enumerate(contents)]
+    written = exported("atif", [json.dumps(event).encode() for event in events])
+    atif_rules.check(json.loads(written))
+    assert "null" not in json.dumps(json.loads(written)["steps"])
 
 
 def test_atif_gives_far_results_a_step_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

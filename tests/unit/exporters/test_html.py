@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from hypothesis import given, settings
 
-from durable_sessions.exporters import html
+from durable_sessions.exporters import html, prose
 from durable_sessions.rendering.text import clean
 from tests.unit.exporters import hostile
 from tests.unit.exporters.golden import exported, sample
@@ -144,3 +144,40 @@ def test_long_output_is_folded_and_nothing_is_lost() -> None:
     assert "Show all 300 lines" in page
     assert all(f"line {number}" in page for number in range(300))
     assert page.count("line 23\n") + page.count("line 23<") == 1
+
+
+def test_a_long_change_is_folded_and_nothing_is_lost() -> None:
+    lines = 2 * html.FOLDED_LINES
+    for old, folds in (("x", False), ("\n".join(["x"] * lines), True)):
+        edit = {"file_path": "a.py", "old_string": old, "new_string": "<b>\n*y"}
+        event = {"type": "agent.tool_use", "id": "c", "name": "Edit", "input": edit}
+        page = exported("html", [json.dumps(event).encode()])
+        assert ('<details class="fold"><summary><pre class="diff">' in page) is folds
+        assert '<span class="a">+&lt;b&gt;</span>' in page
+        assert page.count('<span class="r">-x</span>') == old.count("x")
+
+
+def test_a_long_message_is_folded_and_a_huge_one_is_not_markdown() -> None:
+    def page(words: str) -> str:
+        event = {"type": "agent.message", "content": [{"type": "text", "text": words}]}
+        return exported("html", [json.dumps(event).encode()])
+
+    assert "<strong>b</strong>" in page("**b** " + "w " * 100)
+    assert "Show all" not in page("w" * html.FOLDED_PROSE_CHARACTERS)
+    assert "Show all 12,001 characters" in page("w" * (html.FOLDED_PROSE_CHARACTERS + 1))
+    huge = page("**b** " + "w " * prose.MARKDOWN_CHARACTERS_MAX)
+    assert "<strong>" not in huge
+    assert '<div class="plain">**b** ' in huge
+
+
+def test_an_image_is_what_its_bytes_are() -> None:
+    def page(data: str) -> str:
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        event = {"type": "user.message", "content": [{"type": "image", "source": source}]}
+        return exported("html", [json.dumps(event).encode()])
+
+    webp = base64.b64encode(b"RIFF\0\0\0\0WEBP" + bytes(8)).decode()
+    assert f'<img src="data:image/webp;base64,{webp}"' in page(webp)
+    sound = base64.b64encode(b"RIFF\0\0\0\0WAVE" + bytes(8)).decode()
+    for data in (sound, "no base64!", "A", base64.b64encode(b"<svg onload=x>").decode()):
+        assert "<img" not in page(data)

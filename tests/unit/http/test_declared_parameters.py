@@ -6,7 +6,7 @@ import pytest
 
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.parameters import Parameters
-from durable_sessions.http.api.sessions.sorted_pages import CREATED, RANKS
+from durable_sessions.http.api.sessions.sorted_pages import CREATED, RANKINGS
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.common import CREATED_AT
 from durable_sessions.http.openapi.events import EventRange
@@ -97,4 +97,4 @@ def test_a_day_is_its_first_moment_in_utc() -> None:
 
 
 def test_every_described_sort_can_be_carried_out() -> None:
-    assert set(SORTS) == {CREATED, *RANKS}
+    assert set(SORTS) == {CREATED, *RANKINGS}

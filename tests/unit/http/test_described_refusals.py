@@ -7,6 +7,7 @@ from durable_sessions.errors import (
     AlreadyClaimedError,
     DurableSessionsError,
     InvalidEventError,
+    MemoryPathConflictError,
     PreconditionNotMetError,
     StreamClosedError,
 )
@@ -33,7 +34,7 @@ def details(error: DurableSessionsError, life: str | None = None) -> dict[str, o
         {"components": DOCUMENT["components"], "$ref": "#/components/schemas/SessionsError"}
     ).validate(body)
     assert set(body) == described("SessionsError")
-    assert set(body["error"]) == described("SessionsError", "error")
+    assert set(body["error"]) == described("SessionsError", "error") - {"conflicting_memory_id"}
     found: dict[str, object] = body["error"]["details"]
     assert set(found) <= described("SessionsError", "error", "details")
     return found
@@ -57,6 +58,13 @@ def test_other_refusals_tell_what_they_are_about() -> None:
         "error_code": "invalid_event",
         "index": 2,
     }
+
+
+def test_a_path_that_is_taken_tells_by_which_memory() -> None:
+    error = MemoryPathConflictError(path="/a", conflicting_memory_id="mem_1")
+    said = msgspec.json.decode(refusal_to(error, b"req_1", None).body)["error"]
+    assert (said["type"], said["conflicting_memory_id"]) == ("memory_path_conflict_error", "mem_1")
+    assert set(said) == described("SessionsError", "error")
 
 
 def test_a_lease_that_another_holds_is_told_with_its_holder() -> None:

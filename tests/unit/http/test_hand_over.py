@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
-from durable_sessions.http.carrier.message import Answer, HandOver, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import (
+    Answer,
+    HandOver,
+    Later,
+    Request,
+    Response,
+    StreamingResponse,
+)
 from durable_sessions.http.carrier.server import HttpServer
+from durable_sessions.limits import DEFAULT_LIMITS
 from tests.support.descriptors import open_sockets
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -323,6 +331,40 @@ async def test_who_cannot_give_a_connection_away_awaits_the_forwarded_answer(bot
         assert answer.body == b"a"
 
 
+@pytest.mark.parametrize("kind", ["at once", "streamed", "awaited", "failed"])
+async def test_what_is_forwarded_may_be_answered_later_in_every_way(both: Both, kind: str) -> None:
+    """While a connection cannot move, the forwarded answer comes from a future, usually without a task."""
+    both.handler.takes = False
+    asked: list[asyncio.Future[None]] = []
+
+    def respond(future: "asyncio.Future[None]") -> Answer | Awaitable[Answer]:
+        future.result()
+        if kind == "streamed":
+            return StreamingResponse(200, [], events())
+        answer = Response(200, [], b"012")
+        return answer if kind == "at once" else asyncio.sleep(0, answer)
+
+    def forward() -> Later[None]:
+        asked.append(asyncio.get_running_loop().create_future())
+        return Later(asked[-1], respond)
+
+    both.entrance._state.handler = lambda request: HandOver(both.handler.give, forward)
+    async with await Peer.connect(both.entrance.port) as peer:
+        for number in range(1, 4):
+            await peer.send(get())
+            await until(lambda: len(asked) == number)  # noqa: B023
+            if kind == "failed":
+                asked[-1].set_exception(ValueError())
+            else:
+                asked[-1].set_result(None)
+            reply = await peer.reply()
+            assert reply.status == 500 if kind == "failed" else reply.body == b"012"
+        assert both.handler.given == 1
+        await peer.send(get())
+        await until(lambda: len(asked) == 4)
+    await until(asked[-1].cancelled)
+
+
 async def test_several_servers_share_a_port(serve: Serve) -> None:
     first = HttpServer(owned, answer_format=ANSWER_FORMAT)
     second = HttpServer(owned, answer_format=ANSWER_FORMAT)
@@ -338,3 +380,13 @@ async def test_several_servers_share_a_port(serve: Serve) -> None:
     finally:
         await first.shutdown(0)
         await second.shutdown(0)
+
+
+async def test_a_server_that_has_not_started_takes_no_connection() -> None:
+    server = HttpServer(lambda request: Response(200, [], b""), DEFAULT_LIMITS, answer_format=ANSWER_FORMAT)
+    takes = [server.can_adopt]
+    await server.start("127.0.0.1", 0)
+    takes.append(server.can_adopt)
+    await server.shutdown(PATIENCE_SECONDS)
+    takes.append(server.can_adopt)
+    assert takes == [False, True, False]

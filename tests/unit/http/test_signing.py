@@ -2,7 +2,9 @@ import base64
 import hashlib
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -149,6 +151,29 @@ def test_a_killed_first_start_does_not_stop_the_next(tmp_path: Path) -> None:
     (tmp_path / "signing-keys.json.new").write_bytes(b"half")
     SigningKeys.open(tmp_path / "signing-keys.json")
     assert not (tmp_path / "signing-keys.json.new").exists()
+    assert (tmp_path / "signing-keys.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("is_renamed", [False, True], ids=["new", "renamed"])
+def test_workers_that_start_together_on_an_empty_directory_have_the_same_keys(
+    tmp_path: Path, is_renamed: bool
+) -> None:
+    together = 8
+    for attempt in range(20):
+        path = tmp_path / str(attempt) / "signing-keys.json"
+        path.parent.mkdir()
+        if is_renamed:
+            SigningKeys.open(path.with_name("keys.json"))
+        gate = Barrier(together)
+
+        def start(path: Path = path, gate: Barrier = gate) -> str:
+            gate.wait()
+            return SigningKeys.open(path).kid
+
+        with ThreadPoolExecutor(together) as workers:
+            kids = {started.result() for started in [workers.submit(start) for _ in range(together)]}
+        assert kids == {SigningKeys.open(path).kid}
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize(

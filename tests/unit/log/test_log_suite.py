@@ -8,9 +8,10 @@ import pytest
 
 from durable_sessions.errors import LogError, LogFencedError
 from durable_sessions.log.shared_frame import BadFrameError, FrameKind, FrameReader, SharedFrame
+from durable_sessions.log.slots import SlotTakenError
 from durable_sessions.testing.log_suite import CASES, LogCase, LogHarness, LogSuiteError
 from durable_sessions.testing.memory_log import PROOF_SECONDS, MemoryLog
-from durable_sessions.testing.memory_slots import MemorySlots, SlotTakenError
+from durable_sessions.testing.memory_slots import MemorySlots
 from tests.unit.log.harnesses import FileHarness, MemoryHarness
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +124,7 @@ class EndsWhereAReplicaEnds(MemoryLog):
 
 
 class AsksNothingOfItsSlots(MemoryLog):
-    def _require_safe(self) -> None:
+    async def _require_safe(self) -> None:
         pass
 
 

@@ -69,8 +69,9 @@ async def test_every_version_stays_readable(world: SessionWorld) -> None:
         assert registry(world).get("w", name) == stored_second
         assert await registry(world).version("w", name, 1) == stored_first
         assert await registry(world).version("w", name, 2) == stored_second
-        assert await registry(world).document("w", name, 1) == first
-        assert await registry(world).document("w", name) == second
+        assert await registry(world).find("w", name, 1) == (stored_first, False)
+        assert await registry(world).find("w", name) == (stored_second, False)
+        assert await registry(world).find("w", "agent_unknown") is None
         versions = await registry(world).versions("w", name, None, 1)
         assert (versions.documents, versions.next) == ([stored_second], 1)
         assert (await registry(world).versions("w", name, versions.next, 1)).documents == [stored_first]
@@ -150,7 +151,7 @@ async def test_one_from_before_there_was_a_largest_size(world: SessionWorld) -> 
     assert decoded(small.get("w", name))["title"] == "x" * 1_000
     assert len((await small.list("w", None, 10, lambda one: True)).documents) == 1
     with pytest.raises(DocumentTooLargeError):
-        await small.document("w", name)
+        small.decoded(small.get("w", name))
     with pytest.raises(DocumentTooLargeError):
         await small.update("w", name, lambda old: {**old, "title": "y"})
     assert decoded(await small.archive("w", name))["title"] == "x" * 1_000

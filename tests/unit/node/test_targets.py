@@ -4,29 +4,42 @@ import pytest
 
 from durable_sessions.http.api.route_table import ROUTES
 from durable_sessions.http.carrier.message import Request
+from durable_sessions.http.paths import STREAM_ROOT
 from durable_sessions.node import targets
-from durable_sessions.node.targets import RequestTarget, target_of
+from durable_sessions.node.targets import RequestTarget, named_of, stream_target, target_of
 from durable_sessions.partition_id import SYSTEM
-from durable_sessions.partition_map import home_partition
+from durable_sessions.streams.partition_map import home_partition
+from durable_sessions.streams.stream import Key
 
 OF = 8
 SESSION = home_partition("default", "sessions/x", OF)
 EXPECTED = {
     "Sessions": SESSION,
     "Events": SESSION,
+    "Work": SESSION,
+    "Slots": SESSION,
+    "Outlines": SESSION,
     "Threads": SESSION,
     "Resources": SESSION,
     "Streams": home_partition("default", "x/y", OF),
     "Agents": home_partition("default", "__agents", OF),
     "Environments": home_partition("default", "__environments", OF),
+    "Memory": home_partition("default", "__memory", OF),
+    "Memory stores": home_partition("default", "__memory_stores", OF),
+    "Dossiers": SESSION,
+    "Graph": SESSION,
     "Artifacts": home_partition("default", "__artifacts", OF),
+    "Files": home_partition("default", "__artifacts", OF),
+    "OpenTelemetry": RequestTarget.PARTS,
     "Search": RequestTarget.EVERY,
     "Ingest": RequestTarget.BODY,
     "Keys and audit": SYSTEM,
+    "Sign-in": SYSTEM,
     "Operations": RequestTarget.ANY,
 }
 """The target of the operations of each noun; subscriptions are routed by their workspace alone."""
 OTHERS = {
+    "recallMemory": SESSION,
     "createSession": RequestTarget.BODY,
     "listSessions": RequestTarget.EVERY,
     "ready": RequestTarget.EVERY,
@@ -92,3 +105,24 @@ def test_long_paths_are_not_kept() -> None:
         assert target("GET", f"/v1/stream/{name}") == home_partition("default", name, OF)
         assert target("GET", f"/v1/sessions/{name}") == RequestTarget.ANY
     assert targets._stream_partition.cache_info().currsize == before
+
+
+@pytest.mark.parametrize(
+    "path", [b"x", b"x/y", b"x%2Fy", b"caf%C3%A9", b"", b"..", b"%ff", b"__ds/keys", b"a" * 600]
+)
+def test_one_look_up_finds_what_a_stream_needs(path: bytes) -> None:
+    request = Request(b"POST", STREAM_ROOT + path, b"", {}, b"")
+    found, partition, named = (
+        stream_target("w", request.path, OF),
+        target_of("w", request, OF),
+        named_of(request),
+    )
+    if found is None:
+        assert (partition, named) == (RequestTarget.ANY, None)
+    else:
+        assert named is not None
+        assert found == (partition, Key("w", named.path), named)
+
+
+def test_the_control_root_is_no_stream() -> None:
+    assert stream_target("w", STREAM_ROOT + b"__ds", OF) is None

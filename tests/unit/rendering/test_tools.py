@@ -32,10 +32,15 @@ from durable_sessions.rendering.tools import headline, input_parts
         ({"input": '{"command":"ls -l"}'}, "ls -l"),
         ({"arguments": "{not json"}, '{"arguments":"{not json"}'),
         ([1, 2], "[1,2]"),
+        ('{"a":"\ud800"}', '{"a":"\ufffd"}'),
     ],
 )
 def test_one_line_says_what_a_tool_does(given: object, line: str) -> None:
     assert headline(given) == line
+
+
+def test_a_text_that_is_nested_too_deeply_is_shown_as_text() -> None:
+    assert headline('{"a":' * 100_000).startswith('{"a":{"a":')
 
 
 @pytest.mark.parametrize(

@@ -283,8 +283,8 @@ async def test_a_fault_of_the_feed_is_said_stops_nothing_else_and_heals(
     async def fault(stream: int) -> bool:
         raise ZeroDivisionError
 
-    send_some = made._send_some
-    monkeypatch.setattr(made, "_send_some", fault)
+    send_some = made._sender._send_some
+    monkeypatch.setattr(made._sender, "_send_some", fault)
     made.start(Supervisor(world.clock, replace(Limits(), task_restart_seconds=0.01)))
     await world.create("sessions/s", b'[{"type":"note"}]')
     with suppress(SearchUnavailableError):
@@ -292,7 +292,7 @@ async def test_a_fault_of_the_feed_is_said_stops_nothing_else_and_heals(
     assert made.failure is not None
     assert "ZeroDivisionError" in made.failure
     await world.append("sessions/s", b'[{"type":"note"}]')
-    monkeypatch.setattr(made, "_send_some", send_some)
+    monkeypatch.setattr(made._sender, "_send_some", send_some)
     reach = await made.caught_up(WORKSPACE, None, 60)
     assert reach.is_complete
     assert index.contents() == {1: {0, 1}}

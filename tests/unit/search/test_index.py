@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from durable_sessions.rendering import lenses
 from durable_sessions.search import index as index_module
 from durable_sessions.search import matching, tokenizer
 from durable_sessions.search.index import (
@@ -340,8 +341,9 @@ def test_another_format_is_damage(tmp_path: Path) -> None:
 def test_the_format_goes_up_when_words_are_taken_apart_differently() -> None:
     """If this fails, raise FORMAT: what is on disk was made of other words than are asked for now."""
     written = "checkAuthToken HTTPServer URLs sha256 é ﬁ 错误 x" + "y" * 64
-    assert (index_module.FORMAT, tokenizer.indexed(written)) == (
-        3,
+    assert (index_module.FORMAT, lenses.VERSION, tokenizer.indexed(written)) == (
+        7,
+        1,
         "checkauthtoken httpserver urls sha256 é fi 错 误 | check auth token | http server",
     )
 
@@ -466,6 +468,53 @@ def test_words_side_by_side_count_more_than_short_texts(index: Index) -> None:
     elsewhere = f"denied {LONG} permission"
     failure = f"{LONG} open /etc/shadow: Permission denied {LONG}"
     assert ranked(index, "permission denied", *bookkeeping, elsewhere, failure)[0] == len(bookkeeping) + 1
+
+
+def test_bookkeeping_comes_after_what_was_said_and_done(index: Index) -> None:
+    """However well it matches: the failure is long, and has only one of the words."""
+    status = Searchable("permission denied", "session.status_idle")
+    span = Searchable("permission denied permission denied", "span.model_request_end")
+    record = Searchable("denied", "import.record")
+    failure = Searchable(f"{LONG} denied {LONG}", "agent.tool_result")
+    for position, each in enumerate((status, span, record, failure)):
+        index.add(Document(1, position, 0, each))
+    index.commit()
+    view = index.view()
+    found = view.search(parse("permission denied"), ALL, 10)
+    assert found.total == 4
+    assert [hit.position for hit in found.hits] == [3, 1, 0, 2]
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] > 0
+    (group,) = view.groups(parse("permission denied"), ALL, 10, hits_per_session=4).sessions
+    assert [hit.position for hit in group[1]] == [3, 1, 0, 2]
+
+
+def test_scores_are_the_same_beside_bookkeeping(index: Index) -> None:
+    texts = ["denied", "permission denied", f"{LONG} denied", "a permission that was denied"]
+    for position, each in enumerate(texts):
+        index.add(Document(1, position, 0, Searchable(each, "agent.message")))
+    index.commit()
+    plain = index.view().search(parse("permission denied"), ALL, 10).hits
+    for position in range(4, 8):
+        index.add(Document(1, position, 0, Searchable("", "span.x")))
+    index.add(Document(1, 8, 0, Searchable("status", "span.x")))
+    index.commit()
+    beside = index.view().search(parse("permission denied"), ALL, 10).hits
+    assert [hit.position for hit in beside] == [hit.position for hit in plain]
+    assert all(0 < hit.score < 50 for hit in beside), "what ranks them first is not told"
+
+
+def test_bookkeeping_that_is_asked_for_is_ranked_like_everything(index: Index) -> None:
+    index.add(Document(1, 0, 0, Searchable(f"{LONG} denied {LONG}", "agent.message")))
+    index.add(Document(1, 1, 0, Searchable("denied", "span.x")))
+    index.commit()
+    view = index.view()
+    by_scope = view.search(parse("denied"), Scope(types=("span.*", "agent.*")), 10)
+    by_query = view.search(parse("denied type:span.* type:agent.message"), ALL, 10)
+    excluding = view.search(parse("denied -type:user.message"), ALL, 10)
+    assert [hit.position for hit in by_scope.hits] == [hit.position for hit in by_query.hits] == [1, 0]
+    assert [hit.position for hit in excluding.hits] == [0, 1]
 
 
 def test_the_reward_follows_the_rarity_of_both_words(index: Index) -> None:

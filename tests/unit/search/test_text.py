@@ -222,6 +222,51 @@ def test_of_a_record_that_became_no_event_the_record_is_searched() -> None:
     assert read(type="import.record", source=IMPORTED, source_text="{half").text == "{half"
 
 
+@pytest.mark.parametrize(
+    ("kind", "members", "expected"),
+    [
+        ("import.record", {}, True),
+        ("span.model_request_end", {}, True),
+        ("span.model_request_end", {"is_error": True}, False),
+        ("session.status_idle", {}, True),
+        ("session.updated", {"title": "x"}, True),
+        ("session.error", {}, False),
+        ("session.note", {}, False),
+        ("agent.message", {}, False),
+        ("system.message", {}, False),
+        ("spanner", {}, False),
+    ],
+)
+def test_spans_statuses_and_records_are_bookkeeping(
+    kind: str, members: dict[str, Any], expected: bool
+) -> None:
+    assert read(type=kind, **members).is_bookkeeping is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "text"),
+    [
+        ("claude.summary", False, ""),
+        ("claude.summary", True, "hello"),
+        ("claude.summary", None, "hello"),
+        ("claude.summary", 0, "hello"),
+        ("agent.message", False, "hello"),
+        ("user.message", False, "hello"),
+    ],
+)
+def test_an_event_of_ones_own_can_keep_its_text_out_of_search(kind: str, wanted: Any, text: str) -> None:
+    """What Managed Agents' words say is always found: nobody can hide what a user or an agent said."""
+    found = read(type=kind, content="hello", name="Fold", searchable=wanted)
+    assert (found.text.split("\n")[0], found.type) == (text, kind)
+    assert found.name == "fold"
+
+
+def test_that_a_block_is_a_text_is_not_searched() -> None:
+    assert read(type="note", content=[{"type": "text", "text": "hello"}]).text == "hello"
+    assert read(type="note", content={"type": "text"}).text == "text", "no block, but a value of one's own"
+    assert read(type="note", content={"type": "memo", "text": "hello"}).text == "memo\nhello"
+
+
 def test_an_imported_event_without_a_time_happened_nobody_knows_when() -> None:
     assert read(type="user.message", source=IMPORTED).happened_ms == 0
     assert read(type="user.message", source={"tool": "claude-code", "hook": "Stop"}).happened_ms is None

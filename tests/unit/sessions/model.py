@@ -29,8 +29,7 @@ class ModelSession:
     keys: dict[str, tuple[list[Event], list[int], int]] = field(default_factory=dict)
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
     source: str | None = None
-    forks: int = 0
-    deleted: bool = False
+    origin: int | None = None
 
 
 class Model:
@@ -51,10 +50,9 @@ class Model:
     def create(self, name: str, title: str | None, source: str | None, anchor: int | None) -> Answer:
         there = self.sessions.get(name)
         if there is not None:
-            if there.deleted:
-                return ("session_gone",)
             differs = title is not None and title != there.title
             differs |= source is not None and (source != there.source or anchor not in (None, there.own))
+            differs |= source in self.sessions and self.sessions[source].life != there.origin
             return ("session_exists",) if differs else ("confirmed",)
         made = self._new()
         made.title = title
@@ -62,12 +60,9 @@ class Model:
             origin = self.sessions.get(source)
             if origin is None:
                 return ("stream_not_found",)
-            if origin.deleted:
-                return ("path_blocked",)
             if anchor is not None and anchor > len(origin.events):
                 return ("invalid_fork",)
-            origin.forks += 1
-            made.source = source
+            made.source, made.origin = source, origin.life
             made.own = len(origin.events) if anchor is None else anchor
             made.events = origin.events[: made.own]
             made.keys = {key: known for key, known in origin.keys.items() if known[2] <= made.own}
@@ -90,8 +85,6 @@ class Model:
         life: int | None,
     ) -> Answer:
         session = self.sessions.get(name)
-        if session is not None and session.deleted:
-            return ("session_gone",)
         if life is not None and (session is None or session.life != life):
             return ("precondition_failed",)
         made = session is None
@@ -145,8 +138,6 @@ class Model:
         session = self.sessions.get(name)
         if session is None:
             return ("session_not_found",)
-        if session.deleted:
-            return ("session_gone",)
         if not session.events:
             return ("nothing",)
         number = session.events[min(place, len(session.events) - 1)][0]
@@ -167,8 +158,6 @@ class Model:
         session = self.sessions.get(name)
         if session is None:
             return ("session_not_found",)
-        if session.deleted:
-            return ("session_gone",)
         if not session.archived:
             if session.status != "terminated" and not session.closed:
                 session.events.append((-1, None, "session.status_terminated"))
@@ -179,35 +168,20 @@ class Model:
         session = self.sessions.get(name)
         if session is None:
             return ("session_not_found",)
-        if session.deleted:
-            return ("session_gone",)
-        if session.forks:
-            session.deleted = True
-        else:
-            self._drop(name)
-        return ("done",)
-
-    def _drop(self, name: str) -> None:
-        source = self.sessions.pop(name).source
+        del self.sessions[name]
         self.order.remove(name)
-        if source is not None:
-            origin = self.sessions[source]
-            origin.forks -= 1
-            if origin.deleted and not origin.forks:
-                self._drop(source)
+        return ("done",)
 
     def read(self, name: str) -> Answer:
         session = self.sessions.get(name)
         if session is None:
             return ("session_not_found",)
-        if session.deleted:
-            return ("session_gone",)
         numbers = [number for number, _, _ in session.events]
         return ("read", numbers, session.closed, session.archived, session.title, session.status)
 
     def listed(self) -> list[str]:
         """Return the sessions that a list shows, newest first, archived ones too."""
-        return [name for name in reversed(self.order) if not self.sessions[name].deleted]
+        return self.order[::-1]
 
 
 def _find(session: ModelSession, event: Event) -> tuple[int, str | None, str]:

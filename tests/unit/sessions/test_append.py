@@ -18,7 +18,6 @@ from durable_sessions.errors import (
     SequenceConflictError,
     SessionArchivedError,
     SessionExistsError,
-    SessionGoneError,
     SessionNotFoundError,
     StaleEpochError,
     StreamClosedError,
@@ -26,9 +25,11 @@ from durable_sessions.errors import (
 from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS as LIMITS
 from durable_sessions.sessions import append, change, create, digests, drafts, event_ids, summary, threads
-from durable_sessions.sessions.append import Stored
+from durable_sessions.sessions.batch import Stored
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import Made, NewSession
+from durable_sessions.sessions.graph.fold import Fold
+from durable_sessions.sessions.graph.stored import happened
 from durable_sessions.sessions.record import Record
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.effects import Effect, Name, RecordsAppended, StreamCreated
@@ -62,6 +63,13 @@ class Driver:
         fork = None if source is None else Fork(f"sessions/{source}", anchor)
         request = NewSession(more.pop("record", Record()), "me", fork=fork, **more)
         effects, made = create.decide(self.state, key(session), request, self.now_ms, LIMITS, IDS)
+        if made.unfolded is not None:
+            assert source is not None
+            fold = Fold(LIMITS)
+            for position, event in enumerate(self.stored(source)[: made.unfolded[1]]):
+                fold.step(happened(event, position, None))
+            request.folded[made.unfolded] = fold.control.cross_fork().attributes()
+            effects, made = create.decide(self.state, key(session), request, self.now_ms, LIMITS, IDS)
         self.apply(effects)
         return made
 
@@ -281,21 +289,26 @@ def test_an_expired_session_makes_room(driver: Driver) -> None:
     assert [event["type"] for event in driver.events("s")] == ["new"]
 
 
-def test_a_deleted_session_that_forks_need_is_in_the_way(driver: Driver) -> None:
+def test_a_deleted_session_that_forks_need_gives_up_its_id(driver: Driver) -> None:
     driver.send("s", {"type": "a"})
     driver.create("f", "s")
     driver.delete("s")
     for call in (
-        lambda: driver.send("s", {"type": "b"}),
         lambda: driver.send("s", {"type": "b"}, creates=False),
-        lambda: driver.create("s"),
         lambda: driver.delete("s"),
         lambda: driver.archive("s"),
     ):
-        with pytest.raises(SessionGoneError):
+        with pytest.raises(SessionNotFoundError):
             call()
-    driver.delete("f")
     assert driver.send("s", {"type": "b"}).tail == 1
+    assert [event["type"] for event in driver.events("f")] == ["a"]
+    driver.create("g", "s")
+    driver.delete("s")
+    driver.create("s")
+    assert [event["type"] for event in driver.events("g")] == ["b"]
+    for name in ("f", "g"):
+        driver.delete(name)
+    assert [stream.key for stream in driver.state.by_id.values()] == [key("s")], "nothing is left behind"
 
 
 def test_an_outcome_gets_an_id_or_keeps_its_own(driver: Driver) -> None:

@@ -16,7 +16,9 @@ from durable_sessions.http.api.sessions.listing import listed
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
+from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.record import Record
+from durable_sessions.sessions.views_file import ViewsFile
 from tests.unit.sessions.world import SessionWorld, key
 from tests.unit.storage.world import LIMITS
 
@@ -29,6 +31,8 @@ class Walk:
 
     def __init__(self, world: SessionWorld) -> None:
         self.world = world
+        views = ViewsFile(world.catalog_path.with_name("views.sqlite"), world.limits.views_bytes_max)
+        self.outlines = Outlines(world.sessions, views, world.limits)
         self.order: list[str] = []
         self.present: set[str] = set()
         self.number = 0
@@ -60,7 +64,7 @@ class Walk:
     async def page(self, **parameters: Any) -> dict[str, Any]:
         query = urlencode({name: value for name, value in parameters.items() if value is not None})
         request = Request(b"GET", b"/v1/sessions", query.encode(), {}, b"")
-        shown = msgspec.json.decode(await listed(self.world.sessions, request, CALLER))
+        shown = msgspec.json.decode(await listed(self.world.sessions, self.outlines, request, CALLER))
         return {**shown, "data": [one["id"] for one in shown["data"]]}
 
 

@@ -12,7 +12,7 @@ from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.sessions import event_ids as event_ids_of
 from durable_sessions.sessions import record, summary
-from durable_sessions.sessions.append import Batch
+from durable_sessions.sessions.batch import Batch
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.event_ids import names_of
@@ -227,7 +227,7 @@ class SessionsBesideModel(EngineBesideModel[Model]):
     def is_alive(self, model: Model, name: str) -> bool:
         """Say whether the session of this name is the one that the model means, if there is one."""
         session = model.sessions.get(name)
-        if session is None or session.deleted:
+        if session is None:
             return True
         tag = event_ids_of.tag(self.sessions.find(key(name)).stream)
         known = self.lives.get(session.life)
@@ -240,7 +240,7 @@ class SessionsBesideModel(EngineBesideModel[Model]):
                 assert self.loop.run_until_complete(self.read(name)) == self.model.read(name)
                 assert self.is_alive(self.model, name), "a life is told from others, and stays the same"
                 session = self.model.sessions.get(name)
-                if session is not None and not session.deleted:
+                if session is not None:
                     self.lives[session.life] = event_ids_of.tag(self.sessions.find(key(name)).stream)
                     self.seen.setdefault(name, session.life)
             found = self.loop.run_until_complete(

@@ -29,7 +29,9 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 
 def shown(world: SessionWorld, session: str = "s") -> dict[str, Any]:
-    encoded = msgspec.json.encode(view.session_object(world.find(session), world.clock.now_ms()))
+    encoded = msgspec.json.encode(
+        view.session_object(world.find(session), world.clock.now_ms(), world.sessions.times)
+    )
     return msgspec.json.decode(encoded, type=dict[str, Any])
 
 
@@ -68,6 +70,28 @@ async def test_the_first_original_of_a_copy_counts(world: SessionWorld) -> None:
     await world.send("p", {"type": "note", "processed_at": MIDDLE})
     assert times(world) == (True, FIRST, FIRST)
     assert times(world, "p") == (True, MIDDLE, MIDDLE)
+
+
+async def test_a_copy_of_an_import_without_times_has_none_either(world: SessionWorld) -> None:
+    """What a server adds to an import is when it was imported, and not when it happened."""
+    source = {"tool": "x", "record_id": "1"}
+    await world.send("s", at(FIRST, source=source), {"type": "note", "source": source})
+    await world.send("s", {"type": "session.updated", "title": "Imported"})
+    await world.send("copy", *await world.events("s"))
+    await world.send("copy-2", *await world.events("copy"))
+    for name in ("s", "copy", "copy-2"):
+        assert times(world, name) == (True, FIRST, FIRST)
+        timed, plain, _ = await world.events(name)
+        assert timed["original_created_at"] == FIRST
+        assert not plain.keys() & {"original_created_at", "original_processed_at"}
+
+
+async def test_the_only_time_of_a_managed_agents_event_is_that_of_all_copies(world: SessionWorld) -> None:
+    await world.send("s", {"type": "user.message", "processed_at": FIRST})
+    await world.send("copy", *await world.events("s"))
+    (event,) = await world.events("copy")
+    assert (event["original_processed_at"], event.get("original_created_at")) == (FIRST, None)
+    assert times(world, "copy") == (True, FIRST, FIRST)
 
 
 async def test_what_the_server_says_itself_is_no_activity(world: SessionWorld) -> None:

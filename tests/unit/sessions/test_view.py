@@ -26,7 +26,9 @@ async def world(tmp_path: Path) -> AsyncIterator[SessionWorld]:
 
 
 def shown(world: SessionWorld, session: str = "s") -> dict[str, object]:
-    encoded = msgspec.json.encode(view.session_object(world.find(session), world.clock.now_ms()))
+    encoded = msgspec.json.encode(
+        view.session_object(world.find(session), world.clock.now_ms(), world.sessions.times)
+    )
     return msgspec.json.decode(encoded, type=dict[str, object])
 
 

@@ -6,10 +6,12 @@ import msgspec
 
 from durable_sessions.limits import Limits
 from durable_sessions.sessions import drafts
-from durable_sessions.sessions.append import Batch, Stored
+from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.event_ids import body_check, names_of
+from durable_sessions.sessions.indexing import index_of
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.storage.durable_stream import DurableStream
+from durable_sessions.storage.indexed import IndexOf
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key, Producer
 from durable_sessions.tier.catalog_rebuild import NamesOf
@@ -23,8 +25,8 @@ class SessionWorld(World):
 
     sessions: Sessions
 
-    async def open(self, names: NamesOf = names_of) -> Self:
-        await super().open(names)
+    async def open(self, names: NamesOf = names_of, index: IndexOf = index_of) -> Self:
+        await super().open(names, index)
         self.sessions = Sessions(self.partition, self.clock, self.ids, self.limits)
         return self
 

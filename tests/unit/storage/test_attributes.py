@@ -187,7 +187,7 @@ async def test_effects_of_older_logs_have_no_names(world: World) -> None:
 
 
 def page(world: World, after: int | None = None, limit: int = 3, *, newest_first: bool = True) -> list[str]:
-    found = world.partition.page("default", "s", after, limit, newest_first=newest_first)
+    found = world.partition.folders.page("default", "s", after, limit, newest_first=newest_first)
     return [one.stream.key.path for one in found.streams]
 
 

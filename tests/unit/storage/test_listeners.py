@@ -1,6 +1,7 @@
 """Listeners that fail: what is durable is acknowledged and shown all the same, and then they reconcile."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,9 @@ class Listener:
 
     def stream_removed(self, stream: StreamRecord) -> None:
         self._take("stream_removed")
+
+    def stream_erased(self, stream: StreamRecord, positions: Sequence[int]) -> None:
+        self._take("stream_erased")
 
     def reconcile(self) -> None:
         self._take("reconcile")

@@ -27,7 +27,7 @@ async def test_a_page_reads_little_of_the_catalog(tmp_path: Path, newest_first: 
         return 0
 
     world.archive.catalog._reading.set_progress_handler(count, 10)
-    listed = world.partition.page("default", "sessions", None, 5, newest_first=newest_first)
+    listed = world.partition.folders.page("default", "sessions", None, 5, newest_first=newest_first)
     world.archive.catalog._reading.set_progress_handler(None, 0)
     numbers = range(59, 54, -1) if newest_first else range(5)
     assert [one.stream.key.path for one in listed.streams] == [f"sessions/{number}" for number in numbers]
@@ -52,7 +52,7 @@ async def test_a_page_of_large_documents_is_a_short_one(tmp_path: Path) -> None:
     sizes: list[int] = []
     after: int | None = None
     while True:
-        page = world.partition.page("default", "sessions", after, 100, newest_first=False)
+        page = world.partition.folders.page("default", "sessions", after, 100, newest_first=False)
         found += [one.stream.key.path for one in page.streams]
         sizes.append(len(page.streams))
         if not page.more:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.settings import RetentionPolicy
+from durable_sessions.retention_policy import RetentionPolicy
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Create, Fork

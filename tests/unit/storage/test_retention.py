@@ -1,20 +1,27 @@
 """Retention: which policy governs a stream, idle streams go, held ones stay whatever happens."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_sessions.errors import LegalHoldError, StreamGoneError, StreamNotFoundError
+from durable_sessions.ids import RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.settings import RetentionPolicy
+from durable_sessions.retention_policy import RetentionPolicy
+from durable_sessions.sessions.change import By
+from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import DAY_MS, NO_RETENTION, Retention
 from durable_sessions.streams import lifetime
+from durable_sessions.streams.append import Append
+from durable_sessions.streams.effects import Effect, ErasedRecord, RecordsErased, StreamDescribed
 from durable_sessions.streams.stream import Stream
+from durable_sessions.tier import stream_codec
 from tests.unit.storage.world import GONE_SECONDS, LIMITS, World, key
 
 IDLE_SECONDS = 1_000.0
@@ -159,6 +166,63 @@ async def test_a_stream_that_nobody_uses_is_removed(world: World, where: str) ->
     await world.flush()
     await world.reopen()
     assert await missing(world, "idle/s")
+
+
+CLOSED = RetentionPolicy("sessions/ci-", closed_days=IDLE_SECONDS / (24 * 3600))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("where", ["in memory", "cold", "in the log", "restarted", "without the catalog"])
+async def test_a_closed_stream_is_removed_so_long_after_its_close(tmp_path: Path, where: str) -> None:
+    """What changes after the close, by a name, an archive, an erasure or a repeat puts nothing off."""
+    world = await World(tmp_path, replace(LIMITS, active_streams_max=0), retention=Retention([CLOSED])).open()
+
+    async def change(path: str, effect: Callable[[int, int], Effect]) -> None:
+        number, now_ms = world.partition.find(key(path)).stream.id, world.clock.now_ms()
+        await world.partition.commit(lambda state, at: ([effect(number, now_ms)], None))
+
+    ended = [f"sessions/ci-{how}" for how in ("closed", "archived", "renamed", "erased", "again")]
+    for path in (*ended, "sessions/ci-open", "other"):
+        await world.create(path, b"[1]")
+    await world.flush()
+    world.clock.advance(2 * IDLE_SECONDS)
+    sessions = Sessions(world.partition, world.clock, RandomIds(), world.limits)
+    await sessions.archive(key("sessions/ci-archived"), By("me"))
+    for path in {*ended, "other"} - {"sessions/ci-archived"}:
+        await world.partition.append(key(path), Append(b"", close=True))
+    await world.flush()
+    world.clock.advance(IDLE_SECONDS / 2)
+    await change("sessions/ci-renamed", lambda number, at: StreamDescribed(number, at, {"session": b"{}"}))
+    erased = (ErasedRecord(0, b"null,"),)
+    await change("sessions/ci-erased", lambda number, at: RecordsErased(number, at, erased))
+    await world.partition.append(key("sessions/ci-again"), Append(b"", close=True))
+    await sessions.archive(key("sessions/ci-closed"), By("me"))
+    if where != "in the log":
+        await world.flush()
+    if where == "cold":
+        for _ in range(3):
+            await world.partition.evict_idle()
+        assert not world.partition._state.by_id
+    elif where != "in memory":
+        await world.reopen(forget_catalog=where == "without the catalog")
+    await sweep(world, IDLE_SECONDS / 2 - 0.001)
+    assert [path for path in ended if await missing(world, path)] == []
+    await sweep(world, 0.001)
+    if where == "in the log":  # what has changed since the last flush is found by the sweep after the next
+        await world.flush()
+        await sweep(world)
+    assert [path for path in ended if not await missing(world, path)] == []
+    for path in ("sessions/ci-open", "other"):
+        assert not await missing(world, path)
+    await world.close()
+
+
+@pytest.mark.parametrize("closed_at_ms", [None, 7, 9])
+def test_the_time_of_a_close_is_kept_with_the_stream(closed_at_ms: int | None) -> None:
+    one = stream(closed=closed_at_ms is not None, closed_at_ms=closed_at_ms, changed_at_ms=9)
+    assert stream_codec.decode(stream_codec.encode(one)).closed_at_ms == closed_at_ms
+    before = msgspec.msgpack.decode(stream_codec.encode(one))[:23]  # as written before there was this time
+    assert stream_codec.decode(msgspec.msgpack.encode(before)).closed_at_ms == (9 if one.closed else None)
 
 
 @pytest.mark.anyio

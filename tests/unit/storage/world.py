@@ -14,6 +14,7 @@ from durable_sessions.errors import BucketError
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.storage.indexed import IndexOf, nothing_indexed
 from durable_sessions.storage.partition import Partition
 from durable_sessions.storage.retention import NO_RETENTION, Retention
 from durable_sessions.streams.append import Append
@@ -65,7 +66,7 @@ class World:
         self.partition: Partition
         self.maintenance: Maintenance
 
-    async def open(self, names: NamesOf = no_names) -> Self:
+    async def open(self, names: NamesOf = no_names, index: IndexOf = nothing_indexed) -> Self:
         self.archive = await BucketArchive.open(
             self.faults,
             self.catalog_path,
@@ -73,6 +74,7 @@ class World:
             self.ids,
             self.limits,
             names,
+            index,
             log=self.log,
             partition=self.partition_id,
         )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_sessions.errors import OverloadedError, StreamClosedError
-from durable_sessions.streams import effects, intake
+from durable_sessions.streams import effects, outbox_intake
 from durable_sessions.streams.effects import (
     Effect,
     OutboxAdded,
@@ -126,7 +126,7 @@ def record(number: int, source: str = "log_1", data: bytes = b"{}") -> OwedRecor
 
 
 def take(state: State, taken: OwedRecord) -> list[Effect]:
-    made = intake.take(state, taken, 1)
+    made = outbox_intake.take(state, taken, 1)
     for effect in made:
         state.apply(effect)
     return made

@@ -7,6 +7,7 @@ import pytest
 from durable_sessions.errors import TooManySubscriptionsError
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.streams.effects import Name
+from durable_sessions.streams.slots import NothingFlushed
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.streams.subscriptions import LINK_BYTES, Config, SubscriptionKey
@@ -20,7 +21,7 @@ BY_NAME = Config("pull-wake", LEASE_MS, wake_stream="wakes")
 FOUR = (4 + LINK_BYTES) * 3
 
 
-class CountingCold:
+class CountingCold(NothingFlushed):
     """Holds streams that were evicted, and counts how often one is loaded."""
 
     def __init__(self) -> None:
@@ -37,6 +38,9 @@ class CountingCold:
 
     def load_name(self, stream: int, name: str) -> Name | None:
         return None
+
+    def load_forks(self, stream: int) -> list[int]:
+        return []
 
 
 def world_of(count: int) -> tuple[World, CountingCold]:

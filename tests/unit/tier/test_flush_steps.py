@@ -13,7 +13,14 @@ from durable_sessions.errors import BucketError, ManifestLostError
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.partition_id import ONLY_PARTITION
 from durable_sessions.storage import batch
-from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated, StreamRemoved
+from durable_sessions.streams.effects import (
+    Effect,
+    PathFreed,
+    RecordsAppended,
+    ScopeCreated,
+    StreamCreated,
+    StreamRemoved,
+)
 from durable_sessions.streams.state import NothingCold
 from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tier.catalog_view import About
@@ -60,6 +67,25 @@ def test_folding_gives_segments_by_day_and_the_changes_without_a_bucket() -> Non
     assert found.removed == [2]
     assert found.next_stream == 3
     assert found.checkpoint.rows == 2
+
+
+def test_what_an_older_program_would_pass_over_raises_the_version_of_the_manifest_for_good() -> None:
+    async def main() -> None:
+        bucket = store()
+        fork = StreamCreated(2, "default", "fork", "application/json", AT_MS, parent=1)
+        effects: list[Effect] = [created(1, "s"), fork, StreamRemoved(1, soft=True), PathFreed(1)]
+        newer = flush_contents([b"".join(map(batch.encode, effects))], NothingCold(), 1)
+        manifest, point = FIRST, FlushPoint(77, 5)
+        versions = []
+        scope = ScopeCreated(1, "default", "__memory/user:ann", "application/json", AT_MS)
+        scopes = flush_contents([batch.encode(scope)], NothingCold(), 1)
+        for found in (contents(), newer, contents(), scopes, newer, contents()):
+            written = await write_objects(bucket, ONLY_PARTITION, manifest, found, DEFAULT_LIMITS)
+            manifest = after_flush(manifest, found, written, point, AT_MS).manifest
+            versions.append(manifest.version)
+        assert versions == [1, 2, 2, 3, 3, 3]
+
+    asyncio.run(main())
 
 
 def test_objects_are_written_under_the_next_number_and_no_manifest() -> None:

@@ -17,7 +17,7 @@ from durable_sessions.bucket.layout import snapshots_prefix
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, decode_manifest, encode_manifest
 from durable_sessions.errors import BucketError, DurableSessionsError
 from durable_sessions.partition_id import ONLY_PARTITION
-from durable_sessions.settings import RetentionPolicy
+from durable_sessions.retention_policy import RetentionPolicy
 from durable_sessions.storage.retention import Retention
 from durable_sessions.tier import catalog_opening, snapshot_restore
 from durable_sessions.tier.catalog import Catalog
@@ -99,7 +99,7 @@ def test_a_catalog_from_before_the_machine_started_is_replaced_by_the_snapshot(
     async def main() -> None:
         world = await filled(tmp_path)
         known, openings = world.catalog(), Openings(monkeypatch)
-        monkeypatch.setattr("durable_sessions.tier.catalog._boot", lambda: "another")
+        monkeypatch.setattr("durable_sessions.tier.catalog.boot_id", lambda: "another")
         await world.reopen()
         assert (openings.restored, openings.rebuilt) == (1, 0)
         assert world.catalog() == known

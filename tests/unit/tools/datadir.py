@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from durable_sessions.bucket.format import BucketFormat, ensure_format
+from durable_sessions.bucket.partition_layout import PartitionLayout, ensure_layout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import SystemClock
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.ids import RandomIds
-from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.log.file import FileLog
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.storage.partition import Partition
@@ -35,7 +35,10 @@ MARKER = {"type": "durable_sessions.lost"}
 class DataDirectory:
     """Opens a data directory up to its partition, and closes it without a flush."""
 
-    def __init__(self, data: Path, partition_id: PartitionId = ONLY_PARTITION) -> None:
+    def __init__(
+        self, data: Path, partition_id: PartitionId = ONLY_PARTITION, limits: Limits = LIMITS
+    ) -> None:
+        self._limits = limits
         self.data = data
         self.partition_id = partition_id
         self.own = partition_id.directory(data)
@@ -49,17 +52,17 @@ class DataDirectory:
         self.log = await FileLog.open(self.own / "log", segment_bytes_max=4_000)
         try:
             bucket = await Bucket.open(self.data / "bucket")
-            await ensure_format(bucket, BucketFormat(partitions=self.partition_id.of))
+            await ensure_layout(bucket, PartitionLayout.of(self.partition_id))
             clock = SystemClock()
             catalog = self.own / "catalog.sqlite"
             self.archive = await BucketArchive.open(
-                bucket, catalog, clock, RandomIds(), LIMITS, log=self.log, partition=self.partition_id
+                bucket, catalog, clock, RandomIds(), self._limits, log=self.log, partition=self.partition_id
             )
-            self.partition = await Partition.open(self.log, clock, LIMITS, self.archive)
+            self.partition = await Partition.open(self.log, clock, self._limits, self.archive)
         except BaseException:
             await self.log.close()
             raise
-        self.maintenance = Maintenance(self.archive, clock, LIMITS)
+        self.maintenance = Maintenance(self.archive, clock, self._limits)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -13,6 +13,7 @@ import pytest
 from durable_sessions.bucket.checkpoint import SessionRow
 from durable_sessions.bucket.fetch import digest
 from durable_sessions.bucket.layout import artifact_path
+from durable_sessions.bucket.partition_layout import PartitionLayout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.log.scan import REPAIR_NAME
 from durable_sessions.storage.artifacts import ArtifactInfo
@@ -21,7 +22,7 @@ from durable_sessions.testing.bucket import FaultyBucket
 from durable_sessions.tier import stream_codec
 from durable_sessions.tier.snapshot_info import snapshot_of
 from durable_sessions.tier.subscription_objects import SUBSCRIPTIONS
-from durable_sessions.tools.verify import Findings, verify
+from durable_sessions.tools.verify import Findings, verify, verify_all
 from tests.unit.tools.damage import (
     flip,
     logs,
@@ -54,7 +55,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 
 
 async def found(data: Path, *, artifacts: bool = False) -> Findings:
-    return await verify(await Bucket.open(data / "bucket"), data, artifacts=artifacts)
+    return await verify_all(await Bucket.open(data / "bucket"), data, PartitionLayout(), artifacts=artifacts)
 
 
 # Damage: it returns what has to be named ------------------------------------------------
@@ -436,5 +437,5 @@ async def test_an_artifact_that_cannot_be_read_now_is_no_damage(data: Path) -> N
     store(data, b"sound")
     bucket = FaultyBucket(await Bucket.open(data / "bucket"))
     bucket.order("fail", "get", path="artifacts/")
-    (problem,) = (await verify(bucket, data, artifacts=True)).problems
+    (problem,) = (await verify_all(bucket, data, PartitionLayout(), artifacts=True)).problems
     assert "it cannot be read: " in problem.problem

@@ -30,7 +30,7 @@ from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody,
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi.keys import LIMIT, ORDER
 from durable_sessions.limits import Limits
-from durable_sessions.settings import WORKSPACE_NAME
+from durable_sessions.setting_values import WORKSPACE_NAME
 from durable_sessions.times import parse_rfc3339, rfc3339
 
 _JSON: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
@@ -250,6 +250,7 @@ def _shown(key: LiveKey) -> KeyAnswer:
         _time(key.last_used_ms),
         _time(document.revoked_at_ms),
         document.revoked_by,
+        document.parent,
     )
 
 

@@ -5,9 +5,10 @@ from durable_sessions.http.api.artifacts import ROOT as ARTIFACT_ROOT
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.ingest import ROOT as INGEST_ROOT
 from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.sessions.files import ROOT as FILES
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import KEYLESS, Admitted, Request
-from durable_sessions.http.paths import STREAM_ROOT, is_of_control, is_of_sessions
+from durable_sessions.http.paths import SIGN_IN, STREAM_ROOT, is_of_control, is_of_sessions
 from durable_sessions.limits import Limits
 
 _READING = (b"GET", b"HEAD", b"OPTIONS")
@@ -32,18 +33,20 @@ class KeyAdmission:
 
     def holder(self, request: Request) -> str | None:
         """Return the holder that a request is counted for; this counts and refuses nothing."""
-        return (self._auth.key_id(request) or KEYLESS) if self._auth.keys_required else None
+        return (self._auth.key_id(request) or KEYLESS) if self._auth.keys_known else None
 
     def admit(self, request: Request) -> Admitted:
         """Return the holder of a request and how large its body may be, or raise the refusal."""
         self._rules.admit(request, keyed=self._auth.keys_required)
         limits = self._limits
         body_bytes_max = limits.append_body_bytes_max
-        if request.method == b"PUT" and request.path.startswith(ARTIFACT_ROOT):
+        is_artifact = request.method == b"PUT" and request.path.startswith(ARTIFACT_ROOT)
+        if is_artifact or (request.method == b"POST" and request.path == FILES):
             body_bytes_max = max(limits.artifact_bytes_max, body_bytes_max)
         if not self._auth.keys_required:
             return Admitted(None, body_bytes_max)
-        if request.method == b"OPTIONS" or not request.path.startswith(_KEYED):
+        is_sign_in = request.path == SIGN_IN and request.method == b"POST"
+        if request.method == b"OPTIONS" or not request.path.startswith(_KEYED) or is_sign_in:
             return Admitted(KEYLESS, min(limits.keyless_body_bytes_max, body_bytes_max))
         if is_of_control(request.path):
             workspace = self._subscriptions.token_workspace(request)

@@ -12,7 +12,7 @@ _OWN: list[Header] = [
 # not be served to another.
 _DATA: list[Header] = [
     (b"Content-Security-Policy", b"default-src 'none'; sandbox"),
-    (b"Vary", b"Origin, Authorization, X-Api-Key"),
+    (b"Vary", b"Origin, Authorization, Cookie, X-Api-Key"),
 ]
 _CORS: list[Header] = [
     (b"Access-Control-Allow-Origin", b"*"),

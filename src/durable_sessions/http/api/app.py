@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from durable_sessions.access.caller import Caller
-from durable_sessions.errors import DurableSessionsError
+from durable_sessions.errors import DurableSessionsError, RouteNotFoundError
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.administration import Administration
 from durable_sessions.http.api.artifacts import ALLOW as ARTIFACT_METHODS
@@ -19,17 +19,28 @@ from durable_sessions.http.api.internal import ROOT as INTERNAL_ROOT
 from durable_sessions.http.api.internal import InternalFace
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.otlp import ALLOW as OTLP_METHODS
+from durable_sessions.http.api.otlp import Dispatch, OtlpFace
 from durable_sessions.http.api.route_table import ROUTES, Match
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal
+from durable_sessions.http.api.sessions.live_list import LiveLists
 from durable_sessions.http.api.sessions.routes import SessionsFace
+from durable_sessions.http.api.sign_in import SignIn
 from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import Admission, Answer, Request, Response, StreamingResponse
-from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, is_of_control
+from durable_sessions.http.paths import API_ROOT, SIGN_IN, STREAM_ROOT, is_of_control
 
 _DATA_ROOT = b"/v1/"
+_VAULTS = b"/v1/vaults"
+"""What Managed Agents keeps secrets in; refused with a reason, since its SDKs know it."""
+_NO_VAULTS = (
+    ": vaults are not kept, because what a server of logs can read, its backups hold, too. Keep secrets "
+    "where the agent runs, in a secret manager or in the environment of its sandbox, and let events name "
+    "them, not hold them"
+)
 ROUTES.complete({**Operations.handlers, **Documentation.handlers}, "Operations")
 
 
@@ -46,6 +57,8 @@ class Application:
         sessions: SessionsFace,
         artifacts: ArtifactsFace,
         ingest: IngestFace,
+        otlp: OtlpFace,
+        sign_in: SignIn,
         documentation: Documentation,
         admission: Admission,
         rules: OriginRules,
@@ -58,6 +71,8 @@ class Application:
         self._administration = administration
         self._artifacts = artifacts
         self._ingest = ingest
+        self._otlp = otlp
+        self._sign_in = sign_in
         self._documentation = documentation
         self._streams = streams
         self._subscriptions = subscriptions
@@ -111,17 +126,26 @@ class Application:
         # The origin comes first: browsers send no key with a preflight, and a page that is not allowed here
         # must not learn whether a key is valid.
         try:
-            preflight = self._rules.admit(request, keyed=self._auth.keys_required)
+            preflight = self._rules.admit(request, keyed=self._auth.keys_known)
             if preflight is None and self._is_keyed(request):
                 self._auth.caller(request)
         except DurableSessionsError as error:
             return self.refuse(request, error)
         return preflight
 
+    def awaits_proof(self, request: Request) -> bool:
+        """Say whether a request needs a key, and the table of keys must be confirmed first."""
+        proof = self._auth.proof
+        return proof is not None and not proof.is_fresh() and self._is_keyed(request)
+
+    async def renew_proof(self) -> None:
+        """Try to have the table of keys confirmed."""
+        await self._auth.renew_proof()
+
     def workspace_of(self, request: Request) -> str | None:
         """Return whose data an admitted request is about, None if nobody's."""
-        if request.caller is not None:
-            return self._auth.caller(request).workspace
+        if isinstance(request.caller, Caller):
+            return request.caller.workspace
         try:
             return self._subscriptions.token_workspace(request) if is_of_control(request.path) else None
         except DurableSessionsError:
@@ -144,6 +168,10 @@ class Application:
             return self.refuse(request, error)
         return None
 
+    def follow_sessions(self, request: Request, lists: LiveLists) -> Awaitable[Answer]:
+        """Follow the sessions of all partitions, for a router."""
+        return self._sessions.follow_list(request, lists)
+
     def answer_router(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request that a router passes on or makes; only routers may call this."""
         if not request.path.startswith(INTERNAL_ROOT):
@@ -156,6 +184,8 @@ class Application:
         path = request.path
         if request.method == b"OPTIONS" or not path.startswith(_DATA_ROOT):
             return False
+        if path == SIGN_IN and request.method == b"POST":
+            return False
         return not is_of_control(path) or self._subscriptions.is_keyed(request)
 
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -163,6 +193,9 @@ class Application:
             ROUTES.check_parameters(request)
         if self._sessions.serves(request.path):
             return self._sessions.handle(request)
+        if request.path == _VAULTS or request.path.startswith(_VAULTS + b"/"):
+            self._auth.caller(request)
+            raise RouteNotFoundError(path=_VAULTS.decode() + _NO_VAULTS)
         found = ROUTES.find(request.path)
         noun = None if found is None else found.resource.noun
         if found is not None and noun == "Artifacts":
@@ -173,11 +206,27 @@ class Application:
             if request.method == b"OPTIONS":
                 return cors.preflight(INGEST_METHODS)
             return _answered(self._ingest.handle(request, self._auth.caller(request), found), request)
+        if found is not None and noun == "OpenTelemetry":
+            if request.method == b"OPTIONS":
+                return cors.preflight(OTLP_METHODS)
+            return self.take_telemetry(request, self._append)
         if found is not None and noun == "Keys and audit":
             return _answered(self._administration.handle(request, self._auth.caller(request), found), request)
+        if found is not None and noun == "Sign-in":
+            return self._sign_in.handle(request, found)
         if self._documentation.serves(request.path):
             return self._documentation.handle(request, found)
         return self.operations.handle(request, found)
+
+    def take_telemetry(self, request: Request, dispatch: Dispatch) -> Awaitable[Answer]:
+        """Take an export of OpenTelemetry, whose parts are appends to several sessions."""
+        found = ROUTES.find(request.path)
+        assert found is not None, "its path is that of an operation"
+        return _answered(self._otlp.handle(request, self._auth.caller(request), found, dispatch), request)
+
+    async def _append(self, request: Request) -> Answer:
+        answer = self(request)
+        return answer if isinstance(answer, Answer) else await answer
 
     async def _artifact(self, request: Request, caller: Caller, found: Match) -> Answer:
         answer = await self._artifacts.handle(request, caller, found)

@@ -10,6 +10,7 @@ import msgspec
 from durable_sessions.access.audit import Audit
 from durable_sessions.errors import (
     ArtifactNotFoundError,
+    ArtifactRedactedError,
     ArtifactTooLargeError,
     InvalidHeaderError,
     InvalidRequestError,
@@ -62,7 +63,8 @@ class ArtifactsFace:
         answer = self._handlers[route.id](self, request, caller, digest)
         return answer if isinstance(answer, Answer) else await answer
 
-    async def _get(self, request: Request, caller: Caller, digest: str) -> Answer:
+    async def show(self, request: Request, caller: Caller, digest: str) -> Answer:
+        """Answer with an artifact, or with the part of it that a request asks for."""
         info = await self._artifacts.find(caller.workspace, digest)
         fields = _fields(digest, info)
         if headers.matches_etag(request.headers.get(_IF_NONE_MATCH, b""), f'"{digest}"'):
@@ -71,16 +73,21 @@ class ArtifactsFace:
             return Response(200, [*fields, (b"Content-Length", b"%d" % info.bytes)])
         return await self._read(request, caller, digest, info, fields)
 
-    async def _store(self, request: Request, caller: Caller, digest: str) -> Response:
-        if len(request.body) > self._limits.artifact_bytes_max:
+    async def keep(
+        self, caller: Caller, digest: str, data: bytes, content_type: str
+    ) -> tuple[ArtifactInfo, bool]:
+        """Store an artifact durably; return what it is, and whether it is new."""
+        if len(data) > self._limits.artifact_bytes_max:
             raise ArtifactTooLargeError(artifact_bytes_max=self._limits.artifact_bytes_max)
-        content_type = self._content_type(request)
         # Until the bucket has it, the body stays in memory, and buckets can be slow.
-        self._hold(caller, len(request.body))
+        self._hold(caller, len(data))
         try:
-            info, new = await self._artifacts.store(caller.workspace, digest, request.body, content_type)
+            return await self._artifacts.store(caller.workspace, digest, data, content_type)
         finally:
-            self._release(caller, len(request.body))
+            self._release(caller, len(data))
+
+    async def _store(self, request: Request, caller: Caller, digest: str) -> Response:
+        info, new = await self.keep(caller, digest, request.body, self._content_type(request))
         said = StoredArtifact(digest, info.bytes, info.content_type)
         fields = [
             (b"Content-Type", b"application/json"),
@@ -96,7 +103,7 @@ class ArtifactsFace:
         """
         try:
             info = await self._artifacts.find(caller.workspace, digest)
-        except ArtifactNotFoundError:
+        except (ArtifactNotFoundError, ArtifactRedactedError):
             pass
         else:
             await self._audit.record(deletion(caller, request, "artifact", digest, bytes=info.bytes))
@@ -143,7 +150,7 @@ class ArtifactsFace:
         self._held.give(caller.key_id, size)
 
     _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete(
-        {"putArtifact": _store, "getArtifact": _get, "deleteArtifact": _delete}, "Artifacts"
+        {"putArtifact": _store, "getArtifact": show, "deleteArtifact": _delete}, "Artifacts"
     )
 
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.access.key_table import KeyTable
+from durable_sessions.access.key import LiveKey
+from durable_sessions.access.key_table import KeyTable, TableProof
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     DurableSessionsError,
@@ -15,6 +16,7 @@ from durable_sessions.errors import (
     KeysUnprovenError,
     UnauthenticatedError,
 )
+from durable_sessions.http.api.browser_cookie import cookie_secret
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.request_headers import AUTHORIZATION
@@ -43,7 +45,27 @@ class Authenticator:
     @property
     def keys_required(self) -> bool:
         """Whether a request needs a key; also as long as nobody can know."""
-        return self._keys.required or self._keys.is_unproven
+        keys = self._keys
+        return keys.required or (keys.proof is not None and keys.is_unproven)
+
+    @property
+    def keys_since_ms(self) -> int | None:
+        """Since when every caller has shown a key that this server made; None if it has made none."""
+        return self._keys.since_ms
+
+    @property
+    def keys_known(self) -> bool:
+        """Whether a request needed a key when the table was last confirmed."""
+        return self._keys.required
+
+    @property
+    def proof(self) -> TableProof | None:
+        """What knows whether the table of keys may be relied on; None if it is this process's own."""
+        return self._keys.proof
+
+    async def renew_proof(self) -> None:
+        """Try to have the table of keys confirmed, if it may be out of date."""
+        await self._keys.renew_proof()
 
     def caller(self, request: Request) -> Caller:
         """Return the caller of a request, or refuse: no key, an unknown key, or too many requests.
@@ -56,20 +78,22 @@ class Authenticator:
             assert isinstance(caller, Caller)
             CURRENT_HOLDER.set(caller.key_id or LOCAL)
             return caller
-        self._keys.require_proven()
+        if self._keys.proof is not None:  # otherwise the table is this process's own
+            self._keys.require_proven()
         if not self._keys.required:
             CURRENT_HOLDER.set(LOCAL)
             request.caller = self._local
             return self._local
-        key = self._keys.find(secret_of(request.headers))
+        key = self._found(request)
         if key is None:
             raise self._unknown(request)
         now_ms = key.last_used_ms = self._clock.now_ms()
-        if key.rate is not None and (wait_seconds := key.rate.take(now_ms)):
+        metered = key if key.document.parent is None else self._keys.parent(key) or key
+        if metered.rate is not None and (wait_seconds := metered.rate.take(now_ms)):
             self.rate_limited += 1
             raise KeyRateExceededError(
-                key_id=key.document.id,
-                requests_per_second=f"{key.document.requests_per_second:g}",
+                key_id=metered.document.id,
+                requests_per_second=f"{metered.document.requests_per_second:g}",
                 retry_after_seconds=ceil(wait_seconds),
             )
         CURRENT_HOLDER.set(key.document.id)
@@ -77,36 +101,50 @@ class Authenticator:
         return key.caller
 
     def recognised(self, request: Request) -> Caller:
-        """Return the caller of a request of which only the head has arrived; its rate is not counted yet."""
+        """Return the caller of a request of which only the head has arrived; its rate is not counted yet.
+
+        Whom the table knows may send the rest, even if it is out of date: the whole request is checked again.
+        """
         if request.caller is not None:
             assert isinstance(request.caller, Caller)
             return request.caller
-        self._keys.require_proven()
         if not self._keys.required:
             return self._local
-        key = self._keys.find(secret_of(request.headers))
+        key = self._found(request)
         if key is None:
+            self._keys.require_proven()
             raise self._unknown(request)
         return key.caller
 
     def key_id(self, request: Request) -> str | None:
         """Return the id of the key in a request, None if it is unknown; nothing is counted."""
-        key = self._keys.find(secret_of(request.headers))
+        key = self._found(request)
         return None if key is None else key.document.id
 
+    def _found(self, request: Request) -> LiveKey | None:
+        """Return the key of a request: the one in a header, else the sign-in of a browser."""
+        secret = secret_of(request.headers)
+        if secret or b"cookie" not in request.headers:
+            return self._keys.find(secret)
+        return self._keys.find(cookie_secret(request), in_cookie=True)
+
     def _unknown(self, request: Request) -> UnauthenticatedError:
+        return self.unknown_secret(secret_of(request.headers), request.id)
+
+    def unknown_secret(self, sent: bytes, request_id: bytes) -> UnauthenticatedError:
+        """Count and record a secret that admits nobody, and return the refusal."""
         self.unknown += 1
-        sent = secret_of(request.headers)
         if sent:
-            self._audit.key_refused(self._keys.home, self._keys.revoked(sent), request.id.decode())
+            self._audit.key_refused(self._keys.home, self._keys.revoked(sent), request_id.decode())
         return UnauthenticatedError(
             problem="The key is not known, was revoked, or has expired."
             if sent
             else "This needs a key, and none was sent."
         )
 
-    def require_valid(self, caller: Caller) -> None:
+    async def require_valid(self, caller: Caller) -> None:
         """Refuse a caller whose key was revoked after the request was admitted."""
+        await self._keys.renew_proof()
         if not self._keys.valid(caller):
             raise self._ended()
 
@@ -163,15 +201,24 @@ class _WhileValid:
             self._task = asyncio.current_task()
             assert self._task is not None
             self._forget = self._keys.watch(self._caller, self._task.cancel)
-        if not self._keys.valid(self._caller):
+        if not await self._is_valid():
             raise self._end
         try:
-            return await anext(self._chunks)
+            chunk = await anext(self._chunks)
         except asyncio.CancelledError:
             if self._keys.valid(self._caller):
                 raise
             self._task.uncancel()
             raise self._end from None
+        # While it waited, the table may have become out of date, and nobody may have noticed yet.
+        if self._keys.proof is not None and not await self._is_valid():
+            raise self._end
+        return chunk
+
+    async def _is_valid(self) -> bool:
+        if not self._keys.valid(self._caller):
+            await self._keys.renew_proof()
+        return self._keys.valid(self._caller)
 
     async def aclose(self) -> None:
         """End the answer."""

@@ -1,4 +1,4 @@
-"""Documentation over HTTP: ``/``, the manual below ``/docs``, and ``/openapi.json``."""
+"""Documentation over HTTP: ``/`` as JSON, the manual below ``/docs``, and ``/openapi.json``."""
 
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
@@ -7,6 +7,7 @@ import msgspec
 
 from durable_sessions import __version__
 from durable_sessions.http.api.route_table import Handler, Match
+from durable_sessions.http.api.web_page import WebPage
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.manual import contents, page, rendering
 from durable_sessions.http.openapi import document
@@ -15,14 +16,6 @@ from durable_sessions.limits import Limits
 
 _ACCEPT = ACCEPT.key
 _VARY: Header = (b"Vary", ACCEPT.name.encode())
-_LINKS = (
-    ("/docs", "Documentation"),
-    (rendering.API, "The HTTP interface, to read"),
-    ("/openapi.json", "The HTTP interface, as OpenAPI 3.1"),
-    ("/readyz", "Whether the server takes work"),
-    ("/livez", "Whether the process is alive"),
-    ("/metrics", "Metrics for Prometheus"),
-)
 _INDEX = {
     "name": "Durable Sessions",
     "version": __version__,
@@ -46,10 +39,10 @@ _PAGE: list[Header] = [
 class Documentation:
     """Serves pages that were rendered at the start; no key is needed."""
 
-    def __init__(self, limits: Limits, public_url: str) -> None:
+    def __init__(self, limits: Limits, public_url: str, web_page: WebPage) -> None:
+        self._web_page = web_page
         json: Header = (b"Content-Type", b"application/json")
         self._index = Response(200, [json, _VARY, _CACHED], msgspec.json.encode(_INDEX))
-        self._index_page = Response(200, [*_PAGE, _VARY, _CACHED], page.index(_LINKS))
         self._answers = {
             b"/openapi.json": Response(200, [json, _CACHED], document.encoded(limits, public_url)),
             rendering.API.encode(): _html(page.docs(limits, public_url)),
@@ -58,16 +51,23 @@ class Documentation:
 
     def serves(self, path: bytes) -> bool:
         """Say whether requests for this path are answered here."""
-        return path == b"/" or path in self._answers or self._page(path) is not None
+        return (
+            path == b"/"
+            or path in self._answers
+            or self._web_page.serves(path)
+            or self._page(path) is not None
+        )
 
     def handle(self, request: Request, found: Match | None) -> Answer | Awaitable[Answer]:
         """Answer a request for what is served here; refusals are raised."""
+        if request.path != b"/" and self._web_page.serves(request.path):
+            return self._web_page.handle(request)
         assert found is not None, "the path of a page has one folder at most"
         return self.handlers[found.resource.route(request).id](self, request)
 
-    def _show_index(self, request: Request) -> Response:
-        wants_page = b"text/html" in request.headers.get(_ACCEPT, b"")
-        return self._index_page if wants_page else self._index
+    def _show_index(self, request: Request) -> Answer | Awaitable[Answer]:
+        wants_page = b"text/html" in request.headers.get(_ACCEPT, b"") or b"plain=1" in request.query
+        return self._web_page.handle(request) if wants_page else self._index
 
     def _show(self, request: Request) -> Response:
         if request.path not in self._answers:

@@ -14,7 +14,6 @@ import structlog
 
 from durable_sessions.errors import FirstKeyRefusedError, UnauthenticatedError
 from durable_sessions.http.carrier.message import Request
-from durable_sessions.ids import Ids
 
 FILE = "first-key.json"
 HEADER = "Durable-Sessions-First-Key"
@@ -31,11 +30,14 @@ class Ticket(msgspec.Struct):
 
 
 class FirstKey:
-    """A token that can be used to create one key, while there is none."""
+    """A token that can be used to create one key, while there is none.
 
-    def __init__(self, data: Path, ids: Ids) -> None:
+    All workers of a server recognise the same one; only the worker that makes keys offers it.
+    """
+
+    def __init__(self, data: Path, token: str) -> None:
         self._path = data / FILE
-        self._token = ids.token("") + ids.token("")
+        self._token = token
         self._taken = False
 
     def offer(self, port: int | None = None) -> None:

@@ -23,7 +23,14 @@ class SharedChunks:
         self._chunks_max = chunks_max
         self._chunks: dict[int, Chunk] = {}
         self._whole: tuple[Hashable, bytes] | None = None
+        self._erased = 0
         self.subscribers = 0
+
+    def valid_after(self, erased: int) -> None:
+        """Drop everything if records were erased since it was encoded: ``erased`` counts them."""
+        if erased != self._erased:
+            self.close()
+            self._erased = erased
 
     def get(self, start: int) -> Chunk | None:
         """Return the chunk that begins at a position."""
@@ -54,8 +61,8 @@ class SharedChunks:
         self._frame_budget.drop(self, start)
 
     def close(self) -> None:
-        """Drop everything: the last subscriber has left."""
-        for start in (_WHOLE, *self._chunks):
+        """Drop everything: the last subscriber has left, or something of it was erased."""
+        for start in (_WHOLE, *list(self._chunks)):
             self.forget(start)
 
 
@@ -164,6 +171,7 @@ class Followers:
     ) -> Chunk | None:
         while position < durable.tail and not durable.removed:
             tail = durable.tail
+            shared.valid_after(self._streams.erased_records)
             chunk = shared.get(position) if framing.is_shared else None
             if chunk is None:
                 chunk = await self._read(shared, durable, position, framing)
@@ -179,11 +187,13 @@ class Followers:
         self, shared: SharedChunks, durable: StreamView, position: int, framing: Framing
     ) -> Chunk | None:
         await self._throttle.room()
+        erased = self._streams.erased_records
         found = await self._streams.read(durable, position, framing.chunk_bytes_max)
         chunk = framing.encode(durable, found)
         if chunk is not None:
             self._throttle.count(max(len(found.data), len(chunk[1])))
-            if framing.is_shared:
+            # What was read before an erasure was published must not be sent to others after it.
+            if framing.is_shared and erased == self._streams.erased_records:
                 shared.put(position, chunk)
         return chunk
 

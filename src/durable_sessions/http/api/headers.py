@@ -18,9 +18,12 @@ from durable_sessions.times import parse_rfc3339
 _PRODUCER_ID = asked.PRODUCER_ID.key
 _PRODUCER_EPOCH = asked.PRODUCER_EPOCH.key
 _PRODUCER_SEQ = asked.PRODUCER_SEQ.key
+_SESSION_EPOCH = asked.SESSION_EPOCH.key
+_IDEMPOTENCY_KEY = asked.IDEMPOTENCY_KEY.key
 _STREAM_SEQ = asked.STREAM_SEQ.key
 _STREAM_CLOSED = asked.STREAM_CLOSED.key
 _IF_MATCH = asked.IF_MATCH.key
+_IF_NONE_MATCH = asked.IF_NONE_MATCH.key
 _STREAM_TTL = asked.STREAM_TTL.key
 _STREAM_EXPIRES_AT = asked.STREAM_EXPIRES_AT.key
 _STREAM_FORKED_FROM = asked.STREAM_FORKED_FROM.key
@@ -74,6 +77,31 @@ def parse_create(request: Request, limits: Limits) -> Create:
         request.body,
         _fork(request),
     )
+
+
+def session_epoch(request: Request) -> int | None:
+    """Return the epoch of the lease under which a worker appends, None if it states none."""
+    value = request.headers.get(_SESSION_EPOCH)
+    if value is None:
+        return None
+    text = value.decode("latin-1")
+    if not _DIGITS.fullmatch(text) or len(text) > 15:
+        raise InvalidHeaderError(
+            header=asked.SESSION_EPOCH.name, problem=f"{text[:40]!r} is no epoch; send what wake has answered"
+        )
+    return int(text)
+
+
+def idempotency_key(request: Request, limits: Limits) -> str | None:
+    """Return the key that makes a request harmless to repeat, None if it has none."""
+    value = request.headers.get(_IDEMPOTENCY_KEY)
+    if value is None:
+        return None
+    if not value or len(value) > limits.idempotency_key_max:
+        raise InvalidHeaderError(
+            header="Idempotency-Key", problem=f"send 1 to {limits.idempotency_key_max} bytes"
+        )
+    return value.decode("latin-1")
 
 
 def base_url(request: Request, public_url: str) -> str:
@@ -160,6 +188,18 @@ def if_match(value: str) -> IfMatch:
         return IfMatch(frozenset(offsets.decode(tag.strip('"')) for tag in tags if not tag.startswith("W/")))
     except InvalidOffsetError:
         raise _invalid_if_match() from None
+
+
+def wants_missing(request: Request) -> bool:
+    """Say whether an If-None-Match header of a change wants that nothing exists; only that is understood."""
+    value = request.headers.get(_IF_NONE_MATCH)
+    if value is None:
+        return False
+    if value.strip() != b"*":
+        raise InvalidHeaderError(
+            header=asked.IF_NONE_MATCH.name, problem="send *, so that something is changed only if it is new"
+        )
+    return True
 
 
 def _invalid_if_match() -> InvalidHeaderError:

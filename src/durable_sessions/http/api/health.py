@@ -1,5 +1,6 @@
 """The health of the process and of a partition; both outlive the engines."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from durable_sessions.http.carrier.server import HttpServer
@@ -9,13 +10,16 @@ from durable_sessions.http.carrier.server import HttpServer
 class Health:
     """State of the process for ``/readyz`` and ``/metrics``.
 
-    ``low_space`` says that the disk is almost full.
+    ``low_space`` says that the disk is almost full. ``forwarded`` counts requests passed on to other workers.
+    ``keys_proof_age_seconds`` is how long ago the keys were confirmed; None if they are this process's own.
     """
 
     server: HttpServer | None = None
     disk_free_bytes: int | None = None
     disk_low_bytes: int | None = None
     low_space: str | None = None
+    forwarded: Callable[[], int] = lambda: 0
+    keys_proof_age_seconds: Callable[[], float | None] = lambda: None
 
 
 @dataclass(slots=True)

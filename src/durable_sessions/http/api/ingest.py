@@ -13,6 +13,7 @@ from durable_sessions.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
+from durable_sessions.http.api.artifact_owner import ArtifactOwner
 from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Match
@@ -20,11 +21,12 @@ from durable_sessions.http.bodies.ingest import SESSION_ID_PATTERN
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.claude_code_hooks import SESSION_PREFIX, TOOL, Event, Hook
-from durable_sessions.sessions import append, drafts
+from durable_sessions.sessions import drafts
+from durable_sessions.sessions.batch import JSON as JSON_TYPE
+from durable_sessions.sessions.batch import Batch
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.store import Sessions, session_key
-from durable_sessions.storage.artifacts import Artifacts
 from durable_sessions.storage.door import StreamView
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.stream import Key
@@ -52,7 +54,9 @@ _LAST = msgspec.json.Decoder(_Last)
 class IngestFace:
     """Stores a delivery durably, then answers ``{}``, which tells Claude Code to continue."""
 
-    def __init__(self, sessions: Sessions, artifacts: Artifacts, limits: Limits, parser: BodyParser) -> None:
+    def __init__(
+        self, sessions: Sessions, artifacts: ArtifactOwner, limits: Limits, parser: BodyParser
+    ) -> None:
         self._parser = parser
         self._sessions = sessions
         self._artifacts = artifacts
@@ -70,17 +74,19 @@ class IngestFace:
         """Take one delivery."""
         hook = await self._parser.parsed(request.body, _hook, request.body, self._limits)
         key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))
-        durable = await self._found(key, hook, caller)
-        if hook.natural_name is not None or not await self._is_repeated(durable, hook):
+        durable = self._found(key)
+        if durable is None or hook.natural_name is not None or not await self._is_repeated(durable, hook):
             await self._store(key, hook, durable, caller, len(request.body))
         return Response(200, _HEADERS, b"{}")
 
-    async def _found(self, key: Key, hook: Hook, caller: Caller) -> StreamView:
-        """Return the session; if it does not exist, create it from the payload."""
+    def _found(self, key: Key) -> StreamView | None:
         try:
             return self._sessions.find(key)
         except SessionNotFoundError:
-            pass
+            return None
+
+    async def _create(self, key: Key, hook: Hook, caller: Caller) -> None:
+        """Create the session from the payload, unless it exists."""
         said = {"tool": TOOL}
         if isinstance(directory := hook.payload.get("cwd"), str) and directory:
             said["cwd"] = directory[:500]
@@ -90,7 +96,6 @@ class IngestFace:
             await self._sessions.create(key, NewSession(Record(metadata=metadata), caller.principal), 0)
         except SessionExistsError:
             pass  # a concurrent delivery created it
-        return self._sessions.find(key)
 
     async def _is_repeated(self, durable: StreamView, hook: Hook) -> bool:
         """Say whether the last event of the session comes from this very delivery."""
@@ -103,11 +108,17 @@ class IngestFace:
             return False
         return last.source is not None and lenient.text(last.source.digest) == hook.digest
 
-    async def _store(self, key: Key, hook: Hook, durable: StreamView, caller: Caller, size: int) -> None:
-        made = [await self._fitting(event, caller) for event in hook.events(durable.tail)]
+    async def _store(
+        self, key: Key, hook: Hook, durable: StreamView | None, caller: Caller, size: int
+    ) -> None:
+        # Artifacts first: if their owner is away, the delivery is refused and has changed nothing.
+        tail = 0 if durable is None else durable.tail
+        made = [await self._fitting(event, caller) for event in hook.events(tail)]
         body = b"[%b]" % b",".join(made)
         events = await self._parser.parsed(body, drafts.parse, body, self._limits)
-        batch = append.Batch(events, caller.principal, Append(b"", append.JSON))
+        if durable is None:
+            await self._create(key, hook, caller)
+        batch = Batch(events, caller.principal, Append(b"", JSON_TYPE))
         await self._sessions.append_named(key, batch, size)
 
     async def _fitting(self, event: Event, caller: Caller) -> bytes:
@@ -116,7 +127,7 @@ class IngestFace:
         if len(data) <= self._limits.event_bytes_max:
             return data
         digest = sha256(data).hexdigest()
-        await self._artifacts.store(caller.workspace, digest, data, "application/json")
+        await self._artifacts.store(caller, digest, data, "application/json")
         slim = {name: event[name] for name in _SLIM if name in event}
         slim["artifact"] = {"sha256": digest, "size": len(data), "url": f"/v1/artifacts/{digest}"}
         return msgspec.json.encode(slim)

@@ -3,39 +3,71 @@
 The public port never passes a request on to here: only a router asks, in its own process or over a link.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError, RouteNotFoundError
 from durable_sessions.http.api.auth import Authenticator
-from durable_sessions.http.api.sessions import merged_listing, merged_search
+from durable_sessions.http.api.operations import Operations
+from durable_sessions.http.api.placement_operations import PlacementOperations
+from durable_sessions.http.api.sessions import foreign_events, merged_listing, merged_live_list, merged_search
 from durable_sessions.http.api.sessions.errors import refusal
+from durable_sessions.http.api.sessions.foreign_events import KNOWN_EVENTS
 from durable_sessions.http.api.sessions.listing import rows
+from durable_sessions.http.api.sessions.registries import REGISTERED, Registries
 from durable_sessions.http.api.sessions.searches import Searches
-from durable_sessions.http.carrier.message import Answer, Header, Request, Response
+from durable_sessions.http.api.sessions.session_changes import ChangedSessions, SessionChangeFeed
+from durable_sessions.http.carrier.handler_failures import close_iterator
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response, StreamingResponse
+from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.store import Sessions
 
 ROOT = b"/internal/"
+FLUSH, REINDEX = ROOT + b"flush", ROOT + b"reindex"
+InternalHandler = Callable[[Request, Caller], Awaitable[object]]
+"""Answers an internal request with what is encoded for the asker."""
 _FIELDS: list[Header] = [(b"Content-Type", b"application/msgpack")]
 
 
 class InternalFace:
     """Answers internal requests of callers who were authenticated by whoever asks."""
 
-    def __init__(self, sessions: Sessions, searches: Searches, auth: Authenticator) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        searches: Searches,
+        registries: Registries,
+        changes: SessionChangeFeed,
+        more: Mapping[bytes, InternalHandler],
+        operations: Operations,
+        outlines: Outlines,
+        auth: Authenticator,
+    ) -> None:
         self._sessions = sessions
+        self._outlines = outlines
+        self._operations = operations
+        self._changes = changes
         self._searches = searches
         self._auth = auth
         self._handlers: dict[bytes, Callable[[Request, Caller], Awaitable[object]]] = {
             merged_listing.PATH: self._rows,
             merged_search.PATH: searches.part,
+            REGISTERED: registries.part,
+            KNOWN_EVENTS: self._known_events,
+            FLUSH: self._flush,
+            REINDEX: self._reindex,
+            **PlacementOperations(sessions.streams).handlers,
+            **more,
         }
 
     async def handle(self, request: Request) -> Answer:
         """Answer a request; an error has the shape that the public API would give it."""
         try:
+            if request.path == merged_live_list.PATH:
+                followed = await self._changes.follow(self._auth.caller(request))
+                return StreamingResponse(200, [*_FIELDS], _Framed(followed))
             handler = self._handlers.get(request.path)
             if handler is None:
                 raise RouteNotFoundError(path=request.path.decode("latin-1"))
@@ -44,5 +76,31 @@ class InternalFace:
             return refusal(error, request)
         return Response(200, _FIELDS, msgspec.msgpack.encode(said))
 
+    async def _flush(self, request: Request, caller: Caller) -> object:
+        return await self._operations.flush()
+
+    async def _reindex(self, request: Request, caller: Caller) -> None:
+        self._operations.reindex()
+
+    async def _known_events(self, request: Request, caller: Caller) -> object:
+        return await foreign_events.answer(self._sessions, request, caller)
+
     async def _rows(self, request: Request, caller: Caller) -> object:
-        return await rows(self._sessions, request, caller)
+        return await rows(self._sessions, self._outlines, request, caller)
+
+
+class _Framed:
+    """Portions as they are sent; a generator that never began would not close what it reads."""
+
+    def __init__(self, followed: AsyncIterator[ChangedSessions]) -> None:
+        self._followed = followed
+
+    def __aiter__(self) -> "_Framed":
+        return self
+
+    async def __anext__(self) -> bytes:
+        return merged_live_list.framed(await anext(self._followed))
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await close_iterator(self._followed)

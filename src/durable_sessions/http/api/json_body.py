@@ -48,7 +48,7 @@ def decode(body: bytes, shape: type[T], expected: Expected, limits: Limits) -> T
     try:
         decoded = msgspec.json.decode(body, type=shape)
     except msgspec.ValidationError as error:
-        said = _unknown(error, shape, expected) or f"The body is not usable: {problem(error)}."
+        said = _unknown(error, shape, expected) or f"The body is not usable: {problem(error, shape)}."
         raise expected.refusal(said) from None
     except msgspec.DecodeError as error:
         raise InvalidJsonError(problem=json_syntax.fault(body, error)) from None

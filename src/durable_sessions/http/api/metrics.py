@@ -6,12 +6,13 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from durable_sessions.http.api.artifact_sweep import ArtifactSweep
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.webhooks import WebhookSender
 from durable_sessions.http.carrier.server import HttpServer
-from durable_sessions.log.file import FileLog
+from durable_sessions.log import MeasuredLog
 from durable_sessions.search.service import Search
 from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
 from durable_sessions.storage.door import BucketControl, Streams
@@ -23,11 +24,15 @@ _PREFIX = "durable_sessions_"
 OF_PROCESS = frozenset(
     f"{_PREFIX}{name}"
     for name in (
+        "connections_adopted",
+        "connections_handed",
         "disk_free_bytes",
         "disk_low",
         "disk_low_bytes",
         "http_connections",
         "http_requests",
+        "keys_proof_age_seconds",
+        "link_forwarded",
         "task_restarts",
     )
 )
@@ -40,8 +45,9 @@ class Metrics(Collector):
     def __init__(
         self,
         streams: Streams,
-        log: FileLog,
+        log: MeasuredLog,
         bucket: BucketControl,
+        artifacts: ArtifactSweep,
         followers: Followers,
         webhooks: WebhookSender,
         auth: Authenticator,
@@ -56,6 +62,7 @@ class Metrics(Collector):
         self._streams = streams
         self._log = log
         self._bucket = bucket
+        self._artifacts = artifacts
         self._followers = followers
         self._webhooks = webhooks
         self._auth = auth
@@ -78,6 +85,18 @@ class Metrics(Collector):
         yield _counter("log_reads", "Reads that had to go to the log on disk.", counts.log_reads)
         yield _counter(
             "streams_expired", "Streams removed because their time was over.", counts.streams_expired
+        )
+        yield _counter("records_erased", "Records erased: events redacted or dropped.", counts.records_erased)
+        yield _counter("artifacts_removed", "Artifacts removed that nothing named.", self._artifacts.removed)
+        yield _counter(
+            "artifact_sweeps",
+            "Looks for artifacts that nothing names, finished ones.",
+            self._artifacts.sweeps,
+        )
+        yield _counter(
+            "artifact_sweep_failures",
+            "Looks for artifacts that nothing names that failed, so that nothing more was removed.",
+            self._artifacts.failures,
         )
         yield _counter(
             "log_written_bytes", "Bytes written to the log, framing included.", self._log.bytes_written
@@ -139,6 +158,10 @@ class Metrics(Collector):
         reopenings = "Times that the log was opened again after it had failed."
         yield _counter("log_reopenings", reopenings, self._engine_health.reopenings)
         yield from _disk(self._health)
+        forwarded = "Requests passed on to the worker that has what they ask for."
+        yield _counter("link_forwarded", forwarded, self._health.forwarded())
+        age = "Seconds since this worker's copy of the keys was confirmed; no value where the keys are kept."
+        yield _gauge("keys_proof_age_seconds", age, self._health.keys_proof_age_seconds())
         if self._health.server is not None:
             yield from _http(self._health.server)
 
@@ -197,6 +220,10 @@ def _disk(health: Health) -> Iterable[Metric]:
 def _http(server: HttpServer) -> Iterable[Metric]:
     yield _labelled("http_requests", "Requests answered.", "status_class", server.requests_by_class())
     yield _gauge("http_connections", "Open connections.", server.open_connections)
+    handed = "Connections given to the worker that has what they ask for."
+    yield _counter("connections_handed", handed, server.handed_over_total)
+    adopted = "Connections taken over from other workers."
+    yield _counter("connections_adopted", adopted, server.adopted_total)
 
 
 def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> CounterMetricFamily:

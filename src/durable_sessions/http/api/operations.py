@@ -23,6 +23,7 @@ from durable_sessions.http.bodies.operations import (
     FailingTask,
     FlushResult,
     LowSpace,
+    PartitionFlush,
     Readiness,
     Reindexing,
     Reopening,
@@ -145,7 +146,7 @@ class Operations:
             return SearchReadiness("ready")
         return SearchReadiness("building", feed.events_lacking, feed.events_left)
 
-    async def _admit(self, request: Request, caller: Caller, act: str) -> None:
+    async def admit(self, request: Request, caller: Caller, act: str) -> None:
         """Admit an admin of the whole server; the attempt is audited in any case."""
         request_id = request.id.decode()
         try:
@@ -158,19 +159,27 @@ class Operations:
 
     async def _reindex(self, request: Request, caller: Caller) -> Answer:
         try:
-            await self._admit(request, caller, "reindex")
+            await self.admit(request, caller, "reindex")
         except DurableSessionsError as error:
             return refusal_at(request.path, error, request.id)
-        self._feed.rebuild()
+        self.reindex()
         return Response(202, _JSON, msgspec.json.encode(Reindexing("building")))
 
     async def _flush(self, request: Request, caller: Caller) -> Answer:
         try:
-            await self._admit(request, caller, "flush")
+            await self.admit(request, caller, "flush")
             flushed = await self._bucket.flush_all()
         except DurableSessionsError as error:
             return refusal_at(request.path, error, request.id)
         return Response(200, _JSON, msgspec.json.encode(FlushResult(*flushed)))
+
+    def reindex(self) -> None:
+        """Begin to rebuild the search index of this partition."""
+        self._feed.rebuild()
+
+    async def flush(self) -> PartitionFlush:
+        """Flush this partition, for somebody who was admitted."""
+        return PartitionFlush(*await self._bucket.flush_all())
 
     handlers: ClassVar[dict[str, Handler]] = {
         "live": _live,

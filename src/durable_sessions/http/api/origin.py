@@ -13,7 +13,7 @@ from durable_sessions.errors import HostNotAllowedError, KeysRequiredError, Orig
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.auth import secret_of
 from durable_sessions.http.carrier.message import OWN, PAGE, SHARED, Request, Response
-from durable_sessions.http.paths import STREAM_ROOT
+from durable_sessions.http.paths import API_ROOT, STREAM_ROOT
 
 _HOST = re.compile(r"(\[[0-9a-f]*:[0-9a-f:.]*\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
 _LOOPBACK = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})
@@ -53,11 +53,14 @@ class OriginRules:
         """Refuse a request, or set the audience of its answer; return that answer if it is a preflight."""
         headers = request.headers
         if not keyed:
-            self._require_host(headers.get(b"host"))
+            if headers.get(b"host") not in self._hosts_kept:
+                self._require_host(headers.get(b"host"))
             self._require_no_proxy(request)
         if b"origin" in headers or headers.get(b"sec-fetch-site") not in _OURS:
             return self._admit_browser(request, keyed=keyed)
-        request.audience = PAGE if self._serves_page(request.path) else OWN
+        # Most paths are of the API, and nothing there is a page.
+        is_page = not request.path.startswith(API_ROOT) and self._is_page(request.path)
+        request.audience = PAGE if is_page else OWN
         return None
 
     def _admit_browser(self, request: Request, *, keyed: bool) -> Response | None:
@@ -94,11 +97,11 @@ class OriginRules:
         return known and host == headers.get(b"host", b"").lower()
 
     def _serves_page(self, path: bytes) -> bool:
-        return not path.startswith(b"/v1/") and self._is_page(path)
+        return not path.startswith(API_ROOT) and self._is_page(path)
 
     def _require_host(self, host: bytes | None) -> None:
         """Refuse a foreign host name (DNS rebinding); no browser leaves the header out."""
-        if host is None or host in self._hosts_kept:
+        if host is None:
             return
         if not self._is_local(host.decode("latin-1").lower()):
             raise HostNotAllowedError(host=_shown(host))

@@ -4,7 +4,7 @@ from urllib.parse import unquote_to_bytes
 
 from durable_sessions.errors import InvalidOffsetError, InvalidRequestError
 
-_KNOWN = (b"offset", b"live", b"cursor")
+_KNOWN = (b"offset", b"live", b"cursor", b"envelope")
 
 
 def parse(query: bytes) -> dict[bytes, str]:

@@ -24,18 +24,24 @@ from durable_sessions.http.openapi.answer_headers import (
     STREAM_UP_TO_DATE,
 )
 from durable_sessions.http.openapi.common import LIVE
-from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH
+from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH, STREAM_ENVELOPE
 from durable_sessions.limits import Limits
+from durable_sessions.sessions import envelopes
+from durable_sessions.sessions.record import FOLDER
 from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.streams import offsets
 from durable_sessions.streams.messages import json_array
 from durable_sessions.streams.stream import Key
 
 _IF_NONE_MATCH = IF_NONE_MATCH.key
+_ENVELOPE = STREAM_ENVELOPE.key
 _LIVE = tuple(LIVE.schema["enum"])
 _SEND_LIVE = " or ".join(f"live={one}" for one in _LIVE)
 _CACHEABLE = (b"Cache-Control", b"private, max-age=60, stale-while-revalidate=300")
+_CHECKED = (b"Cache-Control", b"private, no-cache")
+"""For sessions, of which events may be erased: a cache must ask whether its copy still holds."""
 _NO_STORE = (b"Cache-Control", b"no-store")
+_VARY = (b"Vary", STREAM_ENVELOPE.name.encode())
 _UP_TO_DATE = (STREAM_UP_TO_DATE, b"true")
 
 
@@ -76,14 +82,17 @@ class Reads:
         self._streams.touch(durable)
         position = durable.tail if offset == "now" else start or 0
         if position > durable.tail:
-            raise OffsetBeyondTailError(offset=offset, tail=offsets.encode(durable.tail))
+            raise OffsetBeyondTailError(what="The offset", offset=offset, tail=offsets.encode(durable.tail))
         known = request.headers.get(_IF_NONE_MATCH)
+        kind = self._envelope(durable, request, parameters.get(b"envelope"))
         if live is None:
-            return self._at_tail(durable) if offset == "now" else self._catch_up(durable, position, known)
+            if offset == "now":
+                return self._at_tail(durable)
+            return self._catch_up(durable, position, known, kind)
         cursor = parameters.get(b"cursor")
         if live == "sse":
-            return self.follow(durable, position, cursor, caller)
-        return self._long_poll(key, durable, position, cursor, known, caller)
+            return self.follow(durable, position, cursor, caller, kind=kind)
+        return self._long_poll(key, durable, position, cursor, known, caller, kind)
 
     def _at_tail(self, durable: StreamView) -> Response:
         fields = [_content_type(durable), _next_offset(durable.tail), _UP_TO_DATE, _NO_STORE]
@@ -91,19 +100,28 @@ class Reads:
             fields.append(CLOSED)
         return Response(200, fields, b"[]" if durable.stream.is_json else b"")
 
+    def _envelope(self, durable: StreamView, request: Request, given: str | None) -> str | None:
+        """Return the type of the events whose messages are read; only sessions have such events."""
+        if durable.stream.key.folder != FOLDER:
+            return None
+        header = request.headers.get(_ENVELOPE)
+        return envelopes.asked(header if given is None else given.encode("latin-1"))
+
     def _catch_up(
-        self, durable: StreamView, position: int, known: bytes | None
+        self, durable: StreamView, position: int, known: bytes | None, kind: str | None
     ) -> Answer | Awaitable[Answer]:
         if not self._throttle.full:
             found = self._streams.read_hot(durable, position, self._limits.read_chunk_bytes_max)
             if found is not None:
-                return self._records(durable, position, *found, known)
-        return self._catch_up_later(durable, position, known)
+                return self._records(durable, position, *found, known, kind)
+        return self._catch_up_later(durable, position, known, kind)
 
-    async def _catch_up_later(self, durable: StreamView, position: int, known: bytes | None) -> Response:
+    async def _catch_up_later(
+        self, durable: StreamView, position: int, known: bytes | None, kind: str | None
+    ) -> Response:
         await self._throttle.room()
         found = await self._streams.read(durable, position, self._limits.read_chunk_bytes_max)
-        return self._records(durable, position, [memoryview(found.data)], found.next, known)
+        return self._records(durable, position, [memoryview(found.data)], found.next, known, kind)
 
     def _records(
         self,
@@ -112,37 +130,56 @@ class Reads:
         pieces: list[memoryview],
         following: int,
         known: bytes | None,
+        kind: str | None,
     ) -> Response:
         """Answer with records from ``first`` on, or 304 if the client has them already."""
         self._throttle.count(sum(map(len, pieces)))
         up_to_date = following == durable.tail
         closed = up_to_date and durable.closed
         # The tag changes with everything the answer says: the stream (another may have had this path), the
-        # range, and whether it reaches the end or the close.
+        # range, what was erased, and whether it reaches the end or the close.
         marks = ":c" if closed else ":t" if up_to_date else ""
+        if erasures := self._streams.erasures(durable):
+            marks += f":e{erasures}"
+        if kind is not None:
+            marks += f":{kind}"
         etag = f'"{durable.stream.id}:{first}:{following}{marks}"'
         fields: list[Header] = [
             _content_type(durable),
             _next_offset(following),
             (ETAG, etag.encode()),
-            _CACHEABLE,
+            _CHECKED if durable.stream.key.folder == FOLDER else _CACHEABLE,
         ]
+        if durable.stream.key.folder == FOLDER:
+            fields.append(_VARY)
         if up_to_date:
             fields.append(_UP_TO_DATE)
         if closed:
             fields.append(CLOSED)
         if known is not None and headers.matches_etag(known, etag):
             return Response(304, fields)
+        if kind is not None:
+            return Response(200, fields, envelopes.unwrapped(pieces, kind))
         return Response(200, fields, json_array(pieces) if durable.stream.is_json else b"".join(pieces))
 
     def follow(
-        self, durable: StreamView, position: int, cursor: str | None, caller: Caller
+        self,
+        durable: StreamView,
+        position: int,
+        cursor: str | None,
+        caller: Caller,
+        *,
+        has_position: bool = False,
+        kind: str | None = None,
     ) -> StreamingResponse:
         """Answer with the protocol's event stream from a position on."""
         fields = [*sse.FIELDS]
         if sse.is_base64(durable):
             fields.append((STREAM_SSE_DATA_ENCODING, b"base64"))
-        framing = sse.StreamFraming(self._cursors, cursor, self._limits)
+        if kind is None:
+            framing = sse.StreamFraming(self._cursors, cursor, self._limits, has_position=has_position)
+        else:
+            framing = sse.EnvelopeFraming(self._cursors, cursor, self._limits, kind)
         chunks = self._readers.following(caller, self._followers.follow(durable, position, framing))
         return StreamingResponse(200, fields, chunks)
 
@@ -154,12 +191,13 @@ class Reads:
         cursor: str | None,
         known: bytes | None,
         caller: Caller,
+        kind: str | None,
     ) -> Answer:
         """Answer when there are records; the request and its headers are not kept in memory while waiting."""
         await self.wait(key, durable, position, caller)
         stamp = (STREAM_CURSOR, b"%d" % self._cursors.after(cursor))
         if position < durable.tail:
-            answer = await self._catch_up_later(durable, position, known)
+            answer = await self._catch_up_later(durable, position, known, kind)
             answer.headers.append(stamp)
             return answer
         fields = [_next_offset(durable.tail), _UP_TO_DATE, _NO_STORE, CLOSED if durable.closed else stamp]

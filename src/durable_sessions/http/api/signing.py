@@ -1,10 +1,11 @@
-"""The keys that the server signs with: webhooks (Ed25519) and callback tokens (HMAC-SHA256).
+"""The keys that the server signs with: webhooks, dossiers (Ed25519) and callback tokens (HMAC-SHA256).
 
 These are not the API keys of callers. They are stored in one file that is created once, so that receivers can
 cache the public key, and a wake that was sent before a restart can be answered after it.
 """
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import os
@@ -29,7 +30,7 @@ class _KeyFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SigningKeys:
-    """Signs webhooks and issues tokens; the same file gives the same keys."""
+    """Signs webhooks and dossiers, and issues tokens; the same file gives the same keys."""
 
     def __init__(self, ed25519_seed: bytes, token_secret: bytes) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(ed25519_seed)
@@ -68,6 +69,10 @@ class SigningKeys:
         """Return the ``Webhook-Signature`` of a body."""
         signature = self._private.sign(b"%d.%b" % (at_seconds, body))
         return f"t={at_seconds},kid={self.kid},ed25519={_base64url(signature)}"
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the Ed25519 signature of some bytes; always the same one."""
+        return self._private.sign(data)
 
     def issue_token(self, key: SubscriptionKey, generation: int, expires_at_seconds: int) -> str:
         """Return a bearer token for one generation of one subscription; it contains the workspace."""
@@ -109,22 +114,32 @@ def _take_over(former: Path, path: Path) -> None:
     """Rename the file of an earlier version; durable on return."""
     if path.exists() or not former.exists():
         return  # both exist: an older version was started again and has created its own keys
-    former.rename(path)
+    try:
+        former.rename(path)
+    except FileNotFoundError:
+        return  # another worker has just renamed it
     sync_directory(path.parent)
 
 
 def _create(path: Path) -> bytes:
+    """Make the file, and return what it has then: workers that start together may all come here."""
     content = msgspec.json.encode(_KeyFile(_VERSION, os.urandom(_KEY_BYTES), os.urandom(_KEY_BYTES)))
     temporary = path.with_name(path.name + ".new")
     try:
-        temporary.unlink(missing_ok=True)  # left by a process that was killed while writing it
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.write(file, content)
-            os.fsync(file)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists():  # another worker had the lock; its keys may be in use already
+                temporary.unlink(missing_ok=True)
+                content = path.read_bytes()
+            else:
+                os.ftruncate(file, 0)  # a process that was killed may have left the half of it
+                os.fchmod(file, 0o600)
+                os.write(file, content)
+                os.fsync(file)
+                temporary.rename(path)
         finally:
             os.close(file)
-        temporary.rename(path)
         # Synced before use: if a crash lost a key in use, every token and signature would become invalid.
         sync_directory(path.parent)
     except OSError as error:

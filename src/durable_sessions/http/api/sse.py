@@ -6,6 +6,7 @@ from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.followers import Chunk, SharedChunks
 from durable_sessions.http.carrier.message import Header
 from durable_sessions.limits import Limits
+from durable_sessions.sessions import envelopes
 from durable_sessions.storage.door import Slice, StreamView
 from durable_sessions.streams import content, offsets
 from durable_sessions.streams.messages import json_array
@@ -26,9 +27,13 @@ def data_event(payload: bytes) -> bytes:
     return b"".join((b"event: data", lines, b"\n\n"))
 
 
-def control_event(position: int, cursor: int, *, up_to_date: bool, closed: bool) -> bytes:
+def control_event(
+    position: int, cursor: int, *, up_to_date: bool, closed: bool, has_position: bool = False
+) -> bytes:
     """Return a control event, which follows data or is sent alone."""
     fields = f'"streamNextOffset":"{offsets.encode(position)}"'
+    if has_position:
+        fields += f',"nextPosition":{position}'
     if not closed:
         fields += f',"streamCursor":"{cursor}"'
     if up_to_date:
@@ -58,13 +63,19 @@ FIELDS: list[Header] = [
 
 
 class StreamFraming:
-    """The protocol's event stream: each piece of data is followed by a control event."""
+    """The protocol's event stream: each piece of data is followed by a control event.
+
+    With ``has_position`` that one also has the position as a number: offsets are opaque.
+    """
 
     is_shared = True
-    __slots__ = ("_cursors", "_floor", "chunk_bytes_max", "seconds_max")
+    __slots__ = ("_cursors", "_floor", "_has_position", "chunk_bytes_max", "seconds_max")
 
-    def __init__(self, cursors: Cursors, sent_cursor: str | None, limits: Limits) -> None:
+    def __init__(
+        self, cursors: Cursors, sent_cursor: str | None, limits: Limits, *, has_position: bool = False
+    ) -> None:
         self._cursors = cursors
+        self._has_position = has_position
         self._floor = cursors.after(sent_cursor)
         self.chunk_bytes_max = limits.read_chunk_bytes_max
         self.seconds_max = limits.sse_seconds_max
@@ -95,10 +106,10 @@ class StreamFraming:
         up_to_date = following == durable.tail
         closed = durable.closed and up_to_date
         cursor = max(self._floor, self._cursors.now())
-        key = (start, following, cursor, up_to_date, closed)
+        key = (start, following, cursor, up_to_date, closed, self._has_position)
         whole = shared.whole(key)
         if whole is None:
-            whole = event + control_event(following, cursor, up_to_date=up_to_date, closed=closed)
+            whole = event + self._control(following, cursor, up_to_date=up_to_date, closed=closed)
             shared.keep_whole(key, whole)
         return whole
 
@@ -106,8 +117,37 @@ class StreamFraming:
         """Return a control event alone."""
         cursor = max(self._floor, self._cursors.now())
         up_to_date = position == durable.tail
-        return control_event(position, cursor, up_to_date=up_to_date, closed=durable.closed and up_to_date)
+        return self._control(position, cursor, up_to_date=up_to_date, closed=durable.closed and up_to_date)
 
     def removed(self, durable: StreamView) -> bytes:
         """Return nothing: the connection ends, and a client that reconnects is told why."""
         return b""
+
+    def _control(self, position: int, cursor: int, *, up_to_date: bool, closed: bool) -> bytes:
+        return control_event(
+            position, cursor, up_to_date=up_to_date, closed=closed, has_position=self._has_position
+        )
+
+
+class EnvelopeFraming(StreamFraming):
+    """The same of a session's wrapped messages: events of one type, each as its ``raw``.
+
+    A piece without any is a control event alone, so that a reader moves on behind what is not meant for it.
+    """
+
+    is_shared = False
+    __slots__ = ("_kind",)
+
+    def __init__(self, cursors: Cursors, sent_cursor: str | None, limits: Limits, kind: str) -> None:
+        super().__init__(cursors, sent_cursor, limits)
+        self._kind = kind
+
+    def encode(self, durable: StreamView, found: Slice) -> Chunk | None:
+        """Return the messages of some records as a data event, empty if there are none."""
+        data = envelopes.unwrapped([memoryview(found.data)], self._kind)
+        return found.next, b"" if data == b"[]" else data_event(data)
+
+    def complete(self, shared: SharedChunks, start: int, chunk: Chunk, durable: StreamView) -> bytes:
+        """Return a data event and its control event; nobody else is sent the same."""
+        following, event = chunk
+        return event + self.idle(durable, following)

@@ -112,7 +112,7 @@ class StreamsFace:
             life = self._sessions.life(key, request)
             answer = self._reads.answer(key, request, caller)
         except (StreamNotFoundError, StreamGoneError) as error:
-            return self._refuse(error)
+            return self._refuse(self._missing(key, error))
         if life is not None:
             answer = incarnations.with_header(answer, life)
         if isinstance(answer, StreamingResponse):
@@ -120,10 +120,11 @@ class StreamsFace:
         return answer if isinstance(answer, Answer) else self._guard(answer, caller)
 
     def _head(self, request: Request, caller: Caller) -> Answer | Awaitable[Answer]:
+        key = stream_key(caller.workspace, request.path)
         try:
-            durable = self._streams.find(stream_key(caller.workspace, request.path))
+            durable = self._streams.find(key)
         except (StreamNotFoundError, StreamGoneError) as error:
-            return self._refuse(error)
+            return self._refuse(self._missing(key, error))
         stream = durable.stream
         fields: list[Header] = [
             (b"Content-Type", stream.content_type.encode("latin-1")),
@@ -180,6 +181,12 @@ class StreamsFace:
         act.log()
         return Response(204, [])
 
+    def _missing(self, key: Key, error: DurableSessionsError) -> DurableSessionsError:
+        """Return the refusal of a read: a session that is kept for its forks is missing, its id is free."""
+        if isinstance(error, StreamGoneError) and self._sessions.holds(key):
+            return StreamNotFoundError(path=key.path)
+        return error
+
     async def _refuse(self, error: DurableSessionsError) -> Answer:
         """Answer a refused read once the state that it rests on is durable."""
         try:
@@ -192,7 +199,7 @@ class StreamsFace:
         """Answer a read that has to wait, during which the key may be revoked."""
         try:
             answered = await self._auth.waiting(caller, answer)
-            self._auth.require_valid(caller)
+            await self._auth.require_valid(caller)
             return answered
         except DurableSessionsError as error:
             return error_response(error)

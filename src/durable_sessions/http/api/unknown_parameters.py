@@ -22,11 +22,16 @@ class QueryParameters:
         self._families = tuple(f"{one.name}[" for one in given if one.style == "deepObject")
         self._shown = [one.name for one in given if one.style != "deepObject"]
         self._names = frozenset(_spellings(self._shown)) | _EVERYWHERE
+        # As they are usually sent, which needs no decoding.
+        self._plain = frozenset(name.encode() for name in self._names)
 
     def check(self, request: Request) -> None:
         """Refuse a parameter that the operation does not have, and name the nearest one."""
         for pair in request.query.split(b"&"):
-            name = _text(pair.partition(b"=")[0])
+            sent = pair.partition(b"=")[0]
+            if sent in self._plain:
+                continue
+            name = _text(sent)
             if name and not self._has(name):
                 raise UnknownParameterError(name=name[:80], advice=self._advice(name))
 
@@ -35,6 +40,10 @@ class QueryParameters:
 
     def _advice(self, name: str) -> str:
         """Return what to send instead."""
+        # Of a name in brackets, such as created_at[since], all are told: none is nearer than the others.
+        alike = [one for one in self._shown if "[" in name and one.startswith(f"{name.partition('[')[0]}[")]
+        if alike:
+            return f"Send one of {', '.join(alike)}."
         near = get_close_matches(name, self._shown, n=1, cutoff=0.5)
         if near:
             return f"Did you mean {near[0]}?"

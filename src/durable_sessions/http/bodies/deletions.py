@@ -24,3 +24,17 @@ class ResourceDeleted(msgspec.Struct):
 
     id: str
     type: Literal["session_resource_deleted"]
+
+
+class MemoryStoreDeleted(msgspec.Struct):
+    """A memory store is gone, with all that it held."""
+
+    id: str
+    type: Literal["memory_store_deleted"]
+
+
+class MemoryDeleted(msgspec.Struct):
+    """A memory is deleted; its versions stay."""
+
+    id: str
+    type: Literal["memory_deleted"]

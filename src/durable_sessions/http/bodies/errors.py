@@ -17,11 +17,36 @@ class RefusalDetails(msgspec.Struct):
     index: Annotated[int | msgspec.UnsetType, about("Which event of the request it is about.")] = (
         msgspec.UNSET
     )
+    path: Annotated[str | msgspec.UnsetType, about("Which member of the event: `features[1].id`.")] = (
+        msgspec.UNSET
+    )
+    stops: Annotated[
+        list[dict[str, str]] | msgspec.UnsetType, about("What stops the session: kind and event.")
+    ] = msgspec.UNSET
+    limit: Annotated[str | msgspec.UnsetType, about("With `budget_exceeded`: which limit.")] = msgspec.UNSET
+    max: int | float | msgspec.UnsetType = msgspec.UNSET
+    value: int | float | msgspec.UnsetType = msgspec.UNSET
+    features: Annotated[list[str] | msgspec.UnsetType, about("With `gate_closed`: what does not pass.")] = (
+        msgspec.UNSET
+    )
+    conflicts: Annotated[list[str] | msgspec.UnsetType, about("With `adopt_conflict`: the keys.")] = (
+        msgspec.UNSET
+    )
+    needed: Annotated[int | msgspec.UnsetType, about("With `context_too_small`: tokens.")] = msgspec.UNSET
+    principal: Annotated[str | msgspec.UnsetType, about("Whom it is about.")] = msgspec.UNSET
+    worker: Annotated[str | msgspec.UnsetType, about("With `session_claimed`: who has it.")] = msgspec.UNSET
+    expires_at: Annotated[str | msgspec.UnsetType, about("With `session_claimed`: for how long.")] = (
+        msgspec.UNSET
+    )
     exists: Annotated[bool | msgspec.UnsetType, about("With `precondition_failed`: whether it exists.")] = (
         msgspec.UNSET
     )
     tail: Annotated[
         Offset | msgspec.UnsetType, about("With `precondition_failed` and `stream_closed`: where it ends.")
+    ] = msgspec.UNSET
+    slots: Annotated[
+        dict[str, str | None] | msgspec.UnsetType,
+        about("With `precondition_failed`: which event holds each slot of the conditions, null for none."),
     ] = msgspec.UNSET
     incarnation: Annotated[
         str | msgspec.UnsetType,
@@ -35,6 +60,9 @@ class SessionsRefusal(msgspec.Struct):
     type: Annotated[str, about("Anthropic's type, which follows from the status.")]
     message: _Message
     details: RefusalDetails
+    conflicting_memory_id: Annotated[
+        str | msgspec.UnsetType, about("With `memory_path_conflict`: which memory has the path.")
+    ] = msgspec.UNSET
 
 
 class SessionsErrorBody(msgspec.Struct):

@@ -46,6 +46,9 @@ class KeyAnswer(msgspec.Struct):
     last_used_at: Annotated[Time | None, about("Since the server was started.")]
     revoked_at: Time | None
     revoked_by: str | None
+    parent: Annotated[
+        str | None, about("Of a browser's sign-in, the key that was shown; it ends with that key. Else null.")
+    ]
 
 
 _Everywhere = Annotated[
@@ -86,7 +89,11 @@ class AuditedAct(msgspec.Struct):
 
     at: Time
     type: Annotated[
-        str, about("`key.created`, `key.revoked`, `flush.requested`, `act.refused`, `quota.refused`.")
+        str,
+        about(
+            "`key.created`, `key.revoked`, `browser.signed_in`, `browser.signed_out`, `flush.requested`, "
+            "`act.refused`, `quota.refused`."
+        ),
     ]
     workspace: str
     actor: ActActor

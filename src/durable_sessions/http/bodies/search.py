@@ -23,6 +23,7 @@ class HitDetails(msgspec.Struct):
         list[Annotated[Any, about(type="array", items={"type": "integer"}, minItems=2, maxItems=2)]],
         about("Where words of the query begin and end, in characters of the snippet."),
     ]
+    position: Annotated[Whole, about("The number of the event in its session, counted from 0.")]
 
 
 class HitMember(msgspec.Struct):
@@ -37,6 +38,16 @@ class FoundEventsAnswer(msgspec.Struct):
     data: list[_Hit]
     next_page: _NextPage
     total_hits: _TotalHits
+    indexed_through: Annotated[str, about("All events before this offset were searched.")]
+    up_to_date: _UpToDate
+
+
+class FoundPositionsAnswer(msgspec.Struct):
+    """Where in one session a search found something, without the events: with `fields=positions`."""
+
+    total_hits: _TotalHits
+    positions: Annotated[list[Whole], about("Of the events that match, ascending; at most 10,000.")]
+    truncated: Annotated[bool, about("Whether more events match than there are positions here.")]
     indexed_through: Annotated[str, about("All events before this offset were searched.")]
     up_to_date: _UpToDate
 

@@ -4,9 +4,12 @@ from typing import Annotated
 
 import msgspec
 
+from durable_sessions.limits import Limits
 from durable_sessions.schema_notes import about, ref
+from durable_sessions.sessions.graph.schemas import Feature, Text
 from durable_sessions.sessions.record import NULL
 
+_LIMITS = Limits()
 _Title = Annotated[str, msgspec.Meta(max_length=1_000)]
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
@@ -61,12 +64,25 @@ class UpdateBody(msgspec.Struct):
     vault_ids: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class NewOutcome(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The done-condition of a new session."""
+
+    features: Annotated[list[Feature], msgspec.Meta(min_length=1, max_length=_LIMITS.features_max)]
+    description: Text | None = None
+
+
 class NativeSessionBody(SessionBody, forbid_unknown_fields=True):
     """The native dialect, in which an unknown member is refused as a typo.
 
     Everything is optional. Together at most {session_document_bytes_max:,} bytes (413). Other members are
-    refused; in Anthropic's dialect they are ignored.
+    refused; in Anthropic's dialect they are ignored. A native budget, the outcome and the goal become the
+    first events, in this order.
     """
+
+    goal: Annotated[Text | None, about("What the session is for; becomes a `ds.fact`.")] = None
+    outcome: Annotated[
+        NewOutcome | None, about("When it is done: features that judges must pass; a `ds.outcome.defined`.")
+    ] = None
 
 
 class NativeUpdateBody(UpdateBody, forbid_unknown_fields=True):

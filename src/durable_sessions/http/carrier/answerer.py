@@ -54,6 +54,11 @@ class ConnectionTurns(Protocol):
         """Return the descriptor of a connection that can be given away; until it is, nothing is read."""
         ...
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it certainly stays for now, because it was lent a moment ago."""
+        ...
+
     def leave(self) -> None:
         """Forget the connection: another process has it."""
         ...
@@ -140,12 +145,14 @@ class Answerer:
 
     def _start(self, answer: Answer | Awaitable[Answer], request: Request, flags: int) -> None:
         self.blocked |= RUNNING
+        if type(answer) is HandOver and self._connection.is_settled:
+            answer = answer.forward()
         if type(answer) is Later:
             self._running = answer.future
-            answer.future.add_done_callback(partial(self._later_done, flags, answer.respond))
+            answer.future.add_done_callback(partial(self._later_done, request, flags, answer.respond))
         elif isinstance(answer, asyncio.Future):
             self._running = answer
-            answer.add_done_callback(partial(self._future_done, request, flags))
+            answer.add_done_callback(partial(self._later_done, request, flags, asyncio.Future.result))
         elif type(answer) is HandOver:
             # The task begins in the next turn, when all that came with the request has been parsed.
             self._running = self._state.loop.create_task(self._hand_over(answer, request, flags))
@@ -153,27 +160,21 @@ class Answerer:
             self._running = self._state.loop.create_task(self._run(answer, flags))
 
     def _later_done(
-        self, flags: int, respond: Callable[[asyncio.Future[Any]], Response], future: asyncio.Future[Any]
+        self,
+        request: Request,
+        flags: int,
+        respond: Callable[[asyncio.Future[Any]], Answer | Awaitable[Answer]],
+        future: asyncio.Future[Any],
     ) -> None:
-        if self.blocked & CLOSED:
-            if not future.cancelled():
-                future.exception()  # retrieved, or asyncio would log it as never retrieved
-            return
+        answer: Answer | Awaitable[Answer]
         try:
-            response = respond(future)
-        except (Exception, asyncio.CancelledError) as error:
-            response = self._internal_error(error)
-        self._finish(response, flags)
-
-    def _future_done(self, request: Request, flags: int, future: asyncio.Future[Answer]) -> None:
-        # Another process may have answered: it is the one that has checked the origin of the request.
-        self._heads = self._state.heads[request.audience]
-        try:
-            answer = future.result()
+            answer = respond(future)
         except (Exception, asyncio.CancelledError) as error:
             if self.blocked & CLOSED and future.cancelled():
                 return
             answer = self._internal_error(error)
+        # Another process may have answered: it is the one that has checked the origin of the request.
+        self._heads = self._state.heads[request.audience]
         if type(answer) is Response:
             self._finish(answer, flags)
         else:
@@ -242,7 +243,9 @@ class Answerer:
             self.bytes_out += sum(map(len, parts))
             self._transport.writelines(parts)
         else:
-            self.write(b"".join(parts))
+            data = b"".join(parts)
+            self.bytes_out += len(data)
+            self._transport.write(data)
         if self.blocked & WRITE_PAUSED:
             self._connection.answer_waits(body)
         if flags & LAST_REQUEST:

@@ -3,6 +3,11 @@
 It owns a parser that turns input into requests, an answerer that sends the answers, and, while requests are
 waiting, a read-ahead. Parser and answerer refer back to the connection. These cycles are broken when it ends,
 because on a large server the garbage collector never looks at objects this old.
+
+The module is long for a reason: input, turns, hand-over and the end of a connection all read and change the
+same three things (the parser's phase, what blocks the answerer, and the read-ahead), and a method of one is
+safe only because of what another one leaves behind. Parts of it in classes of their own would also cost
+memory and calls, on ten thousand idle connections and on every request.
 """
 
 import asyncio
@@ -240,6 +245,11 @@ class Connection(asyncio.Protocol):
         self._transport.pause_reading()
         descriptor: int = self._transport.get_extra_info("socket").fileno()
         return descriptor
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it certainly stays for now, because it moved or was lent a moment ago."""
+        return self._state.loop.time() < self._movable_at
 
     def keep(self) -> None:
         """Read on: the connection was not given away."""

@@ -16,7 +16,7 @@ def internal_error(refuse: Refuse, error: BaseException, path: bytes, request_id
     return refuse(path, InternalError(), request_id)
 
 
-async def close_iterator(chunks: AsyncIterator[bytes]) -> None:
+async def close_iterator(chunks: AsyncIterator[object]) -> None:
     """Run the clean-up of a streamed body; an iterator without ``aclose`` has none."""
     close = getattr(chunks, "aclose", None)
     if close is None:

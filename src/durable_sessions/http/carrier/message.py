@@ -12,6 +12,13 @@ Header = tuple[bytes, bytes]
 OWN, SHARED, PAGE = range(3)
 
 
+class NamedStream(NamedTuple):
+    """The path of the stream that a request is about, and the number of the note that places it elsewhere."""
+
+    path: str
+    note: int = 0
+
+
 class Request:
     """One complete request: the body has been read, header names are lower case.
 
@@ -19,9 +26,10 @@ class Request:
     by the carrier, which also sends it with the answer. ``audience`` says which web pages may use the answer:
     only our own, until the application has checked the origin of the request. ``caller`` is who sent it, if
     another process of this server has authenticated the request already; nothing that a client sends sets it.
+    ``named`` is the stream that a router has found it to be about, where there are several partitions.
     """
 
-    __slots__ = ("audience", "body", "caller", "headers", "id", "method", "path", "query")
+    __slots__ = ("audience", "body", "caller", "headers", "id", "method", "named", "path", "query")
 
     def __init__(
         self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes
@@ -34,6 +42,7 @@ class Request:
         self.id = b""
         self.audience = OWN
         self.caller: object | None = None
+        self.named: NamedStream | None = None
 
     def size(self) -> int:
         """Return how much memory the request takes, in bytes."""
@@ -74,21 +83,27 @@ T = TypeVar("T")
 class Later(Generic[T]):
     """An answer that is built from a future's result, without a task: there are many appends.
 
-    ``respond`` is given the future when it is done, and never raises.
+    ``respond`` is given the future when it is done, and never raises. It returns the answer or, in the rare
+    case that there is more to wait for, what to await.
     """
 
     __slots__ = ("future", "respond")
 
     def __init__(
-        self, future: "asyncio.Future[T]", respond: Callable[["asyncio.Future[T]"], Response]
+        self,
+        future: "asyncio.Future[T]",
+        respond: Callable[["asyncio.Future[T]"], "Answer | Awaitable[Answer]"],
     ) -> None:
         self.future = future
         self.respond = respond
 
-    def __await__(self) -> Generator[object, None, Response]:
+    def __await__(self) -> Generator[object, None, "Answer"]:
         """Wait for the future and return the answer."""
         yield from asyncio.wait([self.future]).__await__()
-        return self.respond(self.future)
+        answer = self.respond(self.future)
+        if not isinstance(answer, Response | StreamingResponse):
+            answer = yield from answer.__await__()
+        return answer
 
 
 class HandOver:

@@ -69,6 +69,7 @@ class ReadAhead:
 
     def hold(self, data: bytes) -> None:
         """Keep input that cannot be parsed now; raise if it exceeds the budget."""
+        # Taken before it is checked: ``release`` then gives back exactly what is held, also after a refusal.
         self._unparsed += data
         self._memory.take(self._holder, len(data))
         if self._memory.excess(self._holder):

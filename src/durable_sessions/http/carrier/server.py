@@ -71,8 +71,8 @@ class HttpServer:
 
     @property
     def can_adopt(self) -> bool:
-        """Whether there is room for a connection of another process."""
-        return not self._state.draining and self._state.too_many < 0
+        """Whether it has started, and there is room for a connection of another process."""
+        return self._server is not None and not self._state.draining and self._state.too_many < 0
 
     @property
     def bytes_in(self) -> int:

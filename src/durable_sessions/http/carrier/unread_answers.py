@@ -34,6 +34,8 @@ class UnreadAnswers(Generic[P]):
         self.remove(peer)
         self._waiting[peer] = _Waiting(holder, piece)
         self._of.setdefault(holder, {})[peer] = None
+        # Pieces are told apart by identity, since comparing bytes would cost too much. No other object gets
+        # the same identity meanwhile: ``_waiting`` keeps the piece alive.
         if self._count(self._holders, id(piece)):
             self.bytes_held += len(piece)
         if self._count(self._pieces, (holder, id(piece))):

@@ -34,8 +34,8 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 def header_lines(headers: Sequence[Header]) -> bytes:
     """Return the header lines; raise if a value contains a line break (header injection)."""
-    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
     count = len(headers)
+    lines = b"%b: %b\r\n" % headers[0] if count == 1 else b"".join([b"%b: %b\r\n" % one for one in headers])
     if lines.count(b"\n") != count or lines.count(b"\r") != count:
         raise ValueError("a header contains a line break")
     return lines

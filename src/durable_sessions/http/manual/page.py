@@ -56,18 +56,6 @@ def docs(limits: Limits, public_url: str) -> bytes:
     return frame(info["title"] + ": the HTTP interface", body)
 
 
-@lru_cache(maxsize=1)
-def index(links: tuple[tuple[str, str], ...]) -> bytes:
-    """Return a small page of links."""
-    items = "".join(f'<li><a href="{escape(url)}">{escape(text)}</a></li>' for url, text in links)
-    return frame(
-        "Durable Sessions",
-        '<div class="index"><h1>Durable Sessions</h1><p class="lead">The append-only event log for AI '
-        "agents.</p>"
-        f"<ul>{items}</ul></div>",
-    )
-
-
 def frame(title: str, body: str) -> bytes:
     """Return a complete page with this body."""
     return (

@@ -17,8 +17,9 @@ def kind(schema: Schema) -> str:
         return f"<code>{escape(_json(schema['const']))}</code>"
     if "enum" in schema:
         return " | ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(kind(one) for one in schema["anyOf"])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " or ".join(kind(one) for one in schema[several])
     if "allOf" in schema:
         return " and ".join(kind(one) for one in schema["allOf"])
     types = schema.get("type", "any")

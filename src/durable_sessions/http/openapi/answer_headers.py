@@ -14,6 +14,7 @@ def _declare(name: str, meaning: str) -> bytes:
     return name.encode()
 
 
+CONTENT_DISPOSITION = _declare("Content-Disposition", "The name for a file that is saved.")
 REQUEST_ID = _declare("request-id", "The name of the request; log lines and the audit record refer to it.")
 STREAM_NEXT_OFFSET = _declare("Stream-Next-Offset", "The position behind what was answered: where to go on.")
 STREAM_UP_TO_DATE = _declare("Stream-Up-To-Date", "`true` if the answer reaches the end at this moment.")
@@ -27,6 +28,7 @@ PRODUCER_SEQ = _declare("Producer-Seq", "The highest number accepted of the prod
 PRODUCER_EXPECTED_SEQ = _declare("Producer-Expected-Seq", "The number that would have been accepted.")
 PRODUCER_RECEIVED_SEQ = _declare("Producer-Received-Seq", "The number that was sent.")
 SESSION_INCARNATION = _declare("Session-Incarnation", "Tells the session from others that had its id.")
+EVENT_POSITION = _declare("Event-Position", "The number of the event in its session, counted from 0.")
 EVENTS_REPEATED = _declare(
     "Events-Repeated",
     "Which events of the request, counted from 0, were there before: `0,2,5-9`. It may end with `...`.",
@@ -41,6 +43,7 @@ ALLOW = _declare("Allow", "The methods that are answered here.")
 WWW_AUTHENTICATE = _declare("WWW-Authenticate", "`Bearer`.")
 LOCATION = _declare("Location", "The URL of what was created.")
 ETAG = _declare("ETag", "Names these bytes; send it as `If-None-Match`.")
+SET_COOKIE = _declare("Set-Cookie", "The sign-in of a browser, which no script can read.")
 CONTENT_RANGE = _declare("Content-Range", "Which bytes these are, of how many.")
 ACCEPT_RANGES = _declare("Accept-Ranges", "`bytes`.")
 ALLOW_METHODS = _declare("Access-Control-Allow-Methods", "The methods that pages of other origins may use.")
@@ -52,12 +55,15 @@ OF_HTTP = frozenset(
         b"Access-Control-Expose-Headers",
         b"Access-Control-Max-Age",
         b"Cache-Control",
+        b"Clear-Site-Data",
         b"Connection",
         b"Content-Length",
         b"Content-Security-Policy",
         b"Content-Type",
+        b"Cross-Origin-Opener-Policy",
         b"Cross-Origin-Resource-Policy",
         b"Date",
+        b"Permissions-Policy",
         b"Referrer-Policy",
         b"Transfer-Encoding",
         b"Vary",

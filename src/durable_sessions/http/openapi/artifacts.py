@@ -21,7 +21,8 @@ _BYTES = text("The bytes, with the content type that they were stored with.", fo
 NOUN = Noun(
     "Artifacts",
     "Large payloads go into the bucket under the SHA-256 of their bytes, and an event refers to them by "
-    "that name. The same bytes are stored once in a workspace. At most {artifact_bytes_max:,} bytes each.",
+    "that name. The same bytes are stored once in a workspace. At most {artifact_bytes_max:,} bytes each. "
+    "One that nothing names is removed {artifact_grace_seconds:,.0f} seconds after it was stored last.",
     (
         Operation(
             "putArtifact: PUT /v1/artifacts/{sha256}",
@@ -34,7 +35,14 @@ NOUN = Noun(
             body=Body(
                 {OCTETS: _BYTES, TEXT: text()}, "Any content type; it is kept and answered.", required=False
             ),
-            errors=("invalid_header", "artifact_mismatch", "artifact_too_large", "quota_exceeded", *STORING),
+            errors=(
+                "invalid_header",
+                "artifact_mismatch",
+                "artifact_redacted",
+                "artifact_too_large",
+                "quota_exceeded",
+                *STORING,
+            ),
         ),
         Operation(
             "getArtifact: GET /v1/artifacts/{sha256}",
@@ -45,7 +53,7 @@ NOUN = Noun(
                 304: Answer("You have it already."),
             },
             (RANGE, IF_RANGE, IF_NONE_MATCH),
-            errors=("artifact_not_found", *STORING),
+            errors=("artifact_not_found", "artifact_redacted", *STORING),
             head=True,
         ),
         Operation(

@@ -16,13 +16,16 @@ _OF_PATHS = (
         "build-42",
         "invalid_session",
         "session_not_found",
-        "session_gone",
     ),
     in_path("event_id", text(), "The id of the event.", "call-1", "event_not_found"),
     in_path("thread_id", text(), "The thread.", "sthr_review", "thread_not_found"),
     in_path("resource_id", text(), "The resource.", "sesrsc_01", "registered_object_not_found"),
     in_path("agent_id", text(), "The agent.", "agent_01", "registered_object_not_found"),
     in_path("environment_id", text(), "The environment.", "env_01", "registered_object_not_found"),
+    in_path("file_id", text(), "The file.", "file_01", "registered_object_not_found"),
+    in_path("memory_store_id", text(), "The store.", "memstore_01", "registered_object_not_found"),
+    in_path("memory_id", text(), "The memory.", "mem_01", "registered_object_not_found"),
+    in_path("memory_version_id", text(), "The version.", "memver_01", "registered_object_not_found"),
     in_path(
         "sha256",
         text(pattern="^[0-9a-f]{64}$"),
@@ -67,6 +70,13 @@ LIVE = in_query(
     choice("long-poll", "sse"),
     "`long-poll` waits for news, `sse` follows as server-sent events. Both need `offset`.",
     default="",
+)
+ENVELOPE = in_query(
+    "envelope",
+    text(),
+    "The same as the header `Stream-Envelope`, for libraries that read a URL and send no headers.",
+    "ai.chunk",
+    "invalid_header",
 )
 CURSOR = in_query("cursor", text(), "The last `Stream-Cursor`, for caches between you and the server.")
 

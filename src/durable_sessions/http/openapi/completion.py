@@ -8,8 +8,9 @@ from durable_sessions.http.openapi.common import INCARNATION, PATH_PARAMETERS
 from durable_sessions.http.openapi.errors import ONE_SESSION
 from durable_sessions.http.openapi.examples import calls_of
 from durable_sessions.http.openapi.parts import BY_METHOD, Noun, Operation, Parameter
-from durable_sessions.http.openapi.request_headers import IF_MATCH
+from durable_sessions.http.openapi.request_headers import IF_MATCH, IF_MISSING, SESSION_PRINCIPAL
 
+_OF_SESSIONS = "/v1/sessions"
 _NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -22,6 +23,8 @@ def _completed(operation: Operation, writing: tuple[str, ...]) -> Operation:
     operation = replace(operation, parameters=(*_of_path(operation), *_others(operation)))
     if operation.path.startswith(ONE_SESSION):
         operation = _with_incarnation(operation)
+    if operation.path.startswith(_OF_SESSIONS):
+        operation = replace(operation, parameters=(*operation.parameters, SESSION_PRINCIPAL))
     role = operation.role
     if role == BY_METHOD:
         role = "reader" if operation.reads else "writer"
@@ -52,6 +55,8 @@ def _with_incarnation(operation: Operation) -> Operation:
         # An append states it itself, among the headers of an append.
         if not operation.reads and IF_MATCH not in parameters:
             parameters = (*parameters, IF_MATCH)
+    if not operation.reads:
+        parameters = (*parameters, IF_MISSING)
     answers = {
         status: replace(answer, headers=(*answer.headers, SESSION_INCARNATION))
         for status, answer in operation.answers.items()

@@ -6,6 +6,23 @@ WRITING_UNMETERED = ("partition_stopped", "outcome_unknown")
 """Errors of a durable change that counts for no quota."""
 WRITING = (*WRITING_UNMETERED, "quota_exceeded")
 """Errors of a durable change."""
+EVENTS = (
+    "invalid_event",
+    "unknown_event_type",
+    "unresolved_reference",
+    "not_independent",
+    "session_paused",
+    "approval_pending",
+    "budget_exceeded",
+    "invalid_transition",
+    "nothing_pending",
+    "ratchet",
+    "too_many_facts",
+    "too_many_approvals",
+    "too_many_slots",
+    "event_too_large",
+)
+"""Errors of events that a session does not take, in an append or as the first ones of a new session."""
 STORING = ("bucket_failed", "bucket_denied", "object_damaged", "object_exists", "object_not_found")
 """Errors of an object in the bucket."""
 ENTRANCE = ("host_not_allowed", "origin_not_allowed", "keys_required")

@@ -22,8 +22,10 @@ from durable_sessions.http.openapi.error_groups import CARRIER, ENTRANCE
 
 _QUOTA_RETRY_SECONDS = 60
 _SCANS_RETRY_SECONDS = 2
-_FINAL = (409, 412)
+_FINAL = (403, 409, 412)
 """Statuses after which trying again does not help."""
+_PASSING = frozenset({"session_claimed"})
+"""Codes of such statuses that are over after a while."""
 
 _BEFORE_SESSIONS = frozenset({*CARRIER, *ENTRANCE, "authentication_error"})
 """Errors of requests of which it is not known yet which session they are about."""
@@ -40,8 +42,10 @@ _BY_ERROR: dict[type[errors.DurableSessionsError], _Headers] = {
     errors.MethodNotAllowedError: {ALLOW: lambda e: e.allow},
     errors.UnauthenticatedError: {WWW_AUTHENTICATE: lambda e: "Bearer"},
     errors.KeyRateExceededError: {RETRY_AFTER: lambda e: e.retry_after_seconds},
+    errors.SessionClaimedError: {RETRY_AFTER: lambda e: e.retry_after_seconds},
     errors.ShareExceededError: {RETRY_AFTER: lambda e: 1},
     errors.KeysTooFastError: {RETRY_AFTER: lambda e: e.retry_after_seconds},
+    errors.SignInsTooFastError: {RETRY_AFTER: lambda e: e.retry_after_seconds},
     errors.QuotaExceededError: {RETRY_AFTER: lambda e: _QUOTA_RETRY_SECONDS},
     errors.TooManyScansError: {RETRY_AFTER: lambda e: _SCANS_RETRY_SECONDS},
     errors.RangeNotSatisfiableError: {CONTENT_RANGE: lambda e: f"bytes */{e.size}"},
@@ -58,9 +62,9 @@ def sent_with(error: errors.DurableSessionsError) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def is_final(status: int) -> bool:
+def is_final(status: int, code: str) -> bool:
     """Say whether a refusal of the sessions API tells SDKs, with ``x-should-retry``, not to try again."""
-    return status in _FINAL
+    return status in _FINAL and code not in _PASSING
 
 
 def described(codes: list[str], status: int, *, sessions: bool, one_session: bool) -> list[bytes]:
@@ -73,6 +77,6 @@ def described(codes: list[str], status: int, *, sessions: bool, one_session: boo
         names.append(SESSION_INCARNATION)
     if status == 503:
         names.append(RETRY_AFTER)
-    if sessions and is_final(status):
+    if sessions and any(is_final(status, code) for code in codes):
         names.append(SHOULD_RETRY)
     return [*dict.fromkeys(names)]

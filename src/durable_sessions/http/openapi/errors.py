@@ -84,14 +84,20 @@ _PLACES = {code: at for at, code in enumerate(STATUS_BY_CODE)}
 """Where each code stands in the table; the description lists the codes of a status in this order."""
 _PROBLEMS = {
     "invalid_request": "Something in the request is not usable; the message says what to send instead.",
-    "invalid_query": "A filter in `q` is misspelt; the message says the nearest.",
+    "invalid_query": "A filter in `q` is misspelt, or `q` has signs alone; the message says what to send.",
     "invalid_event": "An event is not usable; `details.index` is its place in the request.",
     "invalid_session": "What is said of the session, or its id, is not usable.",
     "invalid_agent": "What is said of the agent is not usable.",
     "invalid_environment": "What is said of the environment is not usable.",
+    "invalid_memory_store": "What is said of the memory store is not usable.",
+    "invalid_memory": "What is said of the memory is not usable.",
     "invalid_resource": "What is said of the resource is not usable.",
     "invalid_key": "What is said of the new key is not usable.",
     "invalid_hook": "This is not what Claude Code gives its hooks.",
+    "invalid_file": "This is not a file as a form uploads it.",
+    "invalid_telemetry": "This is not what an exporter of OpenTelemetry sends.",
+    "unsupported_media_type": "The body is of a type, or packed in a way, that is not read here.",
+    "invalid_transition": "The session is not in the state that the event changes; the message says which.",
     "permission_error": "The role of the key does not suffice, or the key is of another workspace.",
 }
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 from durable_sessions.http.bodies.events import (
     AppendedEvents,
     EventPageAnswer,
-    NewEvent,
+    FreeEvent,
     StoredEvent,
     WrappedEvents,
 )
-from durable_sessions.http.openapi import search
+from durable_sessions.http.openapi import search, strict_events
 from durable_sessions.http.openapi.answer_headers import (
+    EVENT_POSITION,
     EVENTS_DIFFER,
     EVENTS_REPEATED,
     IDEMPOTENT_REPLAYED,
@@ -23,7 +24,7 @@ from durable_sessions.http.openapi.answer_headers import (
     STREAM_UP_TO_DATE,
 )
 from durable_sessions.http.openapi.common import CREATED_AT, CURSOR, FROM_OFFSET, LIVE, TYPE
-from durable_sessions.http.openapi.error_groups import READING
+from durable_sessions.http.openapi.error_groups import EVENTS, READING
 from durable_sessions.http.openapi.parts import (
     EVENT_STREAM,
     JSON,
@@ -42,6 +43,8 @@ from durable_sessions.http.openapi.request_headers import (
     IDEMPOTENCY_KEY,
     LAST_EVENT_ID,
     PREFER,
+    SESSION_EPOCH,
+    SESSION_IMPORT,
 )
 from durable_sessions.http.openapi.schemas import choice, frame, many, ref, text, whole
 from durable_sessions.http.openapi.struct_schemas import schema_of
@@ -69,7 +72,20 @@ EVENT_DELTAS = in_query(
 _START = in_query("from", whole(maximum=_POSITION_MAX), "From this event on, counted from 0.", 0, default=0)
 _TAIL = in_query("tail", whole(maximum="{page_events_max}"), "The last so many.", 50, default=0)
 _AROUND = in_query(
-    "around", whole(maximum=_POSITION_MAX), "The event with this number and those next to it.", 1, default=0
+    "around",
+    {"anyOf": [whole(maximum=_POSITION_MAX), text(minLength=1)]},
+    "The event with this number or id, and those next to it.",
+    1,
+    "event_not_found",
+    default=0,
+)
+_AROUND_POSITION = replace(_AROUND, schema=whole(maximum=_POSITION_MAX))
+CLIP = in_query(
+    "clip",
+    whole(minimum=1_024, maximum=1_048_576),
+    "Of an event that is stored in more bytes than this: a copy with its long texts cut in the middle, and "
+    "with `clipped`. All others are as they are stored. Not with `live`.",
+    16_384,
 )
 _WINDOW = in_query(
     "window",
@@ -101,6 +117,7 @@ RANGE = (
     ),
     _LIMIT,
     in_query("page", text(), "The `next_page` of the page before."),
+    CLIP,
 )
 """The parameters that select the events of a read."""
 
@@ -110,7 +127,7 @@ class EventRange:
 
     def __init__(self, limits: Limits) -> None:
         self.start, self.tail = _START.within(limits), _TAIL.within(limits)
-        self.around, self.window = _AROUND.within(limits), _WINDOW.within(limits)
+        self.around, self.window = _AROUND_POSITION.within(limits), _WINDOW.within(limits)
         self.limit, self.found_limit = _LIMIT.within(limits), _FOUND_LIMIT.within(limits)
 
 
@@ -174,18 +191,18 @@ NOUN = Noun(
                     *_APPENDED,
                 ),
             },
-            (ANTHROPIC_VERSION, IDEMPOTENCY_KEY, PREFER, *APPENDING),
+            (ANTHROPIC_VERSION, IDEMPOTENCY_KEY, PREFER, SESSION_IMPORT, *APPENDING, SESSION_EPOCH),
             json_body(
                 {"anyOf": [_WRAPPED, _WRAPPED["properties"]["events"], ref("NewEvent")]},
                 "Empty only together with `Stream-Closed: true`.",
                 required=False,
             ),
             (
-                "invalid_event",
+                *EVENTS,
+                "lease_required",
                 "stream_closed",
                 "session_archived",
                 "content_type_mismatch",
-                "event_too_large",
                 *READING,
             ),
         ),
@@ -201,7 +218,7 @@ NOUN = Noun(
                     "A page of events. With `live=sse`, an event stream in the Durable Streams protocol's "
                     "format: `data` events with a JSON array, each followed by a `control` event.",
                     {
-                        JSON: {"anyOf": [ref("EventPage"), ref("FoundEvents")]},
+                        JSON: {"anyOf": [ref("EventPage"), ref("FoundEvents"), ref("FoundPositions")]},
                         NDJSON: text("One event per line, with `Accept: application/x-ndjson`."),
                         EVENT_STREAM: frame("With `live=sse`: `event` is `data` or `control`."),
                     },
@@ -219,6 +236,7 @@ NOUN = Noun(
                 *CREATED_AT.values(),
                 search.QUERY,
                 *search.SCOPES,
+                search.FIELDS,
                 PAIRS,
                 LIVE,
                 CURSOR,
@@ -245,12 +263,18 @@ NOUN = Noun(
         Operation(
             "getEvent: GET /v1/sessions/{session_id}/events/{event_id}",
             "Read one event.",
-            {200: json_answer("The event as stored.", ref("Event"))},
+            {200: json_answer("The event as stored, or a copy with `clip`.", ref("Event"), EVENT_POSITION)},
+            (CLIP,),
             errors=READING,
         ),
     ),
     {
-        "NewEvent": schema_of(NewEvent, open_ended=True),
+        "NewEvent": {
+            "anyOf": [ref("FreeEvent"), ref("StrictEvent")],
+            "description": "An event as you send it; its type says which members are checked.",
+        },
+        "FreeEvent": schema_of(FreeEvent, open_ended=True),
+        **strict_events.SCHEMAS,
         "Event": schema_of(StoredEvent, open_ended=True),
         "EventPage": schema_of(EventPageAnswer),
     },

@@ -18,13 +18,13 @@ NOUN = Noun(
     (
         Operation(
             "index: GET /",
-            "Where to go from here.",
+            "Where to go from here. To a browser, the web page.",
             {
                 200: Answer(
-                    "Links, as JSON; as a page if `text/html` is accepted.", {JSON: free(), _HTML: text()}
+                    "Links, as JSON; the web page if `text/html` is accepted.", {JSON: free(), _HTML: text()}
                 )
             },
-            parameters=(replace(ACCEPT, text="`text/html` answers with a page."),),
+            parameters=(replace(ACCEPT, text="`text/html` answers with the web page."),),
             role=None,
             head=True,
         ),

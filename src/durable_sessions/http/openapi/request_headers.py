@@ -10,6 +10,7 @@ ANTHROPIC_VERSION = in_header(
     "With this header the request speaks Anthropic's dialect: it is checked as strictly, and answered, as "
     "Managed Agents would. The official SDKs send it by themselves.",
 )
+ACCEPT_OUTLINE = in_header("Accept", text(), "`application/octet-stream` answers with a block in binary.")
 ACCEPT = in_header("Accept", text(), "`application/x-ndjson` answers with one event per line.")
 AUTHORIZATION = Parameter(
     "Authorization",
@@ -19,6 +20,13 @@ AUTHORIZATION = Parameter(
     "Bearer <token>",
     required=True,
     errors=("token_invalid", "token_expired"),
+)
+CONTENT_ENCODING = in_header(
+    "Content-Encoding",
+    text(enum=["gzip", "identity"]),
+    "`gzip` if the body is packed.",
+    None,
+    "unsupported_media_type",
 )
 IDEMPOTENCY_KEY = in_header(
     "Idempotency-Key",
@@ -39,6 +47,14 @@ IF_MATCH = in_header(
     "precondition_failed",
 )
 IF_NONE_MATCH = in_header("If-None-Match", text(), "Entity tags that you have.")
+IF_MISSING = in_header(
+    "If-None-Match",
+    text(pattern=r"^\*$"),
+    "`*`: only if there is no session, else 412.",
+    None,
+    "invalid_header",
+    "precondition_failed",
+)
 IF_RANGE = in_header("If-Range", text(), "The range counts only if this is the entity tag.")
 LAST_EVENT_ID = in_header(
     "Last-Event-ID",
@@ -46,6 +62,14 @@ LAST_EVENT_ID = in_header(
     "Replay from behind this event, whatever `offset` says: browsers send it when they connect again.",
     None,
     "event_not_found",
+)
+SESSION_IMPORT = in_header(
+    "Session-Import",
+    text(minLength=1, maxLength="{import_source_max}"),
+    "The events happened elsewhere; this says where. They are stored as they are, each with `imported`: "
+    "`trusted` if an admin sends them, else `untrusted`. Events of your own types need no header.",
+    "jsonl",
+    "invalid_header",
 )
 PREFER = in_header("Prefer", text(), "`return=representation` answers with the events as stored.")
 RANGE = in_header("Range", text(), "`bytes=<first>-<last>`: one range.", None, "range_not_satisfiable")
@@ -75,6 +99,23 @@ PRODUCER_SEQ = in_header(
     "new_epoch_sequence",
     "producer_gap",
 )
+SESSION_EPOCH = in_header(
+    "Session-Epoch",
+    whole(minimum=1),
+    "The epoch of the lease under which this is sent, as `wake` has told. The append is refused as soon as "
+    "another worker has the session, and renews the lease otherwise.",
+    None,
+    "invalid_header",
+    "lease_lost",
+)
+SESSION_PRINCIPAL = in_header(
+    "Session-Principal",
+    text(pattern="^[A-Za-z0-9._:@-]{1,128}$"),
+    "Who sends this, on a server without keys; `local` if absent. With keys it must be the key's principal.",
+    None,
+    "invalid_header",
+    "principal_mismatch",
+)
 STREAM_SEQ = in_header(
     "Stream-Seq",
     text(minLength=1, maxLength="{stream_seq_bytes_max}"),
@@ -87,6 +128,15 @@ STREAM_CLOSED = in_header(
     "Stream-Closed",
     text(),
     "`true` closes with this request; a body is then optional. Any other value counts as absent.",
+)
+STREAM_ENVELOPE = in_header(
+    "Stream-Envelope",
+    text(pattern=r"^[a-z][a-z0-9_-]{0,49}(\.[a-z0-9_-]{1,49}){1,3}$"),
+    "On a session, for libraries of plain streams: each message is stored as an event of this type, which is "
+    "one of your own, with its bytes as `raw`; a read gets the messages of this type, and no others, at the "
+    "session's offsets. On other streams it has no effect.",
+    "ai.chunk",
+    "invalid_header",
 )
 APPENDING = (PRODUCER_ID, PRODUCER_EPOCH, PRODUCER_SEQ, STREAM_SEQ, IF_MATCH, STREAM_CLOSED)
 """The headers of an append."""

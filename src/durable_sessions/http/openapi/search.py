@@ -1,6 +1,11 @@
 """Search: its operation and schemas."""
 
-from durable_sessions.http.bodies.search import FoundEventsAnswer, FoundSessionsAnswer, HitMember
+from durable_sessions.http.bodies.search import (
+    FoundEventsAnswer,
+    FoundPositionsAnswer,
+    FoundSessionsAnswer,
+    HitMember,
+)
 from durable_sessions.http.openapi.common import CREATED_AT, HAPPENED, PAGE, TYPE
 from durable_sessions.http.openapi.error_groups import READING
 from durable_sessions.http.openapi.parts import Noun, Operation, in_query, json_answer
@@ -24,6 +29,12 @@ ROLES = ("user", "agent", "tool", "system", "error")
 SCOPES = (
     in_query("role", choice(*ROLES), "With `q`: only what they said. May be repeated.", "agent"),
     *HAPPENED,
+)
+FIELDS = in_query(
+    "fields",
+    choice("positions"),
+    "With `q`: only where the hits are, from the index alone. All of them, ascending, up to 10,000.",
+    default="",
 )
 
 NOUN = Noun(
@@ -60,7 +71,7 @@ NOUN = Noun(
                 *SCOPES,
                 *CREATED_AT.values(),
             ),
-            errors=("invalid_session", "session_not_found", "session_gone", *READING),
+            errors=("invalid_session", "session_not_found", *READING),
             head=True,
         ),
     ),
@@ -70,6 +81,7 @@ NOUN = Noun(
             "description": "An event as it is stored, and why it was found.",
         },
         "FoundEvents": schema_of(FoundEventsAnswer),
+        "FoundPositions": schema_of(FoundPositionsAnswer),
         "FoundSessions": schema_of(FoundSessionsAnswer),
     },
 )

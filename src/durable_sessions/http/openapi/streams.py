@@ -14,8 +14,8 @@ from durable_sessions.http.openapi.answer_headers import (
     STREAM_TTL,
     STREAM_UP_TO_DATE,
 )
-from durable_sessions.http.openapi.common import CURSOR, FROM_OFFSET, LIVE
-from durable_sessions.http.openapi.error_groups import READING
+from durable_sessions.http.openapi.common import CURSOR, ENVELOPE, FROM_OFFSET, LIVE
+from durable_sessions.http.openapi.error_groups import EVENTS, READING
 from durable_sessions.http.openapi.parts import (
     EVENT_STREAM,
     JSON,
@@ -29,13 +29,7 @@ from durable_sessions.http.openapi.parts import (
 )
 from durable_sessions.http.openapi.schemas import Schema, anything, frame, text
 
-_CREATED_SESSION = (
-    "invalid_session",
-    "invalid_event",
-    "event_too_large",
-    "session_not_found",
-    "event_id_conflict",
-)
+_CREATED_SESSION = ("invalid_session", *EVENTS, "session_not_found", "event_id_conflict")
 """Errors of what is written to a stream that is a session, too."""
 _BODIES: dict[str, Schema] = {
     JSON: anything("One message, or a list of messages."),
@@ -65,6 +59,7 @@ NOUN = Noun(
             (
                 *asked.LIFETIME,
                 asked.STREAM_CLOSED,
+                asked.STREAM_ENVELOPE,
                 asked.STREAM_FORKED_FROM,
                 asked.STREAM_FORK_OFFSET,
                 asked.STREAM_FORK_SUB_OFFSET,
@@ -90,7 +85,7 @@ NOUN = Noun(
                 204: Answer("Durable.", headers=_APPENDED),
                 200: Answer("Durable, and newly accepted of a producer.", headers=_APPENDED),
             },
-            asked.APPENDING,
+            (*asked.APPENDING, asked.STREAM_ENVELOPE),
             Body(_BODIES, "Empty only together with `Stream-Closed: true`.", required=False),
             (
                 "invalid_json",
@@ -98,6 +93,7 @@ NOUN = Noun(
                 "stream_closed",
                 *_CREATED_SESSION,
                 "session_archived",
+                "lease_required",
                 "missing_content_type",
                 "content_type_mismatch",
             ),
@@ -120,7 +116,7 @@ NOUN = Noun(
                 ),
                 304: Answer("You have it already.", headers=(STREAM_NEXT_OFFSET, ETAG)),
             },
-            (FROM_OFFSET, LIVE, CURSOR, asked.IF_NONE_MATCH),
+            (FROM_OFFSET, LIVE, CURSOR, ENVELOPE, asked.IF_NONE_MATCH, asked.STREAM_ENVELOPE),
             errors=("offset_beyond_tail", *READING),
         ),
         Operation(

@@ -6,6 +6,7 @@ readers of the code. Names of limits in braces stay as they are; ``limit_names.p
 """
 
 import inspect
+import re
 from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -31,6 +32,8 @@ _BOUNDS = {
     "multiple_of": "multipleOf",
     "pattern": "pattern",
 }
+_WHOLE_TEXT = re.compile(r"\\A(.*)\\Z")
+"""How Python says that a pattern matches the whole text; JSON Schema says it with ^ and $."""
 _LENGTHS = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
@@ -95,7 +98,7 @@ def _type(hint: Any) -> Schema:
     if origin is list:
         return {"type": "array", "items": _type(get_args(hint)[0])}
     if origin is dict:
-        return {"type": "object", "additionalProperties": True}
+        return {"type": "object", "additionalProperties": _SIMPLE.get(get_args(hint)[1]) or True}
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return schema_of(hint)
     return dict(_SIMPLE[hint])
@@ -103,6 +106,8 @@ def _type(hint: Any) -> Schema:
 
 def _union(hints: list[Any]) -> Schema:
     kinds = [_type(one) for one in hints if one is not NoneType]
+    # A whole number is a number, too; the structs name both, because the decoder tells them apart.
+    kinds = [one for one in kinds if one.get("type") != "integer" or {**one, "type": "number"} not in kinds]
     schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     return nullable(schema) if NoneType in hints and schema else schema
 
@@ -112,7 +117,7 @@ def _noted(schema: Schema, note: msgspec.Meta) -> Schema:
     schema = dict(schema)
     for name, keyword in _BOUNDS.items():
         if (value := getattr(note, name)) is not None:
-            schema[keyword] = value
+            schema[keyword] = _WHOLE_TEXT.sub("^\\1$", value) if name == "pattern" else value
     least, most = _LENGTHS.get(str(schema.get("type")), ("", ""))
     if note.min_length is not None:
         schema[least] = note.min_length

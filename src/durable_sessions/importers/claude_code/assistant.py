@@ -53,7 +53,7 @@ def _request(context: ClaudeContext, now: CurrentClaudeRecord) -> list[Event]:
     if not isinstance(used, dict):
         return events
     if thread.request is None:
-        thread.request = thread.closed.pop(name, None)
+        thread.request = thread.closed.pop(name, None)  # its lines were interrupted, by a tool's result
     if thread.request is None:
         model = text(now.message.get("model")) or None
         start = context.make.make(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from durable_sessions.importers.claude_code.thread import ClaudeThread
-from durable_sessions.importers.events import Event, Maker, SessionMetadata, members, without
+from durable_sessions.importers.events import Event, EventMaker, SessionMetadata, members, without
 from durable_sessions.importers.tally import Tally
 
 TOOL = "claude-code"
@@ -30,7 +30,7 @@ class CurrentClaudeRecord:
 class ClaudeContext:
     """Makes events from the current record, and counts the outcome."""
 
-    make: Maker
+    make: EventMaker
     about: SessionMetadata = field(default_factory=lambda: SessionMetadata(metadata={"tool": TOOL}))
     tally: Tally = field(default_factory=Tally)
 

@@ -47,6 +47,9 @@ def find(files: Mapping[str, Path], heads: Mapping[str, str]) -> dict[str, tuple
 
 
 def _in_group(chains: dict[str, _Chain]) -> dict[str, tuple[str, str]]:
+    # Of two files with a common beginning, the source is the one that went its own way first; equal times are
+    # decided by name, so that two files are never each other's source. "~" is later than every time: a file
+    # that has nothing of its own is a copy.
     found = {}
     for name, chain in chains.items():
         sources = [

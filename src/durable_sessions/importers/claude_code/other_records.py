@@ -5,7 +5,7 @@ from typing import Any
 from durable_sessions.importers.claude_code import synthetic_text
 from durable_sessions.importers.claude_code.context import ClaudeContext, CurrentClaudeRecord, flush_boundary
 from durable_sessions.importers.claude_code.tree import RecordTree
-from durable_sessions.importers.claude_code.user import from_teammate, notification
+from durable_sessions.importers.claude_code.user import from_teammate, notification, received
 from durable_sessions.importers.events import (
     Event,
     blocks,
@@ -73,9 +73,9 @@ def attachment(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecor
         prompt, mode = blocks(attached.get("prompt")), attached.get("commandMode", "prompt")
         words = plain_text(prompt)
         if mode == "task-notification" or synthetic_text.is_notification(now.value, words):
-            return [*events, notification(context, now, words, prompt, source_detail=detail)]
+            return [*events, received(context, now, prompt, "", **notification(words), source_detail=detail)]
         if synthetic_text.is_from_teammate(now.value, words):
-            return [*events, from_teammate(context, now, words, prompt, source_detail=detail)]
+            return [*events, received(context, now, prompt, "", **from_teammate(words), source_detail=detail)]
         if mode == "prompt":
             context.about.suggest(words)
             return [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from durable_sessions.importers.claude_code.context import TOOL
-from durable_sessions.importers.events import Event, Maker, SessionMetadata, instant, text_block
+from durable_sessions.importers.events import Event, EventMaker, SessionMetadata, instant, text_block
 from durable_sessions.importers.sources import DocumentPart
 from durable_sessions.importers.tally import Tally
 
@@ -25,7 +25,7 @@ def outputs(session: str, folder: Path, name: str) -> DocumentPart:
         return f"{len(stats)}:{sum(stat.st_size for stat in stats)}:{newest}"
 
     def produce(about: SessionMetadata, tally: Tally) -> Iterator[Event]:
-        make = Maker(TOOL, session, name)
+        make = EventMaker(TOOL, session, name)
         for path in files():
             tally.records += 1
             stat = path.stat()

@@ -16,7 +16,7 @@ from durable_sessions.importers.claude_code.context import (
 )
 from durable_sessions.importers.claude_code.thread import ClaudeThread
 from durable_sessions.importers.claude_code.tree import RecordTree
-from durable_sessions.importers.events import Event, Maker, instant, text
+from durable_sessions.importers.events import Event, EventMaker, instant, text
 from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.record_parser import RecordParser
 
@@ -47,7 +47,7 @@ class ClaudeCodeParser(RecordParser):
         agent_meta: Mapping[str, Any] | None = None,
         agents_by_call: Mapping[str, str] | None = None,
     ) -> None:
-        self._context = ClaudeContext(Maker(TOOL, "", file))
+        self._context = ClaudeContext(EventMaker(TOOL, "", file))
         super().__init__(self._context.make, self._context.about, self._context.tally)
         self._tree = RecordTree(self._context, session, agent, agent_meta or {}, agents_by_call or {})
 

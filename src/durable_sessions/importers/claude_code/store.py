@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from durable_sessions.importers import directory_walk, line_format
 from durable_sessions.importers.claude_code import forks, outputs
 from durable_sessions.importers.claude_code.context import TOOL
 from durable_sessions.importers.claude_code.parser import ClaudeCodeParser
 from durable_sessions.importers.events import members, session_id, text
-from durable_sessions.importers.lines import LineReader
+from durable_sessions.importers.lines import LineReader, parse_document
 from durable_sessions.importers.sources import ForkPoint, LinesPart, Parser, Part, Transcript
 
 PEEKED_RECORDS_MAX = 200
@@ -176,8 +174,8 @@ def _meta(path: Path) -> dict[str, Any]:
     try:
         if beside.stat().st_size > META_BYTES_MAX or not directory_walk.lies_in(beside, path.parent):
             return {}
-        return members(msgspec.json.decode(beside.read_bytes()))
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return members(parse_document(beside.read_bytes()))
+    except (OSError, ValueError):
         return {}
 
 

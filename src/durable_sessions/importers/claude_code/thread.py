@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from durable_sessions.importers.events import Event, Maker, count, members
+from durable_sessions.importers.events import Event, EventMaker, count, members
 
 CLOSED_REQUESTS_MAX = 64
 
@@ -46,7 +46,7 @@ class ClaudeThread:
     begun: bool = False
     branch: int = 0
 
-    def close_request(self, make: Maker) -> list[Event]:
+    def close_request(self, make: EventMaker) -> list[Event]:
         """Return the end of the open model request, if there is one whose usage was not reported yet."""
         request, self.request = self.request, None
         if request is None:
@@ -56,6 +56,7 @@ class ClaudeThread:
             del self.closed[next(iter(self.closed))]
         now = model_usage(request.usage)
         before = request.reported
+        # A request that went on after it was closed reports only what has been added.
         if before is not None:
             rest = {name: max(0, value - before[name]) for name, value in now.items()}
             if not any(rest.values()):

@@ -14,7 +14,8 @@ from durable_sessions.importers.events import Event, objects, plain_text, text, 
 from durable_sessions.importers.lines import SourceRecord
 
 _PROMPT, _ANSWER = 1, 2
-_RELINKED = (
+# What Claude Code changes when it copies a record into the file of a fork.
+_CHANGED_IN_COPIES = (
     "sessionId",
     "timestamp",
     "parentUuid",
@@ -28,7 +29,7 @@ _RELINKED = (
 
 def digest_of(value: dict[str, Any]) -> bytes:
     """Return a digest that identifies a record, even in a file that it was copied into."""
-    return blake2b(msgspec.json.encode(without(value, *_RELINKED)), digest_size=8).digest()
+    return blake2b(msgspec.json.encode(without(value, *_CHANGED_IN_COPIES)), digest_size=8).digest()
 
 
 class RecordTree:
@@ -52,6 +53,8 @@ class RecordTree:
         self._thread_of: dict[str, ClaudeThread] = {}
         self._branch_of: dict[str, int] = {}
         self._digest_of: dict[str, bytes] = {}
+        # What came after each record, in one number to save memory: bits 0 and 1 say whether a prompt and an
+        # answer did, the rest is the checksum of the answer's id. Lines with the same id are one answer.
         self._children: dict[str | None, int] = {}
         self._branches = 0
         self._sent: set[str] = set()

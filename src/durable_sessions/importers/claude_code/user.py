@@ -1,6 +1,5 @@
 """User records: typed messages, tool results, and text that the program inserted."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from durable_sessions.importers.claude_code import synthetic_text
@@ -45,6 +44,7 @@ def _summary(context: ClaudeContext, now: CurrentClaudeRecord) -> Event:
     if event is None:
         detail = without(now.value, "message")
         return context.event("agent.thread_context_compacted", now, summary=words, source_detail=detail)
+    # Another id than without the summary: an earlier import may have stored it without, when it was settled.
     event["id"] = context.make.id(event["source"]["record_id"], "summary")
     event["summary"] = words
     event["summary_record"] = without(now.value, "message")
@@ -111,19 +111,19 @@ def _said(context: ClaudeContext, now: CurrentClaudeRecord, numbered: _Numbered)
     if now.value.get("isMeta") is True:
         return [context.event("system.message", now, "said", injected=True, meta=True, content=content)]
     injected: list[Event] = []
-    received: list[Event] = []
+    from_others: list[Event] = []
     own: list[dict[str, Any]] = []
     for number, block in numbered:
         words = text(block.get("text"))
         if synthetic_text.is_injected(words):
             injected.append(context.event("system.message", now, str(number), injected=True, content=[block]))
         elif len(numbered) > 1 and synthetic_text.is_from_teammate({}, words):
-            received.append(from_teammate(context, now, words, [block], str(number)))
+            from_others.append(received(context, now, [block], str(number), **from_teammate(words)))
         else:
             own.append(block)
-    injected += received
+    injected += from_others
     if not own and injected:
-        return [*(now.thread.close_request(context.make) if received else []), *injected]
+        return [*(now.thread.close_request(context.make) if from_others else []), *injected]
     closed = now.thread.close_request(context.make)
     return [*closed, _own_words(context, now, plain_text(own), own), *injected]
 
@@ -133,9 +133,9 @@ def _own_words(
 ) -> Event:
     """Return the event for a text: a report, an interrupt, a command, its output, or a message."""
     if synthetic_text.is_notification(now.value, words):
-        return notification(context, now, words, content, "said")
+        return received(context, now, content, "said", **notification(words))
     if synthetic_text.is_from_teammate(now.value, words):
-        return from_teammate(context, now, words, content, "said")
+        return received(context, now, content, "said", **from_teammate(words))
     if words.startswith(synthetic_text.INTERRUPTED):
         return context.event("user.interrupt", now, "said", content=content)
     if synthetic_text.is_command_output(words):
@@ -149,44 +149,23 @@ def _own_words(
         now.thread.last_command = event["id"]
         return event
     if now.thread.id is not None:
-        return context.event(
-            "agent.thread_message_received", now, "said", from_agent_name="main", content=content
-        )
+        return received(context, now, content, "said", from_agent_name="main")
     context.about.suggest(words)
     return context.event("user.message", now, "said", content=content)
 
 
-def notification(
-    context: ClaudeContext,
-    now: CurrentClaudeRecord,
-    words: str,
-    content: list[Event],
-    block: str = "",
-    **more: Any,
+def notification(words: str) -> dict[str, Any]:
+    """Return what tells the report of a background task from other messages."""
+    return {"from_session_thread_id": synthetic_text.task_id(words), "notification": True}
+
+
+def from_teammate(words: str) -> dict[str, Any]:
+    """Return what tells a message of a teammate from other messages, although it is written as a user's."""
+    return {"from_agent_name": synthetic_text.teammates(words), "teammate": True}
+
+
+def received(
+    context: ClaudeContext, now: CurrentClaudeRecord, content: list[Event], block: str, **more: Any
 ) -> Event:
-    """Return the report of a background task."""
-    about = {"from_session_thread_id": synthetic_text.task_id(words), "notification": True}
-    return _received(context, now, content, block, about | more)
-
-
-def from_teammate(
-    context: ClaudeContext,
-    now: CurrentClaudeRecord,
-    words: str,
-    content: list[Event],
-    block: str = "",
-    **more: Any,
-) -> Event:
-    """Return a message of another agent of the team, which the program writes as if a user had typed it."""
-    about = {"from_agent_name": synthetic_text.teammates(words), "teammate": True}
-    return _received(context, now, content, block, about | more)
-
-
-def _received(
-    context: ClaudeContext,
-    now: CurrentClaudeRecord,
-    content: list[Event],
-    block: str,
-    about: Mapping[str, Any],
-) -> Event:
-    return context.event("agent.thread_message_received", now, block, **about, content=content)
+    """Return a message that another agent, or a task, has sent to this one."""
+    return context.event("agent.thread_message_received", now, block, **more, content=content)

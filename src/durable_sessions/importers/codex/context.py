@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from durable_sessions.importers.events import Event, Maker, SessionMetadata
+from durable_sessions.importers.events import Event, EventMaker, SessionMetadata
 from durable_sessions.importers.lines import SourceRecord
 from durable_sessions.importers.tally import Tally
 
@@ -25,7 +25,7 @@ class CurrentCodexRecord:
 class CodexContext:
     """Makes events from the current record, and counts the outcome."""
 
-    make: Maker
+    make: EventMaker
     about: SessionMetadata
     tally: Tally
     thread: str | None

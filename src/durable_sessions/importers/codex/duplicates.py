@@ -1,10 +1,14 @@
-"""Duplicates: the same text as a response item, as an event and as a turn item becomes one event."""
+"""Duplicates: a text that comes as a response item, as an event and as a turn item becomes one event.
+
+It may be said several times in a turn, so it is counted: if one channel has it twice and another has it three
+times, it was said three times.
+"""
 
 from hashlib import blake2b
 
 
 class Duplicates:
-    """Detects new text: a channel has said it more often than any other channel so far."""
+    """Detects new text: text that a channel has brought more often than any other channel so far."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, bytes], int] = {}

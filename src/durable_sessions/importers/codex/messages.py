@@ -1,4 +1,4 @@
-"""Messages. The same text comes as response item, event and turn item in any order, and is one event."""
+"""Messages. The same text comes as a response item, an event and a turn item, in any order: one event."""
 
 from typing import Any
 

@@ -3,8 +3,6 @@
 import re
 from dataclasses import dataclass
 
-import msgspec
-
 from durable_sessions.importers.events import (
     Event,
     blocks,
@@ -14,6 +12,7 @@ from durable_sessions.importers.events import (
     text,
     text_block,
 )
+from durable_sessions.importers.lines import parse_document
 
 _EXIT_LINE = re.compile(r"(?:^|\n)(?:Exit code:|Process exited with code) (-?\d{1,10})(?:\n|$)")
 _OUTPUT_LINE = re.compile(r"(?:^|\n)Output:\n")
@@ -53,8 +52,8 @@ def read_output(output: object) -> ToolOutput:
         return ToolOutput([] if output is None else blocks([output]), None, False)
     if output.startswith("{"):
         try:
-            frame = members(msgspec.json.decode(output.encode(errors="replace")))
-        except msgspec.MsgspecError:
+            frame = members(parse_document(output.encode(errors="replace")))
+        except ValueError:
             frame = {}
         code = members(frame.get("metadata")).get("exit_code")
         if isinstance(frame.get("output"), str) and isinstance(code, int):

@@ -14,7 +14,7 @@ from durable_sessions.importers.codex.tokens import Tokens
 from durable_sessions.importers.codex.turns import CodexTurns
 from durable_sessions.importers.events import (
     Event,
-    Maker,
+    EventMaker,
     SessionMetadata,
     first_text,
     instant,
@@ -39,7 +39,7 @@ class CodexParser(RecordParser):
         about: SessionMetadata | None = None,
         tally: Tally | None = None,
     ) -> None:
-        super().__init__(Maker(TOOL, thread, file), about or SessionMetadata(), tally or Tally())
+        super().__init__(EventMaker(TOOL, thread, file), about or SessionMetadata(), tally or Tally())
         self.about.note(tool=TOOL)
         self._context = CodexContext(self._make, self.about, self.tally, thread if is_subagent else None)
         self._words = Words(self._context)
@@ -110,6 +110,8 @@ class CodexParser(RecordParser):
         payload = members(value.get("payload")) if "payload" in value else value
         name = first_text((payload.get("call_id"), payload.get("response_id"), payload.get("id")))
         kind = text(payload.get("type")) or text(value.get("type"))
+        # A record's own id survives a rewritten file. It may occur twice, and then the place has to tell them
+        # apart.
         key = f"{kind} {name}" if name and kind else record.place
         if key in self._keys or kind in ("session_meta", "turn_context"):
             key = f"{kind} {record.place}"
@@ -138,25 +140,23 @@ class CodexParser(RecordParser):
         return events + self._words.flush_answer() + self._content(now, kind)
 
     def _content(self, now: CurrentCodexRecord, kind: str) -> list[Event]:
-        events: list[Event] = []
         if "payload" not in now.value:
-            return events + self._bare(now)
+            return self._bare(now)
         if kind == "response_item":
-            return events + self._item(now)
+            return self._item(now)
         if kind == "event_msg":
-            return events + self._event(now)
+            return self._event(now)
         if kind == "session_meta":
-            return events + self._turns.session_meta(now)
+            return self._turns.session_meta(now)
         if kind == "turn_context":
-            return events + self._turns.turn_context(now)
+            return self._turns.turn_context(now)
         if kind == "token_usage_record":
-            return events + self._tokens.record(now)
+            return self._tokens.record(now)
         if kind == "world_state":
-            shown = self._context.event(
-                "system.message", now, injected=True, content=[], source_record=now.value
-            )
-            return [*events, shown]
-        return events + self._context.keep(now, kind or "no type")
+            return [
+                self._context.event("system.message", now, injected=True, content=[], source_record=now.value)
+            ]
+        return self._context.keep(now, kind or "no type")
 
     def _bare(self, now: CurrentCodexRecord) -> list[Event]:
         """Map a record of the generation without envelopes."""

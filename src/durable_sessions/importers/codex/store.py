@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from durable_sessions.importers import directory_walk, line_format
 from durable_sessions.importers.codex.context import TOOL
 from durable_sessions.importers.codex.parser import CodexParser
@@ -21,7 +19,7 @@ from durable_sessions.importers.events import (
     session_id,
     text,
 )
-from durable_sessions.importers.lines import LineReader, SourceRecord
+from durable_sessions.importers.lines import LineReader, SourceRecord, parse_document
 from durable_sessions.importers.sources import (
     DocumentPart,
     ForkPoint,
@@ -251,8 +249,8 @@ def _document(rollout: Rollout) -> Callable[[SessionMetadata, Tally], Iterator[E
             tally.skipped["document too large"] += 1
             return
         try:
-            document = members(msgspec.json.decode(rollout.path.read_bytes()))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            document = members(parse_document(rollout.path.read_bytes()))
+        except ValueError:
             tally.skipped["document is not JSON, or half written"] += 1
             return
         parser = CodexParser(rollout.thread, rollout.name, about=about, tally=tally)

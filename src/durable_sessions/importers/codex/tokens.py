@@ -29,6 +29,8 @@ class Tokens:
             return self._context.keep(now, "token count without usage")
         if total == self._totals:
             return self._context.merge("token count that has not changed")
+        # The total grows with every request. It can be smaller than before, when the program has begun anew;
+        # then only what the record says of its last request is certain.
         before, self._totals = self._totals, total
         went_on = bool(before) and count(total.get("total_tokens")) >= count(before.get("total_tokens"))
         used = _grown(total, before) if went_on else last or total

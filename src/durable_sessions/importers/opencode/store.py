@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from durable_sessions.importers import directory_walk
-from durable_sessions.importers.events import Event, Maker, SessionMetadata, session_id, text
+from durable_sessions.importers.events import Event, EventMaker, SessionMetadata, session_id, text
 from durable_sessions.importers.opencode.mapping import TOOL, OpenCodeMapping
 from durable_sessions.importers.opencode.store_formats import Database, Exported, StorageTree, Store
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript
@@ -96,7 +96,7 @@ def _produce(
             mapping = OpenCodeMapping(
                 info,
                 store.extras(session),
-                Maker(TOOL, session, file),
+                EventMaker(TOOL, session, file),
                 about,
                 tally,
                 is_child=is_child,

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from durable_sessions.importers import directory_walk
 from durable_sessions.importers.events import members, objects, text
-from durable_sessions.importers.opencode.mapping import Message
+from durable_sessions.importers.lines import parse_document
+from durable_sessions.importers.opencode.context import Message
 from durable_sessions.importers.sources import SourceError, stat_of
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
@@ -129,8 +128,8 @@ class Database:
 
 def _data(value: object) -> dict[str, Any]:
     try:
-        return members(msgspec.json.decode(text(value).encode(errors="replace")))
-    except msgspec.MsgspecError:
+        return members(parse_document(text(value).encode(errors="replace")))
+    except ValueError:
         return {"type": "damaged", "source_text": value}
 
 
@@ -188,8 +187,8 @@ class StorageTree:
             path = self.path / name / f"{session}.json"
             if path.is_file() and directory_walk.lies_in(path, self.path):
                 try:
-                    found[name] = msgspec.json.decode(path.read_bytes())
-                except msgspec.MsgspecError:
+                    found[name] = parse_document(path.read_bytes())
+                except ValueError:
                     found[name] = {"source_text": path.read_text(errors="replace")}
         return found
 
@@ -206,8 +205,8 @@ class StorageTree:
 def _read(path: Path) -> dict[str, Any]:
     """Return the object in a file; one that cannot be read is kept as text."""
     try:
-        return members(msgspec.json.decode(path.read_bytes()))
-    except msgspec.MsgspecError:
+        return members(parse_document(path.read_bytes()))
+    except ValueError:
         return {"type": "damaged", "source_text": path.read_text(errors="replace")}
 
 
@@ -219,8 +218,8 @@ class Exported:
         if path.stat().st_size > DOCUMENT_BYTES_MAX:
             raise SourceError(f"{path} is larger than {DOCUMENT_BYTES_MAX} bytes.")
         try:
-            self._document = members(msgspec.json.decode(path.read_bytes()))
-        except msgspec.MsgspecError as error:
+            self._document = members(parse_document(path.read_bytes()))
+        except ValueError as error:
             raise SourceError(f"{path} is not JSON: {error}") from error
         if "info" not in self._document or "messages" not in self._document:
             raise SourceError(

@@ -4,13 +4,40 @@ import random
 import time
 from collections.abc import Iterator
 from itertools import count
+from typing import Protocol
 
 import click
 
 from durable_sessions.testing.simulation.parallel_runs import run_all
-from durable_sessions.testing.simulation.run import Run, run, run_rivals
+from durable_sessions.testing.simulation.run import (
+    Run,
+    run,
+    run_engines,
+    run_rivals,
+    run_sessions,
+    run_work,
+)
 
 PROBLEMS_SHOWN_MAX = 10
+
+
+class _RunSeed(Protocol):
+    def __call__(self, seed: int, *, trace: bool = False) -> Run:
+        """Run a seed."""
+        ...
+
+
+def _run_plain(seed: int, *, trace: bool = False) -> Run:
+    return run(seed, trace=trace)
+
+
+_KINDS: dict[str, _RunSeed] = {
+    "": _run_plain,
+    "rivals": run_rivals,
+    "engines": run_engines,
+    "work": run_work,
+    "sessions": run_sessions,
+}
 
 
 @click.command()
@@ -20,6 +47,9 @@ PROBLEMS_SHOWN_MAX = 10
 @click.option("--first", type=int, default=0, show_default=True, help="The first of the seeds.")
 @click.option("--minutes", type=float, help="Run fresh seeds for so long.")
 @click.option("--rivals", is_flag=True, help="Run two servers on one bucket, each with its own disk.")
+@click.option("--engines", is_flag=True, help="Run an engine for each of several partitions.")
+@click.option("--work", is_flag=True, help="Run workers that share sessions: leases, take-overs, stops.")
+@click.option("--sessions", is_flag=True, help="Run a client of sessions, slots and erasures beside a model.")
 @click.option("--jobs", type=int, help="Processes to run them in; one per processor if not given.")
 def main(
     seed: int | None,
@@ -28,11 +58,16 @@ def main(
     first: int,
     minutes: float | None,
     rivals: bool,
+    engines: bool,
+    work: bool,
+    sessions: bool,
     jobs: int | None,
 ) -> None:
     """Simulate the engine from seeds; exits with 1 if any of them shows a fault."""
+    chosen_kinds = {"rivals": rivals, "engines": engines, "work": work, "sessions": sessions}
+    kind = next((name for name, wanted in chosen_kinds.items() if wanted), "")
     if seed is not None:
-        raise SystemExit(_run_one(seed, trace=trace, rivals=rivals))
+        raise SystemExit(_run_one(seed, kind, trace=trace))
     if minutes is not None:
         first = random.SystemRandom().randrange(1 << 32)
     chosen = (
@@ -40,11 +75,11 @@ def main(
     )
     done = failed = calls = 0
     started = time.monotonic()
-    for result in run_all(run_rivals if rivals else run, chosen, jobs):
+    for result in run_all(_KINDS[kind], chosen, jobs):
         done, calls = done + 1, calls + result.calls
         if result.problems:
             failed += 1
-            _tell(result, rivals=rivals)
+            _tell(result, kind)
     seconds = time.monotonic() - started
     click.echo(f"{done} seeds from {first} on, {calls} calls, {failed} seeds failed, {seconds:.0f} seconds")
     raise SystemExit(1 if failed else 0)
@@ -58,19 +93,19 @@ def _fresh(first: int, seconds: float) -> Iterator[int]:
         yield seed
 
 
-def _run_one(seed: int, *, trace: bool, rivals: bool) -> int:
-    result = run_rivals(seed, trace=trace) if rivals else run(seed, trace=trace)
+def _run_one(seed: int, kind: str, *, trace: bool) -> int:
+    result = _KINDS[kind](seed, trace=trace)
     for line in result.lines:
         click.echo(line)
-    _tell(result, rivals=rivals)
+    _tell(result, kind)
     click.echo(f"{result.calls} calls, {result.steps} steps, digest {result.digest}")
     return 1 if result.problems else 0
 
 
-def _tell(result: Run, *, rivals: bool) -> None:
+def _tell(result: Run, kind: str) -> None:
     if result.problems:
         click.echo(f"seed {result.seed} fails; to see it again:")
-        options = f"--seed {result.seed} --trace" + " --rivals" * rivals
+        options = f"--seed {result.seed} --trace" + (f" --{kind}" if kind else "")
         click.echo(f"  python -m durable_sessions.testing.simulation {options}")
     for problem in result.problems[:PROBLEMS_SHOWN_MAX]:
         click.echo(f"  {problem}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from durable_sessions.errors import DurableSessionsError, OutcomeUnknownError, StreamNotFoundError
+from durable_sessions.errors import StreamNotFoundError
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.partition import Partition
 from durable_sessions.streams import append, create
@@ -15,6 +15,7 @@ from durable_sessions.streams import stream as streams
 from durable_sessions.testing import history
 from durable_sessions.testing.history import Outcome, Recorder
 from durable_sessions.testing.simulation.process import Process
+from durable_sessions.testing.simulation.recorded_calls import RecordedCalls, act
 
 JSON = "application/json"
 TTLS = (None, None, None, None, 30 * 24 * 3600, 2)
@@ -59,21 +60,23 @@ class Path:
 class Book:
     """What all clients of a server share: the paths, the history, and what must never happen but did.
 
-    ``prefix`` begins the names of their streams.
+    ``prefix`` begins the names of their streams; ``sessions`` are those that workers share.
+    ``operations`` counts what is in no history.
     """
 
     recorder: Recorder
     prefix: str = ""
     paths: list[Path] = field(default_factory=list)
+    sessions: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    operations: int = 0
 
 
-class Calls:
-    """The calls that a client makes of a partition, each written down with its outcome."""
+class Calls(RecordedCalls):
+    """The calls that a client makes of a partition."""
 
     def __init__(self, client: str, book: Book) -> None:
-        self.client = client
-        self._book = book
+        super().__init__(client, book.recorder, book.problems)
 
     async def create(
         self, partition: Partition, path: Path, source: str | None = None, anchor: int = 0
@@ -86,9 +89,8 @@ class Calls:
             await partition.create(_key(path), wanted)
             return history.Done()
 
-        return await self._record(
-            path, history.CreateOperation(source, anchor, path.expires), perform, partition
-        )
+        wish = history.CreateOperation(source, anchor, path.expires)
+        return await self.record(partition, path.name, wish, perform)
 
     async def append(
         self,
@@ -108,7 +110,8 @@ class Calls:
             done = await partition.append(_key(path), wanted)
             return history.AppendAcknowledged(done.tail, done.duplicate)
 
-        return await self._record(path, history.AppendOperation(values, producer, close), perform, partition)
+        wish = history.AppendOperation(values, producer, close)
+        return await self.record(partition, path.name, wish, perform)
 
     async def delete(self, partition: Partition, path: Path) -> Outcome:
         """Delete a stream."""
@@ -117,7 +120,7 @@ class Calls:
             await partition.delete(_key(path))
             return history.Done()
 
-        return await self._record(path, history.DeleteOperation(), perform, partition)
+        return await self.record(partition, path.name, history.DeleteOperation(), perform)
 
     async def read(
         self, partition: Partition, path: Path, offset: int, bytes_max: int, wait_seconds: float = 0.0
@@ -130,40 +133,13 @@ class Calls:
             if offset > durable.tail:
                 return history.CallRefused("offset_beyond_tail")
             if wait_seconds and not await _woken(partition, durable, offset, wait_seconds):
-                self._book.problems.append(f"nobody woke {self.client}, who waited for {path.name}")
+                self._problems.append(f"nobody woke {self.client}, who waited for {path.name}")
             found = await partition.read(durable, offset, bytes_max)
             up_to_date = found.next == durable.tail
             values = msgspec.json.decode(b"[%b]" % found.data[:-1], type=tuple[str, ...])
             return history.Answered(values, found.next, up_to_date, up_to_date and durable.closed)
 
-        return await self._record(path, history.ReadOperation(offset), perform, partition)
-
-    async def _record(
-        self,
-        path: Path,
-        request: history.Request,
-        perform: Callable[[], Awaitable[Outcome]],
-        partition: Partition,
-    ) -> Outcome:
-        async def answered() -> Outcome:
-            try:
-                return await perform()
-            except OutcomeUnknownError:
-                return history.Unknown()
-            except DurableSessionsError as error:
-                # A refusal may rest on what is not durable yet; the HTTP face waits for that as well.
-                await partition.settled()
-                return history.CallRefused(error.code)
-
-        try:
-            return await self._book.recorder.record(self.client, path.name, request, answered)
-        except DurableSessionsError:
-            return history.Unknown()
-        except TimeoutError:
-            raise
-        except Exception as error:
-            self._book.problems.append(f"{self.client}: {request} of {path.name} raised {error!r}")
-            return history.Unknown()
+        return await self.record(partition, path.name, history.ReadOperation(offset), perform)
 
 
 class SimulatedClient:
@@ -192,11 +168,7 @@ class SimulatedClient:
             (self._close, 2),
             (self._hang_up, 4),
         )
-        names, weights = zip(*actions, strict=True)
-        while True:
-            await asyncio.sleep(self._random.expovariate(1 / self._pause_seconds))
-            action = self._random.choices(names, weights)[0]
-            await action(process.partition)
+        await act(self._random, self._pause_seconds, actions, process.partition)
 
     # What it does -----------------------------------------------------------------------
 

@@ -3,20 +3,24 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from durable_sessions.bucket.layout import FORMAT, manifests_prefix
+from durable_sessions.bucket.layout import FORMAT, FlushedNames, generation_of, manifests_prefix
 from durable_sessions.bucket.probe import PREFIX as PROBE
 from durable_sessions.errors import DurableSessionsError
+from durable_sessions.sessions.graph.control import ATTRIBUTES
+from durable_sessions.sessions.store import session_key
 from durable_sessions.testing import history
 from durable_sessions.testing.checker import check
 from durable_sessions.testing.simulation import clients
 from durable_sessions.testing.simulation.clients import Calls
 from durable_sessions.testing.simulation.process import LOG_DIRECTORY, Process
+from durable_sessions.testing.simulation.session_workers import WorkCalls
 from durable_sessions.testing.simulation.world import World
+from durable_sessions.testing.work_rules import WorkedSession, live_leases_are_kept
 from durable_sessions.tier.next_manifest import referred
 from durable_sessions.tools.verify import LOG_NAME, verify
 
 READ_BYTES = 2_000
-TRIES_MAX = 60
+TRIES_MAX = 300
 
 
 class FinalChecks:
@@ -25,6 +29,7 @@ class FinalChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._calls = Calls("judge", world.book)
+        self._work_calls = WorkCalls("judge", world.book)
         self.problems: list[str] = []
 
     async def run(self) -> None:
@@ -37,6 +42,8 @@ class FinalChecks:
         await self._goes_on(process)
         await self._read_all(process)
         await self._tidy(process)
+        if world.session_client is not None:
+            await world.session_client.check_bytes(process)
         await self._stopped(process)
         await self._verified()
         for suffix in ("", "-wal", "-shm"):
@@ -56,8 +63,19 @@ class FinalChecks:
             self.problems.append(f"the history cannot be judged: {error}")
             return
         self.problems += [f"{one.rule} {one.stream}: {one.problem}" for one in found]
+        if not self._world.plan.clock_jumps:
+            self._check_leases()
         if self._world.plan.faultless:
             self._check_refusals()
+
+    def _check_leases(self) -> None:
+        """While no clock jumps, nobody loses a lease that is alive."""
+        calls = self._world.book.recorder.calls
+        for session in self._world.book.sessions:
+            own = [call for call in calls if call.stream == session]
+            if any(isinstance(call.outcome, history.SessionShown) for call in own):
+                found = live_leases_are_kept(WorkedSession(session, own))
+                self.problems += [f"live_leases_are_kept {session}: {problem}" for problem in found]
 
     def _check_refusals(self) -> None:
         """Without injected faults, a read may fail only because its stream is being removed."""
@@ -113,8 +131,26 @@ class FinalChecks:
             await asyncio.sleep(1.0)
         return done
 
+    async def _read_sessions(self, process: Process) -> None:
+        """Read every session; what its stream knows of it at the tip must be what its events say."""
+        for session in self._world.book.sessions:
+            done = await self._work_calls.read(process, session)
+            if done == history.CallRefused("session_not_found"):
+                continue  # nobody has got as far as to make it
+            if not isinstance(done, history.SessionShown):
+                self.problems.append(f"the session {session} cannot be read: {done}")
+                continue
+            durable = process.sessions.find(session_key("default", session))
+            fold = await process.sessions.folds.at(durable, durable.tail)
+            known = {name: durable.attributes[name] for name in ATTRIBUTES if name in durable.attributes}
+            if fold.control.attributes() != known:
+                self.problems.append(f"{session} is known as {known}: {fold.control.attributes()} is folded")
+
     async def _read_all(self, process: Process) -> None:
-        """Read every stream from its first message to its tail."""
+        """Read every session, and every stream from its first message to its tail."""
+        await self._read_sessions(process)
+        if self._world.session_client is not None:
+            await self._world.session_client.check(process)
         for path in self._world.book.paths:
             offset = 0
             while True:
@@ -139,7 +175,7 @@ class FinalChecks:
         left = sorted(
             path
             for path in self._world.machine.store.objects
-            if path not in kept and not path.startswith(others)
+            if path not in kept and not path.startswith(others) and not self._is_of_another(path)
         )
         if left:
             self.problems.append(f"nothing refers to these objects, and they are still there: {left}")
@@ -148,6 +184,11 @@ class FinalChecks:
         for failure in (process.flusher.failure, process.maintenance.failure):
             if failure is not None:
                 self.problems.append(f"it still fails: {failure.reason}")
+
+    def _is_of_another(self, path: str) -> bool:
+        """Say whether another partition has written an object: it is checked with that one."""
+        own = FlushedNames(self._world.machine.partition)
+        return generation_of(path) is not None and own.parse(path) is None
 
     async def _verified(self) -> None:
         """Log, bucket and catalog agree, byte for byte."""

@@ -13,7 +13,7 @@ from durable_sessions.errors import DurableSessionsError, OverloadedError
 from durable_sessions.log.file import FileLog
 from durable_sessions.storage.outbox_delivery import OutboxDelivery
 from durable_sessions.storage.partition import Partition
-from durable_sessions.streams import intake, lifetime
+from durable_sessions.streams import lifetime, outbox_intake
 from durable_sessions.streams.effects import Effect, RecordsAppended, StreamCreated
 from durable_sessions.streams.outbox import OwedRecord
 from durable_sessions.streams.state import State
@@ -86,7 +86,7 @@ class OutboxStory:
     async def _take(self, record: OwedRecord) -> None:
         if not self._delivering:
             raise OverloadedError(what="patience")
-        await self._target.commit(lambda state, now_ms: (intake.take(state, record, now_ms), None))
+        await self._target.commit(lambda state, now_ms: (outbox_intake.take(state, record, now_ms), None))
         self._deliveries += 1
         if self._deliveries % _LOST_EVERY == 0:
             raise ConnectionError("the acknowledgement is lost")

@@ -8,6 +8,8 @@ from durable_sessions.limits import DEFAULT_LIMITS, Limits
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.testing.simulation.bucket import Mishap, NetworkFaults
 
+SLOTS_MAX = 5
+"""How many slots a session may use in runs with sessions, so that the bound is met."""
 End = Literal["power", "kill", "stop"]
 """The power fails, the process is killed, or it is asked to stop."""
 Rival = Literal["new", "copy"]
@@ -75,6 +77,12 @@ class RunPlan:
     slow_disk: bool = False
     rival: Rival | None = None
     partition: PartitionId = ONLY_PARTITION
+    engines: bool = False
+    """Whether there is an engine for each partition, instead of one for this partition alone."""
+    workers: int = 0
+    """How many workers share a few sessions, beside the clients."""
+    sessions: bool = False
+    """Whether the client is one of sessions, beside a model, and not one of streams."""
 
     @property
     def faultless(self) -> bool:
@@ -107,6 +115,33 @@ def plan(seed: int) -> RunPlan:
         clock_jumps=draw.random() < 0.4,
         slow_disk=draw.random() < 0.3,
     )
+
+
+def engines_plan(seed: int) -> RunPlan:
+    """Return the run of a seed with an engine for each of two partitions, and for the system partition."""
+    lives = tuple(life._replace(mishap=None) for life in plan(seed).lives[:3])
+    # What happens to the clock and to the bucket happens to all of them; the first one has it in its plan.
+    return replace(
+        plan(seed), lives=lives, clients=2, partition=PartitionId(0, of=2), engines=True, outages=False
+    )
+
+
+def work_plan(seed: int) -> RunPlan:
+    """Return the run of a seed with workers that wake sessions, take them over, and are late."""
+    draw = random.Random(f"{seed}/work")
+    usual = plan(seed)
+    # Long enough for leases to run out. Appends are small, so that bounds on bytes would not be met.
+    lives = tuple(life._replace(seconds=2.0 * life.seconds) for life in usual.lives[:3])
+    return replace(
+        usual, lives=lives, clients=0, workers=draw.randint(2, 4), pause_seconds=draw.choice((0.05, 0.2))
+    )
+
+
+def sessions_plan(seed: int) -> RunPlan:
+    """Return the run of a seed in which a client works on sessions."""
+    usual = plan(seed)
+    limits = replace(usual.limits, slots_per_session_max=SLOTS_MAX)
+    return replace(usual, limits=limits, clients=0, sessions=True)
 
 
 def rival_plan(seed: int) -> RunPlan:

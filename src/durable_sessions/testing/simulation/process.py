@@ -12,6 +12,10 @@ from durable_sessions.limits import Limits
 from durable_sessions.log.file import FileLog
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.sessions.event_ids import names_of
+from durable_sessions.sessions.indexing import index_of
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.sessions.work import Works
 from durable_sessions.storage.flush import Flusher
 from durable_sessions.storage.partition import Partition
 from durable_sessions.testing.disk import FaultyDisk
@@ -72,6 +76,8 @@ class Process:
         self.log: FileLog
         self.archive: BucketArchive | None = None
         self.partition: Partition
+        self.sessions: Sessions
+        self.works: Works
         self.flusher: Flusher
         self.maintenance: Maintenance
 
@@ -98,10 +104,16 @@ class Process:
             machine.clock,
             machine.ids,
             machine.limits,
+            names_of,
+            index_of,
             log=self.log,
             partition=machine.partition,
         )
         self.partition = await Partition.open(self.log, machine.clock, machine.limits, self.archive)
+        self.sessions = Sessions(
+            self.partition, machine.clock, machine.ids, machine.limits, machine.partition
+        )
+        self.works = Works(self.sessions, machine.clock, machine.ids, machine.limits)
         self.flusher = Flusher(self.partition, machine.clock, machine.limits, machine.flush_seconds)
         self.maintenance = Maintenance(self.archive, machine.clock, machine.limits)
         supervisor = Supervisor(machine.clock, machine.limits)

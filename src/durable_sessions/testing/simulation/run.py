@@ -11,11 +11,21 @@ import structlog
 
 from durable_sessions.testing.simulation.clients import Book
 from durable_sessions.testing.simulation.competing_servers import CompetingServers
+from durable_sessions.testing.simulation.erasure_scenario import ErasureStory, erasure_scenario
 from durable_sessions.testing.simulation.final_checks import FinalChecks
 from durable_sessions.testing.simulation.loop import StuckError
 from durable_sessions.testing.simulation.outbox_scenario import OutboxStory, outbox_scenario
-from durable_sessions.testing.simulation.plan import End, RunPlan, plan, rival_plan
+from durable_sessions.testing.simulation.plan import (
+    End,
+    RunPlan,
+    engines_plan,
+    plan,
+    rival_plan,
+    sessions_plan,
+    work_plan,
+)
 from durable_sessions.testing.simulation.scenario import Story, scenario
+from durable_sessions.testing.simulation.several_engines import SeveralEngines
 from durable_sessions.testing.simulation.trace import Trace
 from durable_sessions.testing.simulation.world import Worker, World
 
@@ -44,6 +54,21 @@ def run_rivals(seed: int, *, trace: bool = False) -> Run:
     return run(seed, rival_plan(seed), trace=trace)
 
 
+def run_engines(seed: int, *, trace: bool = False) -> Run:
+    """Run a seed with several engines in one process, and judge each."""
+    return run(seed, engines_plan(seed), trace=trace)
+
+
+def run_work(seed: int, *, trace: bool = False) -> Run:
+    """Run a seed with workers that share sessions, and judge it."""
+    return run(seed, work_plan(seed), trace=trace)
+
+
+def run_sessions(seed: int, *, trace: bool = False) -> Run:
+    """Run a seed with a client of sessions, and judge it."""
+    return run(seed, sessions_plan(seed), trace=trace)
+
+
 def run_scenario(point: int | None, end: End = "power", *, trace: bool = False) -> tuple[Run, list[str]]:
     """Tell the scenario, cut off at a fault point if one is given.
 
@@ -57,6 +82,11 @@ def run_outbox_scenario(point: int | None, end: End = "power") -> tuple[Run, lis
     return _run(point or 0, outbox_scenario(point, end), Trace(keep=False), OutboxStory)
 
 
+def run_erasure_scenario(point: int | None, end: End = "power") -> tuple[Run, list[str]]:
+    """Do the same with the scenario in which records are erased."""
+    return _run(point or 0, erasure_scenario(point, end), Trace(keep=False), ErasureStory)
+
+
 def _run(
     seed: int, planned: RunPlan, trace: Trace, worker: Callable[[Book], Worker] | None
 ) -> tuple[Run, list[str]]:
@@ -67,10 +97,14 @@ def _run(
             world.workers = [worker(world.book)]
         judge = FinalChecks(world)
         rivals = CompetingServers(str(seed), planned, Path(folder), world)
+        engines = SeveralEngines(str(seed), planned, Path(folder), world)
 
         async def main() -> None:
             if planned.rival is not None:
                 await rivals.run()
+                return
+            if planned.engines:
+                await engines.run()
                 return
             await world.live()
             await judge.run()
@@ -82,15 +116,18 @@ def _run(
                 problems.append(str(error))
             except Exception as error:
                 problems.append(f"the engine raised {error!r}")
-        problems += judge.problems + rivals.problems + world.loop.problems
+        problems += judge.problems + rivals.problems + engines.problems + world.loop.problems
         calls = []
-        for one in rivals.worlds:
+        operations = 0
+        for one in engines.worlds if planned.engines else rivals.worlds:
             problems += one.book.problems + one.machine.problems
             calls += one.book.recorder.calls
+            operations += one.book.operations
         for call in calls:
             trace.note(call.started, f"{call}")
         world.loop.close()
-    return Run(seed, problems, trace.digest, len(calls), world.loop.steps, trace.lines), world.reached[0]
+    made = len(calls) + operations
+    return Run(seed, problems, trace.digest, made, world.loop.steps, trace.lines), world.reached[0]
 
 
 def _folder() -> str | None:

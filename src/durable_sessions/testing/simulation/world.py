@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from durable_sessions.errors import DurableSessionsError
+from durable_sessions.node.partition_files import CATALOG_SUFFIXES
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.history import Recorder
 from durable_sessions.testing.simulation.bucket import LATE_SECONDS_MAX, NetworkFaults, SimulatedStore
@@ -19,8 +20,10 @@ from durable_sessions.testing.simulation.life import Life
 from durable_sessions.testing.simulation.loop import SimulatedLoop
 from durable_sessions.testing.simulation.plan import CatalogFate, Doom, End, LifePlan, RunPlan
 from durable_sessions.testing.simulation.process import Machine, Process
+from durable_sessions.testing.simulation.session_client import SessionClient
+from durable_sessions.testing.simulation.session_workers import SimulatedWorker
 from durable_sessions.testing.simulation.trace import Trace
-from durable_sessions.tools.verify.catalog import SUFFIXES, about, copied
+from durable_sessions.tools.verify.catalog import about, copied
 
 OPENS_MAX = 4
 """How often a failed start is repeated before the plan continues."""
@@ -70,6 +73,8 @@ class World:
             note=self.note,
             partition=plan.partition,
         )
+        self._life: Life | None = None
+        self._fate: End | None = None
         self._last_time = 0.0
         self.reached: list[list[str]] = []
         self.book = Book(Recorder(self._recorded_time))
@@ -77,6 +82,14 @@ class World:
         self.clients = [f"{letter}{number}" for number in range(plan.clients)]
         self.workers: list[Worker] = [
             SimulatedClient(name, seed, self.book, plan.pause_seconds) for name in self.clients
+        ]
+        self.session_client: SessionClient | None = None
+        if plan.sessions:
+            self.session_client = SessionClient(seed, self.book, plan.pause_seconds)
+            self.workers.append(self.session_client)
+        self.workers += [
+            SimulatedWorker(f"w{number}", seed, self.book, plan.pause_seconds)
+            for number in range(plan.workers)
         ]
 
     def note(self, what: str) -> None:
@@ -121,6 +134,7 @@ class World:
         ``served`` gets when it was started, and when it began to serve.
         """
         life = Life(self.note)
+        self._life, self._fate = life, None
         life.die_at_step, life.die_at_point, life.die_at_name = plan.doom
         process = Process(self.machine, life)
         over: asyncio.Future[None] = self.loop.create_future()
@@ -132,7 +146,8 @@ class World:
         self.loop.create_task(self._serve(process, plan), context=life.context)
         await over
         served = process.serving
-        self.end(process, plan.end, plan.catalog)
+        self._life = None
+        self.end(process, self._fate or plan.end, plan.catalog)
         await asyncio.sleep(self._random.choice((0.0, 0.0, 0.5, 100.0)))
         return served
 
@@ -160,6 +175,12 @@ class World:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             await process.close()
+
+    def die(self, end: End) -> None:
+        """Let the process die now, if one runs, because its machine ends in this way."""
+        if self._life is not None:
+            self._fate = end
+            self._life.die()
 
     def end(self, process: Process, end: End, catalog: CatalogFate) -> None:
         """Clear away a process that has ended, and do to the machine what its end does."""
@@ -245,5 +266,5 @@ class World:
 
 
 def _remove_catalog(catalog: Path) -> None:
-    for suffix in SUFFIXES:
+    for suffix in CATALOG_SUFFIXES:
         catalog.with_name(catalog.name + suffix).unlink(missing_ok=True)

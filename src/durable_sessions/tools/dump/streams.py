@@ -56,6 +56,7 @@ class StreamDump:
         workspace, path = fields.pop("key")
         for passing in ("era", "held", "idle_ms", "accessed_at_ms"):
             fields.pop(passing, None)
+        fields["overlay"] = list(self.stream.overlay.positions)
         return {"workspace": workspace, "path": path, **fields}
 
     async def records(self) -> AsyncIterator[Plain]:
@@ -64,23 +65,24 @@ class StreamDump:
         segments = {} if self.manifest is None else {info.path: info for info in self.manifest.segments}
         for place in self.places:
             if place.run is not None:
-                for record in _records(place, place.run):
+                for record in self._records(place, place.run):
                     yield record
                 continue
             reader = SegmentReader(self.bucket, segments[place.where], cache)
             async for run in reader.appends(self.stream.id, place.first, place.next):
-                for record in _records(place, run):
+                for record in self._records(place, run):
                     yield record
         await cache.close()
 
-
-def _records(place: RecordLocation, run: AppendRun) -> Iterator[Plain]:
-    at = 0
-    for offset, length in enumerate(run.lengths or (len(run.data),)):
-        data = run.data[at : at + length]
-        body = data[:-1] if run.lengths else data
-        yield {"position": run.first + offset, "at_ms": run.at_ms, "tier": place.tier, "body": body}
-        at += length
+    def _records(self, place: RecordLocation, run: AppendRun) -> Iterator[Plain]:
+        """Yield the records of an append; what was erased is not shown, even if it is still stored."""
+        at = 0
+        for position, length in enumerate(run.lengths or (len(run.data),), run.first):
+            erased = self.stream.overlay.get(position)
+            data = run.data[at : at + length] if erased is None else erased.data
+            body = data[:-1] if run.lengths else data
+            yield {"position": position, "at_ms": run.at_ms, "tier": place.tier, "body": body}
+            at += length
 
 
 async def load_names(bucket: ObjectStore, partition: PartitionId = ONLY_PARTITION) -> StreamPaths:

@@ -14,6 +14,7 @@ from durable_sessions.ids import Ids
 from durable_sessions.log.frame import VERSION
 from durable_sessions.log.repair import complete, interrupted
 from durable_sessions.log.scan import REPAIR_NAME, scan
+from durable_sessions.node.partition_files import CATALOG_SUFFIXES
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.tier.ownership import match
 from durable_sessions.tools.repair.backups import Backups
@@ -22,7 +23,7 @@ from durable_sessions.tools.repair.lineage import LineageRepair
 from durable_sessions.tools.repair.log import LogRepair
 from durable_sessions.tools.repair.plan import Action, Loss, Plan
 from durable_sessions.tools.verify import CATALOG_NAME, LOG_NAME
-from durable_sessions.tools.verify.catalog import SUFFIXES, check_catalog
+from durable_sessions.tools.verify.catalog import check_catalog
 from durable_sessions.tools.verify.findings import Findings
 from durable_sessions.tools.verify.inventory import Inventory
 from durable_sessions.tools.verify.scanned_log import ScannedLog
@@ -33,15 +34,22 @@ __all__ = ["Action", "Loss", "Plan", "Repair"]
 class Repair:
     """One repair of one partition: :meth:`plan` changes nothing, :meth:`apply` does what was planned.
 
-    The caller holds the log's lock throughout. ``folder`` is for temporary files.
+    The caller holds the log's lock throughout. ``data`` is the partition's own directory, ``folder`` is for
+    temporary files, and copies of what is changed go to ``backups``, by default to the same directory.
     """
 
     def __init__(
-        self, bucket: ObjectStore, data: Path, folder: Path, partition: PartitionId = ONLY_PARTITION
+        self,
+        bucket: ObjectStore,
+        data: Path,
+        folder: Path,
+        partition: PartitionId = ONLY_PARTITION,
+        backups: Path | None = None,
     ) -> None:
         self._bucket = bucket
         self._partition = partition
         self._data = data
+        self._backups = backups or data
         self._folder = folder
         self._inventory = Inventory(folder / "inventory.sqlite", partition)
         self._bucket_repair = BucketRepair(bucket, partition, data, self._inventory, folder)
@@ -93,7 +101,7 @@ class Repair:
             return None
         assert self._log_repair is not None, "a repair is planned first"
         assert self._lineage_repair is not None
-        backups = Backups(self._data, clock.now_ms())
+        backups = Backups(self._backups, clock.now_ms())
         self._remove_catalog(backups)
         await self._bucket_repair.apply(backups, clock, ids)
         self._log_repair.apply(backups)
@@ -102,7 +110,7 @@ class Repair:
 
     def _remove_catalog(self, backups: Backups) -> None:
         """Remove the catalog first: it is derived, and must not outlive its source."""
-        files = [self._data / (CATALOG_NAME + suffix) for suffix in SUFFIXES]
+        files = [self._data / (CATALOG_NAME + suffix) for suffix in CATALOG_SUFFIXES]
         for file in files:
             if file.exists():
                 backups.keep_file(file, "")

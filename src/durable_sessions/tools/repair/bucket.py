@@ -5,17 +5,18 @@ from pathlib import Path
 
 import msgspec
 
-from durable_sessions.bucket.format import BucketFormat, ensure_format
-from durable_sessions.bucket.layout import EVENTS, FORMAT, SESSIONS, subscriptions_prefix
-from durable_sessions.bucket.manifest import Manifest, Manifests
+from durable_sessions.bucket.format import REPARTITIONED, VERSION, BucketFormat
+from durable_sessions.bucket.layout import EVENTS, FORMAT, SESSIONS, generation_of, subscriptions_prefix
+from durable_sessions.bucket.manifest import NEWEST_VERSION, Manifest, Manifests
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.partition_layout import PartitionLayout, ensure_layout
 from durable_sessions.clock import Clock
 from durable_sessions.errors import BucketRefusedError, ObjectNotFoundError
 from durable_sessions.ids import Ids
 from durable_sessions.log.scan import scan
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.stream import Stream
-from durable_sessions.tier.compaction import FULL_PARTS
+from durable_sessions.tier.checkpoints import FULL_PARTS
 from durable_sessions.tier.ownership import continues
 from durable_sessions.tier.snapshot_info import SNAPSHOT
 from durable_sessions.tier.subscription_objects import CHANGES, SUBSCRIPTIONS
@@ -65,13 +66,15 @@ class BucketRepair:
         self._inventory = inventory
         self._folder = folder
         self._records = RecordsRepair(bucket, partition, inventory, data / LOG_NAME)
-        self._format = BucketFormat(partitions=partition.of)
+        version = REPARTITIONED if partition.generation else VERSION
+        self._format = BucketFormat(version=version, partitions=partition.of)
         self._first = Manifest(
             number=0,
             writer="",
             flushed_through=0,
             next_stream=partition.streams.start,
             created_at_ms=0,
+            version=NEWEST_VERSION,  # what the bucket needs of a program is unknown
         )
         self._damaged: list[str] = []
         self._new_manifest = False
@@ -247,9 +250,11 @@ class BucketRepair:
             await self._bucket.put(FORMAT, msgspec.json.encode(self._format))
         backups.sync()
         if self._new_manifest:
-            await ensure_format(self._bucket, self._format)
+            await ensure_layout(self._bucket, PartitionLayout.of(self._partition))
             await Manifests(self._bucket, self._partition).create_next(await self._next_manifest(clock, ids))
-        await self._bucket.delete(self._damaged)
+        # Other partitions may refer to segments of an older generation, and save what they can of them.
+        own = (None, self._partition.generation)
+        await self._bucket.delete([path for path in self._damaged if generation_of(path) in own])
 
     async def _next_manifest(self, clock: Clock, ids: Ids) -> Manifest:
         number, before = self.examined.newest + 1, self.examined.manifest or self._first

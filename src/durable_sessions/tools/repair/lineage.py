@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions.bucket.format import BucketFormat, ensure_format
 from durable_sessions.bucket.manifest import Manifest, Manifests
 from durable_sessions.bucket.objects import ObjectStore
+from durable_sessions.bucket.partition_layout import PartitionLayout, ensure_layout
 from durable_sessions.clock import Clock
 from durable_sessions.errors import ArchiveAheadError, DurableSessionsError, LogDivergedError, LogForeignError
 from durable_sessions.ids import Ids
@@ -156,7 +156,7 @@ class LineageRepair:
             log_begins=wanted.begins,
             frame=wanted.frame,
         )
-        await ensure_format(self._bucket, BucketFormat(partitions=self._partition.of))
+        await ensure_layout(self._bucket, PartitionLayout.of(self._partition))
         await Manifests(self._bucket, self._partition).create_next(manifest)
         if log.lineage is None:
             self._directory.mkdir(exist_ok=True)

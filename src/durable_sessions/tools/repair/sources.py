@@ -18,11 +18,14 @@ from durable_sessions.errors import ObjectDamagedError, ObjectNotFoundError
 from durable_sessions.log.scan import LogScan
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.streams.effects import (
+    ErasuresSettled,
+    PathFreed,
     RecordsAppended,
+    RecordsErased,
+    SlotsChanged,
     StreamCreated,
-    StreamDescribed,
+    StreamEffect,
     StreamRemoved,
-    StreamTouched,
 )
 from durable_sessions.threads import CPU
 from durable_sessions.tier import stream_codec
@@ -119,7 +122,7 @@ def _contained(effect: object, inventory: Inventory) -> bool | None:
     """Say whether the inventory contains an effect; None if that cannot be determined."""
     if isinstance(effect, StreamCreated):
         return effect.stream <= inventory.largest
-    if not isinstance(effect, RecordsAppended | StreamRemoved | StreamTouched | StreamDescribed):
+    if not isinstance(effect, StreamEffect) or isinstance(effect, StreamCreated | ErasuresSettled):
         return None
     stream = inventory.load_id(effect.stream)
     if stream is None:
@@ -128,4 +131,10 @@ def _contained(effect: object, inventory: Inventory) -> bool | None:
         return effect.next <= stream.tail and (stream.closed or not effect.closed)
     if isinstance(effect, StreamRemoved):
         return effect.soft and stream.soft_deleted
+    if isinstance(effect, RecordsErased):
+        return effect.at_ms <= stream.changed_at_ms and stream.erasures >= len(effect.records)
+    if isinstance(effect, PathFreed):
+        return stream.freed
+    if isinstance(effect, SlotsChanged):
+        return all(change.position < stream.tail for change in effect.changes)
     return effect.at_ms <= stream.recorded_at_ms

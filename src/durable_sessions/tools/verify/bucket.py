@@ -8,11 +8,18 @@ import msgspec
 from durable_sessions.bucket import format as bucket_format
 from durable_sessions.bucket.checkpoint import SessionRow, read_checkpoint
 from durable_sessions.bucket.fetch import fetch_object
-from durable_sessions.bucket.layout import FORMAT, manifests_prefix
+from durable_sessions.bucket.layout import FORMAT, LAYOUTS, manifests_prefix
 from durable_sessions.bucket.manifest import CheckpointInfo, Manifest, Manifests, decode_manifest
 from durable_sessions.bucket.numbered import NumberedObjects
 from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.errors import BucketError, DurableSessionsError, ObjectDamagedError, ObjectNotFoundError
+from durable_sessions.bucket.partition_layout import all_layouts
+from durable_sessions.errors import (
+    BucketError,
+    BucketRefusedError,
+    DurableSessionsError,
+    ObjectDamagedError,
+    ObjectNotFoundError,
+)
 from durable_sessions.partition_id import PartitionId
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import Effect
@@ -153,7 +160,15 @@ class Examiner:
             self._findings.add(FORMAT, f"it is not what a server wrote: {error}")
             return
         self._examined.format_damaged = found.format != bucket_format.NAME
-        if found != bucket_format.BucketFormat(partitions=self._partition.of):
+        try:
+            layouts = await all_layouts(self._bucket)
+        except BucketRefusedError:
+            layouts = []
+        except (ObjectDamagedError, BucketError) as error:
+            self._findings.add(LAYOUTS, str(error), mendable=False)
+            return
+        known = [(layout.generation, layout.partitions) for layout in layouts]
+        if (self._partition.generation, self._partition.of) not in known:
             problem = f"this program does not read {data.decode(errors='replace')}"
             self._findings.add(FORMAT, problem, mendable=self._examined.format_damaged)
 

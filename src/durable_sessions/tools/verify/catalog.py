@@ -5,11 +5,10 @@ import sqlite3
 from pathlib import Path
 
 from durable_sessions.bucket.manifest import Manifest
+from durable_sessions.node.partition_files import CATALOG_SUFFIXES
 from durable_sessions.tools.verify.findings import Findings
 from durable_sessions.tools.verify.inventory import Inventory
 
-SUFFIXES = ("", "-wal", "-shm")
-"""Suffixes of the files that make up a catalog."""
 DIFFERENCES_MAX = 100
 """How many differences are reported."""
 
@@ -17,7 +16,7 @@ DIFFERENCES_MAX = 100
 def copied(catalog: Path, folder: Path) -> Path:
     """Copy a catalog that no process has open, and return the path of the copy."""
     folder.mkdir(exist_ok=True)
-    for suffix in SUFFIXES[:2]:
+    for suffix in CATALOG_SUFFIXES[:2]:
         file = catalog.with_name(catalog.name + suffix)
         if file.exists():
             shutil.copyfile(file, folder / file.name)

@@ -38,6 +38,13 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
 
+    def merge(self, other: "Findings") -> None:
+        """Add the findings of another check."""
+        self.problems += other.problems
+        self.unmendable += other.unmendable
+        self.notes += other.notes
+        self.checked += other.checked
+
     def add(
         self,
         where: str,

@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
 from durable_sessions.streams.effects import Name
+from durable_sessions.streams.slots import NothingFlushed
 from durable_sessions.streams.stream import Key, Stream
 from durable_sessions.tier import stream_codec
 
 _SCHEMA = """
 create table streams (
-  id integer primary key, workspace text not null, path text not null, state blob not null
+  id integer primary key, workspace text not null, path text not null, freed integer not null,
+  state blob not null
 );
-create index streams_by_path on streams (workspace, path);
+create index streams_by_path on streams (workspace, path) where not freed;
 create table removed (id integer primary key);
 create table extents (
   stream integer not null, first integer not null, next integer not null, segment text not null
@@ -44,7 +46,7 @@ class SegmentExtent(NamedTuple):
     segment: str
 
 
-class Inventory:
+class Inventory(NothingFlushed):
     """Streams and the places of their records.
 
     ``largest`` is the highest stream number that the partition has allocated; before the first, one less than
@@ -67,11 +69,11 @@ class Inventory:
 
     def put(self, streams: Iterable[Stream]) -> None:
         """Add streams, replacing those with the same numbers."""
-        rows = [(stream.id, *stream.key, stream_codec.encode(stream)) for stream in streams]
+        rows = [(stream.id, *stream.key, stream.freed, stream_codec.encode(stream)) for stream in streams]
         self._note(row[0] for row in rows)
         self._connection.execute("begin")
         self._connection.executemany("delete from removed where id = ?", [row[:1] for row in rows])
-        self._connection.executemany("insert or replace into streams values (?, ?, ?, ?)", rows)
+        self._connection.executemany("insert or replace into streams values (?, ?, ?, ?, ?)", rows)
         self._connection.execute("commit")
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -104,7 +106,10 @@ class Inventory:
 
     def shared_paths(self) -> list[list[int]]:
         """Return, for each path with several streams, their numbers in order."""
-        query = "select group_concat(id) from streams group by workspace, path having count(*) > 1"
+        query = (
+            "select group_concat(id) from streams where not freed group by workspace, path"
+            " having count(*) > 1"
+        )
         return [sorted(map(int, numbers.split(","))) for (numbers,) in self._connection.execute(query)]
 
     def was_removed(self, number: int) -> bool:
@@ -114,7 +119,10 @@ class Inventory:
 
     def load(self, key: Key) -> Stream | None:
         """Return the stream at a path, the newest if there are several."""
-        query = "select state from streams where workspace = ? and path = ? order by id desc limit 1"
+        query = (
+            "select state from streams where workspace = ? and path = ? and not freed"
+            " order by id desc limit 1"
+        )
         return self._one(query, key)
 
     def load_id(self, stream: int) -> Stream | None:
@@ -123,6 +131,10 @@ class Inventory:
 
     def load_name(self, stream: int, name: str) -> Name | None:
         """Return None: names are not looked up while a log is replayed."""
+
+    def load_forks(self, stream: int) -> Iterable[int]:
+        """Return nothing: forks are not looked up while a log is replayed."""
+        return ()
 
     def _one(self, query: str, values: tuple[object, ...]) -> Stream | None:
         found = self._connection.execute(query, values).fetchone()
@@ -135,6 +147,10 @@ class Inventory:
     def count(self) -> int:
         """Return how many streams there are."""
         return int(self._connection.execute("select count(*) from streams").fetchone()[0])
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all streams."""
+        return [number for (number,) in self._connection.execute("select id from streams")]
 
     def streams(self) -> Iterator[tuple[Stream, list[SegmentExtent]]]:
         """Yield every stream, in order of its number, and the places of its records in order of position."""

@@ -10,7 +10,8 @@ from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import UnixAddress
-from durable_sessions.node.link_server import LinkServer, PartitionHandler
+from durable_sessions.node.link_answerer import PartitionHandler
+from durable_sessions.node.link_server import LinkServer
 
 SECRET = b"s" * 32
 

@@ -10,7 +10,12 @@ from durable_sessions.errors import DurableSessionsError, InvalidSessionError, S
 from durable_sessions.http.api import json_body
 from durable_sessions.http.api.json_body import Expected
 from durable_sessions.http.api.sessions import budgets
-from durable_sessions.http.bodies.sessions import NativeUpdateBody, SessionBody, UpdateBody
+from durable_sessions.http.bodies.sessions import (
+    NativeSessionBody,
+    NativeUpdateBody,
+    SessionBody,
+    UpdateBody,
+)
 from durable_sessions.ids import Ids
 from durable_sessions.json_problems import problem
 from durable_sessions.limits import Limits
@@ -31,11 +36,11 @@ _UPDATABLE = tuple(name for name in UpdateBody.__struct_fields__ if name != "vau
 
 
 def _advice(unknown: str) -> str:
-    return _told(unknown, SessionBody.__struct_fields__)
+    return _told(unknown, NativeSessionBody.__struct_fields__)
 
 
 def _update_advice(unknown: str) -> str:
-    if unknown in SessionBody.__struct_fields__:
+    if unknown in NativeSessionBody.__struct_fields__:
         return "It is given when a session is created and cannot be changed; leave it out."
     return _told(unknown, _UPDATABLE)
 
@@ -101,19 +106,38 @@ def record(body: SessionBody, agent: msgspec.Raw, now_ms: int, ids: Ids, *, stri
     )
 
 
+def require_without(member: str, *, given: bool) -> None:
+    """Refuse a member of a session that does not go with events."""
+    if given:
+        raise InvalidSessionError(problem=f'Beside "events", "session" has no "{member}"; leave it out.')
+
+
 def initial_events(body: SessionBody, limits: Limits, *, strict: bool) -> list[Draft]:
     """Return the events that a session begins with."""
+    first = _first_events(body, limits) if isinstance(body, NativeSessionBody) else []
     raw = bytes(body.initial_events)
     if raw == b"null":
-        return []
+        return first
     if raw[:1] != b"[":
         raise InvalidSessionError(problem="initial_events is a list of events.")
     if not raw[1:-1].strip():
-        return []
+        return first
     drafts = parse(raw, limits)
     if strict:
         event_types.check_initial(drafts)
-    return drafts
+    return [*first, *drafts]
+
+
+def _first_events(body: NativeSessionBody, limits: Limits) -> list[Draft]:
+    """Return the events that say what a session is for, when it is done, and what it may use."""
+    said: list[dict[str, object]] = []
+    if budgets.is_native(body.budget):
+        said.append({"type": "ds.budget.set", **msgspec.json.decode(body.budget)})
+    if body.outcome is not None:
+        said.append({"type": "ds.outcome.defined", **msgspec.to_builtins(body.outcome)})
+    if body.goal is not None:
+        said.append({"type": "ds.fact", "key": "goal", "value": body.goal, "kind": "goal"})
+    return parse(msgspec.json.encode(said), limits) if said else []
 
 
 def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Record, dict[str, object]]]:
@@ -139,7 +163,7 @@ def revision(body: UpdateBody, *, strict: bool) -> Callable[[Record], tuple[Reco
                 changed["agent"] = agent
         if isinstance(body.budget, msgspec.Raw):
             _require_budget(old, strict=strict)
-            budgets.checked(body.budget, strict=strict)
+            budgets.require_theirs(body.budget, strict=strict)
             if body.budget != old.budget:
                 changed["budget"] = body.budget
         return msgspec.structs.replace(old, **changed), changed

@@ -33,6 +33,19 @@ def checked(budget: msgspec.Raw, *, strict: bool) -> msgspec.Raw:
     return budget
 
 
+def require_theirs(budget: msgspec.Raw, *, strict: bool) -> None:
+    """Refuse a budget that is not Managed Agents' limit on cost, nor null, which lifts it."""
+    if is_native(checked(budget, strict=strict)):
+        raise InvalidSessionError(
+            problem='Limits of our own are set by an event: append {"type":"ds.budget.set","tokens":1000}.'
+        )
+
+
+def is_native(budget: msgspec.Raw) -> bool:
+    """Say whether a valid budget has limits of our own, not Managed Agents' limit on cost."""
+    return budget != NULL and "type" not in msgspec.json.decode(budget, type=dict[str, msgspec.Raw])
+
+
 def _check_cost(said: dict[str, Any]) -> None:
     cost = said.get("max_list_cost")
     if said.get("type") != "limit" or said.keys() != {"type", "max_list_cost"} or not isinstance(cost, dict):

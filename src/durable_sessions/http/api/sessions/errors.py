@@ -6,8 +6,6 @@ import msgspec
 
 from durable_sessions.errors import (
     DurableSessionsError,
-    PathBlockedError,
-    SessionGoneError,
     SessionNotFoundError,
     StreamGoneError,
     StreamNotFoundError,
@@ -33,17 +31,27 @@ _TYPE_BY_STATUS = {
     412: "invalid_request_error",
     413: "request_too_large",
     414: "invalid_request_error",
+    415: "invalid_request_error",
     429: "rate_limit_error",
     431: "invalid_request_error",
     503: "overloaded_error",
 }
+_TYPE_BY_CODE = {
+    "memory_path_conflict": "memory_path_conflict_error",
+    "memory_precondition_failed": "memory_precondition_failed_error",
+}
+"""Types of errors that do not follow from the status."""
+_STATUS_IN_THEIRS = {"budget_exceeded": 400}
+"""Codes that have another status in Anthropic's dialect."""
 _ABOUT_A_LIFE = {410, 412}
 _FOLDER = "sessions/"
 _STREAM = re.compile(r"(?<!\{)\bstream(?P<more>s|'s)?\b")
-_OURS = ("what", "difference")
+_OURS = ("what", "difference", "wanted")
 """Parameters of messages in which the server's own words stand, never the caller's."""
-_DETAILS = ("index", "exists", "tail")
-"""Parameters of errors that clients are told as members of the details."""
+_DETAILS = ("index", "exists", "tail", "slots")
+"""Parameters that clients are told as members of the details, whatever the error."""
+_NAMES = {"member": "path"}
+"""How parameters are called there, if otherwise."""
 
 
 def _message(error: DurableSessionsError) -> str:
@@ -57,7 +65,9 @@ def _message(error: DurableSessionsError) -> str:
             fields[name] = _of_sessions(str(value))
         elif name == "path":
             fields[name] = str(value).removeprefix(_FOLDER)
-    return _of_sessions(error.template()).format(**fields)
+        elif isinstance(value, list):
+            fields[name] = ", ".join(map(str, value))
+    return error.where() + _of_sessions(error.template()).format(**fields)
 
 
 def _of_sessions(words: str) -> str:
@@ -70,29 +80,34 @@ def refusal(error: DurableSessionsError, request: Request, life: str | None = No
 
     ``life`` is the incarnation of the session that the request is for.
     """
-    return refusal_to(error, request.id, life, strict=is_strict(request))
+    status = _STATUS_IN_THEIRS.get(error.code) if is_strict(request) else None
+    return refusal_to(error, request.id, life, status)
 
 
 def refusal_to(
-    error: DurableSessionsError, request_id: bytes, life: str | None = None, *, strict: bool = False
+    error: DurableSessionsError, request_id: bytes, life: str | None = None, status: int | None = None
 ) -> Response:
-    """Return the answer for ``error`` to a request of which perhaps only the id is known."""
+    """Return the answer for ``error`` to a request of which perhaps only the id is known.
+
+    ``status`` is that of the answer if the error does not decide.
+    """
     error = _of_session(error)  # callers of this API know sessions, not the streams that they are kept in
-    status = STATUS_BY_CODE[error.code]
-    if strict and isinstance(error, SessionGoneError):
-        status = STATUS_BY_CODE[SessionNotFoundError.code]  # Anthropic's API knows no forks
+    status = status or STATUS_BY_CODE[error.code]
     details = RefusalDetails(error.code)
-    for name in _DETAILS:
+    for name in (*_DETAILS, *error.told):
         if error.fields.get(name) is not None:
-            setattr(details, name, error.fields[name])
+            setattr(details, _NAMES.get(name, name), error.fields[name])
     headers = error_headers(error)
     if life is not None:
         headers.append(incarnations.header(life))
         if status in _ABOUT_A_LIFE:
             details.incarnation = life
-    if is_final(status):
+    if is_final(status, error.code):
         headers.append((SHOULD_RETRY, b"false"))
-    said = SessionsRefusal(_TYPE_BY_STATUS.get(status, "api_error"), _message(error), details)
+    kind = _TYPE_BY_CODE.get(error.code) or _TYPE_BY_STATUS.get(status, "api_error")
+    said = SessionsRefusal(kind, _message(error), details)
+    if "conflicting_memory_id" in error.fields:
+        said.conflicting_memory_id = str(error.fields["conflicting_memory_id"])
     body = SessionsErrorBody("error", said, request_id.decode("latin-1"))
     return Response(status, headers, msgspec.json.encode(body))
 
@@ -103,8 +118,6 @@ def _of_session(error: DurableSessionsError) -> DurableSessionsError:
     if not path.startswith(_FOLDER):
         return error
     session = path.removeprefix(_FOLDER)
-    if isinstance(error, StreamNotFoundError):
+    if isinstance(error, StreamNotFoundError | StreamGoneError):
         return SessionNotFoundError(session=session)
-    if isinstance(error, StreamGoneError | PathBlockedError):
-        return SessionGoneError(session=session)
     return error

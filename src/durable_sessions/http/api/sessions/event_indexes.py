@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from durable_sessions.http.carrier.message import Header
 from durable_sessions.http.openapi.answer_headers import EVENTS_DIFFER, EVENTS_REPEATED
 from durable_sessions.limits import Limits
-from durable_sessions.sessions.append import Repeats
+from durable_sessions.sessions.batch import Repeats
 
 _RUN_MIN = 3
 _MORE = "..."

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable
 
-from durable_sessions.access.caller import Caller
+from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api import headers
 from durable_sessions.http.api.sessions.dialect import is_strict
@@ -36,7 +36,10 @@ def by(request: Request, caller: Caller) -> By:
     wanted = headers.IfMatch()
     if _IF_MATCH in request.headers:
         wanted = headers.if_match(request.headers[_IF_MATCH].decode("latin-1"))
-    return By(caller.principal, is_strict(request), wanted.incarnation or asked(request), wanted.tails)
+    missing = headers.wants_missing(request)
+    life = wanted.incarnation or asked(request)
+    may_judge = caller.role >= Role.EVALUATOR
+    return By(caller.principal, is_strict(request), may_judge, life, wanted.tails, missing)
 
 
 def of(durable: StreamView) -> Header:

@@ -4,17 +4,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from durable_sessions import lenient
 from durable_sessions.access.caller import Caller
 from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
+from durable_sessions.http.api.sessions.listed_slots import ListedSlots, listed_slots
+from durable_sessions.http.api.sessions.listed_work import ListedWork
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.api.sessions.session_counts import counted
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor, sorted_sessions
 from durable_sessions.http.carrier.message import Request
 from durable_sessions.http.openapi.common import CREATED_AT, INCLUDE_ARCHIVED
 from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, SORT
 from durable_sessions.sessions import record, summary, view
+from durable_sessions.sessions.indexing import value_text
+from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.session_object import LIFECYCLES
 from durable_sessions.sessions.sort_key import SortKey
@@ -52,28 +56,40 @@ class ListCursor(NamedTuple):
 class PartitionRows(msgspec.Struct, array_like=True):
     """Sessions of one partition, each with its place.
 
-    ``more`` says whether others follow; in a list by creation, they follow the position ``next``.
+    ``more`` says whether others follow; in a list by creation, they follow the position ``next``, in one by
+    another time the place ``reach``.
     """
 
     sessions: list[tuple[SortKey, bytes]]
     next: int | None
     more: bool
+    reach: SortKey | None = None
 
 
-async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
+async def listed(sessions: Sessions, outlines: Outlines, request: Request, caller: Caller) -> bytes:
     """Return a page of sessions as JSON, with the tokens of the next and the previous page."""
     parameters = Parameters(request)
-    wanted = _wanted(parameters, tolerant=is_strict(request))
+    slots = listed_slots(parameters, sessions.limits)
+    work = ListedWork(parameters, sessions, caller.workspace)
+    wanted = work.also(slots.also_held(sessions, _wanted(parameters, tolerant=is_strict(request))))
+    pairs = parameters.nested("metadata") | work.pairs
     limit = parameters.whole(LIMIT)
     if (sort := sort_of(parameters)) != CREATED:
         sorting = sorted_cursor(parameters, sort)
         async with sessions.scans.admitted(caller.key_id):
-            return sorting.page(await sorted_sessions(sessions, sorting, caller.workspace, limit, wanted))
+            found = await sorted_sessions(
+                sessions, sorting, caller.workspace, limit, wanted, pairs, slots.indexed
+            )
+            found.sessions, is_cut = await slots.shown(sessions, found.sessions)
+            found.next = found.sessions[-1][0] if is_cut else found.next
+            found.sessions = await counted(sessions, outlines, parameters, found.sessions)
+        return sorting.page(found)
     cursor = list_cursor(parameters)
     async with sessions.scans.admitted(caller.key_id):
-        found = await _created(sessions, cursor, caller.workspace, limit, wanted)
-    shown = [one for _, one in found.sessions]
-    following, previous = cursor.onward(found.next), cursor.turned()
+        created = await _created(sessions, cursor, caller.workspace, limit, wanted, pairs, slots)
+        created.sessions = await counted(sessions, outlines, parameters, created.sessions)
+    shown = [one for _, one in created.sessions]
+    following, previous = cursor.onward(created.next), cursor.turned()
     if cursor.back:
         shown, following, previous = shown[::-1], previous, following
     return json_page(
@@ -83,34 +99,54 @@ async def listed(sessions: Sessions, request: Request, caller: Caller) -> bytes:
     )
 
 
-async def rows(sessions: Sessions, request: Request, caller: Caller) -> PartitionRows:
+async def rows(sessions: Sessions, outlines: Outlines, request: Request, caller: Caller) -> PartitionRows:
     """Return what one of several partitions has for a page of the whole list."""
     parameters = Parameters(request)
-    wanted = _wanted(parameters, tolerant=is_strict(request))
+    slots = listed_slots(parameters, sessions.limits)
+    work = ListedWork(parameters, sessions, caller.workspace)
+    wanted = work.also(slots.also_held(sessions, _wanted(parameters, tolerant=is_strict(request))))
+    pairs = parameters.nested("metadata") | work.pairs
     limit = parameters.whole(LIMIT)
     sort = sort_of(parameters)
     async with sessions.scans.admitted(caller.key_id):
         if sort != CREATED:
             sorting = sorted_cursor(parameters, sort)
-            ranked = await sorted_sessions(sessions, sorting, caller.workspace, limit, wanted)
-            return PartitionRows(ranked.sessions, None, ranked.more)
-        found = await _created(sessions, list_cursor(parameters), caller.workspace, limit, wanted)
+            ranked = await sorted_sessions(
+                sessions, sorting, caller.workspace, limit, wanted, pairs, slots.indexed
+            )
+            ranked.sessions, is_cut = await slots.shown(sessions, ranked.sessions)
+            ranked.next = ranked.sessions[-1][0] if is_cut else ranked.next
+            ranked.sessions = await counted(sessions, outlines, parameters, ranked.sessions)
+            return PartitionRows(ranked.sessions, None, ranked.next is not None, ranked.next)
+        cursor = list_cursor(parameters)
+        found = await _created(sessions, cursor, caller.workspace, limit, wanted, pairs, slots)
+        found.sessions = await counted(sessions, outlines, parameters, found.sessions)
         return PartitionRows(found.sessions, found.next, found.next is not None)
 
 
 async def _created(
-    sessions: Sessions, cursor: ListCursor, workspace: str, limit: int, wanted: Wanted
+    sessions: Sessions,
+    cursor: ListCursor,
+    workspace: str,
+    limit: int,
+    wanted: Wanted,
+    pairs: dict[str, str],
+    slots: ListedSlots,
 ) -> Listed:
     """Return the sessions of a page, in the order of their creation."""
-    now_ms = sessions.now_ms()
-    return await sessions.list(
+    found = await sessions.list(
         workspace,
         cursor.after,
         limit,
         wanted,
-        lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
+        lambda one: msgspec.json.encode(sessions.shown(one)),
         newest_first=cursor.descends,
+        pairs=pairs,
+        slot=slots.indexed,
     )
+    found.sessions, is_cut = await slots.shown(sessions, found.sessions)
+    found.next = found.sessions[-1][0].number if is_cut else found.next
+    return found
 
 
 def sort_of(parameters: Parameters) -> str:
@@ -143,7 +179,9 @@ def _wanted(parameters: Parameters, *, tolerant: bool) -> Wanted:
     if statuses := parameters.choices("statuses", summary.STATUSES, tolerant=tolerant):
         tests.append(lambda one: summary.of(one.attributes).status in statuses)
     if lifecycles:
-        tests.append(lambda one: view.lifecycle(one, summary.of(one.attributes)) in lifecycles)
+        tests.append(
+            lambda one: view.lifecycle(one, summary.of(one.attributes), view.control_of(one)) in lifecycles
+        )
     tests += _time_tests(parameters)
     tests += _agent_tests(parameters)
     if metadata := parameters.nested("metadata"):
@@ -205,10 +243,7 @@ def _has(metadata: dict[str, msgspec.Raw], wanted: dict[str, str]) -> bool:
     """Say whether metadata has all these values; values other than texts are compared as JSON."""
     for key, value in wanted.items():
         raw = metadata.get(key)
-        if raw is None:
-            return False
-        text = lenient.text(raw)
-        if (bytes(raw).decode() if text is None else text) != value:
+        if raw is None or value_text(raw) != value:
             return False
     return True
 

@@ -18,7 +18,7 @@ from durable_sessions.http.api.sessions.page_tokens import not_given, page_place
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.sorted_pages import CREATED, sorted_cursor
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
-from durable_sessions.http.openapi.sessions import LIMIT, ORDER
+from durable_sessions.http.openapi.sessions import LIMIT, LIVE_LIST, ORDER
 from durable_sessions.limits import Limits
 from durable_sessions.sessions.ranking import Ranked
 from durable_sessions.sessions.sort_key import SortKey
@@ -35,6 +35,8 @@ _NO_ROWS = PartitionRows([], None, more=False)
 _ROWS = msgspec.msgpack.Decoder(PartitionRows)
 
 Ask = Callable[[int, Request], Awaitable[Answer]]
+Follow = Callable[[Request], Awaitable[Answer]]
+"""Answers with the changes of all partitions."""
 
 
 class _Vector(msgspec.Struct, array_like=True):
@@ -62,18 +64,23 @@ class _Vector(msgspec.Struct, array_like=True):
 
 
 class _Merged(NamedTuple):
-    """A page, how many of its sessions each partition gave, and whether there are more."""
+    """A page, how many of its sessions each partition gave, and whether there are more.
+
+    ``reach`` is the place behind which those of a sorted list follow.
+    """
 
     sessions: list[tuple[SortKey, bytes]]
     taken: list[int]
     more: bool
+    reach: SortKey | None = None
 
 
 class MergedListing:
-    """Answers ``GET /v1/sessions`` from several partitions; ``ask`` asks one of them."""
+    """Answers ``GET /v1/sessions`` from several partitions; ``ask`` asks one, ``follow`` follows all."""
 
-    def __init__(self, ask: Ask, partitions: Sequence[int], limits: Limits) -> None:
+    def __init__(self, ask: Ask, partitions: Sequence[int], follow: Follow, limits: Limits) -> None:
         self._ask = ask
+        self._follow = follow
         self._partitions = partitions
         self._bytes_max = limits.page_bytes_max
 
@@ -81,6 +88,8 @@ class MergedListing:
         """Answer with a page of sessions, and the tokens of the next and the previous page."""
         try:
             parameters = Parameters(request)
+            if parameters.word(LIVE_LIST):
+                return await self._follow(request)
             limit = parameters.whole(LIMIT)
             if (sort := sort_of(parameters)) != CREATED:
                 return await self._sorted(request, parameters, sort, limit)
@@ -95,7 +104,7 @@ class MergedListing:
         if isinstance(found, Response):
             return found
         page = self._merged(found, limit, descends=cursor.descends)
-        return Response(200, _FIELDS, cursor.page(Ranked(page.sessions, page.more)))
+        return Response(200, _FIELDS, cursor.page(Ranked(page.sessions, page.reach)))
 
     async def _by_creation(self, request: Request, parameters: Parameters, limit: int) -> Answer:
         vector = self._vector(parameters)
@@ -147,7 +156,8 @@ class MergedListing:
     def _merged(self, parts: Sequence[PartitionRows], limit: int, *, descends: bool) -> _Merged:
         """Return the first sessions of all parts.
 
-        A part that is used up while its partition has more ends the page: what follows is not known.
+        A part that is used up while its partition has more ends the page at how far that has looked: what
+        follows is not known.
         """
         sign = -1 if descends else 1
         taken = [0] * len(parts)
@@ -155,23 +165,29 @@ class MergedListing:
         size = 0
         while len(page) < limit:
             heads = []
+            ends = []
             for at, part in enumerate(parts):
                 if taken[at] < len(part.sessions):
                     at_ms, number = part.sessions[taken[at]][0]
                     heads.append((sign * at_ms, sign * number, at))
-                elif part.more:
+                elif part.more and part.reach is None:
                     return _Merged(page, taken, more=True)
+                elif part.reach is not None:
+                    ends.append((sign * part.reach.at_ms, sign * part.reach.number))
+            if ends and (not heads or min(ends) < min(heads)[:2]):
+                at_ms, number = min(ends)
+                return _Merged(page, taken, more=True, reach=SortKey(sign * at_ms, sign * number))
             if not heads:
                 return _Merged(page, taken, more=False)
             first = min(heads)[2]
             row = parts[first].sessions[taken[first]]
             size += len(row[1]) + 1
             if page and size > self._bytes_max:
-                return _Merged(page, taken, more=True)
+                return _Merged(page, taken, more=True, reach=page[-1][0])
             page.append(row)
             taken[first] += 1
         more = any(part.more or used < len(part.sessions) for part, used in zip(parts, taken, strict=True))
-        return _Merged(page, taken, more)
+        return _Merged(page, taken, more, page[-1][0] if more else None)
 
 
 def _place(part: PartitionRows, taken: int, before: int) -> int:

@@ -22,9 +22,9 @@ from durable_sessions.http.bodies.search import FoundSession, FoundSessionsAnswe
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi import search as described
 from durable_sessions.limits import Limits
-from durable_sessions.partition_map import home_partition
 from durable_sessions.search.index import DEPTH_MAX
 from durable_sessions.sessions.record import path_of
+from durable_sessions.streams.partition_map import home_partition
 from durable_sessions.times import rfc3339
 
 PATH = b"/internal/search"

@@ -52,6 +52,10 @@ class Parameters:
             )
         return parts
 
+    def values(self, name: str) -> list[str]:
+        """Return a parameter that may be repeated, as ``name`` or ``name[]``, each value as it is."""
+        return [*self._found.get(name, ()), *self._found.get(name + "[]", ())]
+
     def choices(self, name: str, choices: tuple[str, ...], *, tolerant: bool) -> list[str]:
         """Return a parameter that may be repeated, each time one of some words; or any, if ``tolerant``."""
         values = self.texts(name)

@@ -1,4 +1,4 @@
-"""``/v1/agents`` and ``/v1/environments``: plain versioned registries, as the SDKs expect them."""
+"""``/v1/agents``, ``/v1/environments``, ``/v1/memory_stores``: plain registries, as the SDKs expect them."""
 
 from typing import Any, ClassVar
 
@@ -13,21 +13,28 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.json_body import Expected, decode
+from durable_sessions.http.api.neighbours import Neighbours
 from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
-from durable_sessions.http.bodies.deletions import EnvironmentDeleted
+from durable_sessions.http.api.sessions.registry_lookup import Asked, LookupAnswer, RegistryLookup
+from durable_sessions.http.bodies.deletions import EnvironmentDeleted, MemoryStoreDeleted
 from durable_sessions.http.carrier.message import Request, Response
 from durable_sessions.http.openapi.agents import VERSION
 from durable_sessions.http.openapi.common import CREATED_AT, INCLUDE_ARCHIVED, REGISTRY_LIMIT
 from durable_sessions.json_problems import problem
 from durable_sessions.managed_agents import agents
 from durable_sessions.managed_agents.object_kind import Document
-from durable_sessions.managed_agents.registry import Head, Registered, Registry
+from durable_sessions.managed_agents.registry import Head, Registered, Registry, StoredObject
+from durable_sessions.sessions.memory.records import scope_key
+from durable_sessions.sessions.memory.stores import scope_name
 from durable_sessions.sessions.record import NULL
 from durable_sessions.storage.scans import Scans
 from durable_sessions.times import parse_rfc3339
+
+REGISTERED = b"/internal/registered"
+"""Where a partition answers what it has registered."""
 
 
 class AgentSpec(msgspec.Struct):
@@ -44,22 +51,41 @@ class AgentSpec(msgspec.Struct):
 
 
 class Registries:
-    """Answers requests for agents and environments."""
+    """Answers requests for agents, environments and memory stores."""
 
     def __init__(
-        self, agents_registry: Registry, environments_registry: Registry, scans: Scans, audit: Audit
+        self,
+        agents_registry: Registry,
+        environments_registry: Registry,
+        stores_registry: Registry,
+        scans: Scans,
+        audit: Audit,
+        neighbours: Neighbours,
     ) -> None:
         self._audit = audit
         self._scans = scans
         self._agents = agents_registry
         self._environments = environments_registry
+        self._stores = stores_registry
+        self._found = {
+            registry.kind.name: RegistryLookup(registry, neighbours, REGISTERED)
+            for registry in (agents_registry, environments_registry)
+        }
+        self._find_agent = self._found[agents_registry.kind.name].find
+        self._find_environment = self._found[environments_registry.kind.name].find
 
-    def require_current(self, workspace: str, environment: str | None) -> None:
+    async def part(self, request: Request, caller: Caller) -> LookupAnswer:
+        """Answer the question of another partition about an object of this one."""
+        asked = msgspec.msgpack.decode(request.body, type=Asked)
+        return await self._found[asked.kind].answer(caller.workspace, asked)
+
+    async def require_current(self, caller: Caller, environment: str | None) -> None:
         """Refuse an environment that is archived; an unknown one is accepted."""
         if environment is not None:
-            _require_current(self._environments, workspace, environment)
+            found = await self._find_environment(caller, environment)
+            _require_current(found, self._environments, environment)
 
-    async def resolve(self, workspace: str, given: msgspec.Raw, *, strict: bool = False) -> msgspec.Raw:
+    async def resolve(self, caller: Caller, given: msgspec.Raw, *, strict: bool = False) -> msgspec.Raw:
         """Return the snapshot of the agent that a session is created with; an unknown id is kept as it is.
 
         With ``strict`` one that is archived is refused.
@@ -70,14 +96,14 @@ class Registries:
             spec = msgspec.json.decode(given, type=str | AgentSpec)
         except msgspec.DecodeError as error:
             raise InvalidSessionError(
-                problem=f'agent is an id, or an object with an "id": {problem(error)}.'
+                problem=f'agent is an id, or an object with an "id": {problem(error, str | AgentSpec)}.'
             ) from None
         if isinstance(spec, str):
             spec = AgentSpec(spec)
         if strict:
-            _require_current(self._agents, workspace, spec.id)
-        found = agents.shown(await self._find(workspace, spec.id, spec.version))
-        called = {pair: await self._find(workspace, *pair) for pair in agents.called_by(found)}
+            _require_current(await self._find_agent(caller, spec.id), self._agents, spec.id)
+        found = agents.shown(await self._agent(caller, spec.id, spec.version))
+        called = {pair: await self._agent(caller, *pair) for pair in agents.called_by(found)}
         overrides = {
             name: value
             for name in ("model", "system", "tools", "mcp_servers", "skills")
@@ -85,20 +111,19 @@ class Registries:
         }
         return agents.snapshot(agents.with_called(found, called), overrides)
 
-    async def _find(self, workspace: str, name: str, version: int | None) -> Document:
+    async def _agent(self, caller: Caller, name: str, version: int | None) -> Document:
         """Return an agent, the newest version unless one is given; of an unknown one only the id."""
-        try:
-            self._agents.get(workspace, name)
-        except RegisteredObjectNotFoundError:
-            return agents.unknown(name, version)
-        return await self._agents.document(workspace, name, version)
+        found = await self._find_agent(caller, name, version)
+        return agents.unknown(name, version) if found is None else self._agents.decoded(found.document)
 
     async def _create(self, registry: Registry, request: Request, caller: Caller) -> Response:
         body = _body(request, registry, caller.workspace)
-        return _json(registry.kind.shown(await registry.create(caller.workspace, registry.kind.new(body))))
+        return registered_json(
+            registry.kind.shown(await registry.create(caller.workspace, registry.kind.new(body)))
+        )
 
     async def _get(self, registry: Registry, request: Request, caller: Caller, name: str) -> Response:
-        return _json(registry.kind.shown(registry.get(caller.workspace, name)))
+        return registered_json(registry.kind.shown(registry.get(caller.workspace, name)))
 
     async def _update(self, registry: Registry, request: Request, caller: Caller, name: str) -> Response:
         body = _body(request, registry, caller.workspace)
@@ -109,10 +134,10 @@ class Registries:
             lambda old: registry.kind.revise(old, body),
             expected=None if expected is msgspec.UNSET else expected,
         )
-        return _json(registry.kind.shown(await updated))
+        return registered_json(registry.kind.shown(await updated))
 
     async def _archive(self, registry: Registry, request: Request, caller: Caller, name: str) -> Response:
-        return _json(registry.kind.shown(await registry.archive(caller.workspace, name)))
+        return registered_json(registry.kind.shown(await registry.archive(caller.workspace, name)))
 
     async def _get_agent(self, request: Request, caller: Caller, name: str) -> Response:
         """Answer with an agent, or with one of its versions, which stay readable."""
@@ -120,21 +145,28 @@ class Registries:
         version = Parameters(request).whole_if_given(VERSION)
         if version is None:
             return await self._get(registry, request, caller, name)
-        return _json(registry.kind.shown(await registry.version(caller.workspace, name, version)))
+        return registered_json(registry.kind.shown(await registry.version(caller.workspace, name, version)))
 
     async def _list_agent_versions(self, request: Request, caller: Caller, name: str) -> Response:
-        after, limit = _paging(request)
-        return _page(await self._agents.versions(caller.workspace, name, after, limit))
+        after, limit = paging(request)
+        return page_of(await self._agents.versions(caller.workspace, name, after, limit))
 
     async def _delete_environment(self, request: Request, caller: Caller, name: str) -> Response:
         act = self._audit.beside(deletion(caller, request, "environment", name))
         await self._environments.delete(caller.workspace, name, act)
         act.log()
-        return _json(msgspec.json.encode(EnvironmentDeleted(name, "environment_deleted")))
+        return registered_json(msgspec.json.encode(EnvironmentDeleted(name, "environment_deleted")))
+
+    async def _delete_store(self, request: Request, caller: Caller, name: str) -> Response:
+        act = self._audit.beside(deletion(caller, request, "memory_store", name))
+        held = scope_key(caller.workspace, scope_name(name))
+        await self._stores.delete(caller.workspace, name, act, held)
+        act.log()
+        return registered_json(msgspec.json.encode(MemoryStoreDeleted(name, "memory_store_deleted")))
 
     async def _list(self, registry: Registry, request: Request, caller: Caller) -> Response:
         parameters = Parameters(request)
-        after, limit = _paging(request)
+        after, limit = paging(request)
         archived = parameters.flag(INCLUDE_ARCHIVED)
         from_ms, through_ms = (parameters.time_ms(CREATED_AT[end]) for end in ("gte", "lte"))
 
@@ -147,7 +179,7 @@ class Registries:
             )
 
         async with self._scans.admitted(caller.key_id):
-            return _page(await registry.list(caller.workspace, after, limit, wanted))
+            return page_of(await registry.list(caller.workspace, after, limit, wanted))
 
     handlers: ClassVar[dict[str, Handler]] = {
         "createAgent": lambda self, *given: self._create(self._agents, *given),
@@ -162,15 +194,17 @@ class Registries:
         "updateEnvironment": lambda self, *given: self._update(self._environments, *given),
         "archiveEnvironment": lambda self, *given: self._archive(self._environments, *given),
         "deleteEnvironment": _delete_environment,
+        "createMemoryStore": lambda self, *given: self._create(self._stores, *given),
+        "listMemoryStores": lambda self, *given: self._list(self._stores, *given),
+        "getMemoryStore": lambda self, *given: self._get(self._stores, *given),
+        "updateMemoryStore": lambda self, *given: self._update(self._stores, *given),
+        "archiveMemoryStore": lambda self, *given: self._archive(self._stores, *given),
+        "deleteMemoryStore": _delete_store,
     }
 
 
-def _require_current(registry: Registry, workspace: str, name: str) -> None:
-    try:
-        found = registry.head(workspace, name)
-    except RegisteredObjectNotFoundError:
-        return
-    if found.archived_at is not None:
+def _require_current(found: StoredObject | None, registry: Registry, name: str) -> None:
+    if found is not None and found.archived:
         raise InvalidSessionError(
             problem=f"The {registry.kind.name} {name} is archived; choose one that is not."
         )
@@ -188,15 +222,17 @@ def _body(request: Request, registry: Registry, workspace: str) -> Any:
     registry.require_small(len(request.body))
     kind = registry.kind
     shape = kind.body if is_strict(request) else kind.native_body
-    expected = Expected(f"An {kind.name}", kind.wrong)
+    expected = Expected(kind.called, kind.wrong)
     return kind.resolved(decode(request.body or b"{}", shape, expected, registry.limits), version_of)
 
 
-def _json(document: bytes) -> Response:
+def registered_json(document: bytes) -> Response:
+    """Answer with an object of a registry."""
     return Response(200, [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")], document)
 
 
-def _paging(request: Request) -> tuple[int | None, int]:
+def paging(request: Request) -> tuple[int | None, int]:
+    """Return where a page of a registry begins, and how many objects it has."""
     parameters = Parameters(request)
     limit = parameters.whole(REGISTRY_LIMIT)
     token = parameters.text("page")
@@ -207,6 +243,7 @@ def _paging(request: Request) -> tuple[int | None, int]:
     return int(token), limit
 
 
-def _page(found: Registered) -> Response:
+def page_of(found: Registered) -> Response:
+    """Answer with a page of a registry."""
     following = None if found.next is None else str(found.next)
-    return _json(json_page(found.documents, next_page=following))
+    return registered_json(json_page(found.documents, next_page=following))

@@ -21,19 +21,38 @@ from durable_sessions.errors import (
 )
 from durable_sessions.http.api import cors, headers
 from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.declared_principal import declared
 from durable_sessions.http.api.deletions import deletion
+from durable_sessions.http.api.fork_sources import session_forked
+from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
 from durable_sessions.http.api.sessions import bodies, event_indexes, incarnations
+from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
 from durable_sessions.http.api.sessions.dialect import is_strict
+from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.errors import refusal
+from durable_sessions.http.api.sessions.event_appends import EventAppends
 from durable_sessions.http.api.sessions.events import JSON, Events
+from durable_sessions.http.api.sessions.files import FileRoutes
+from durable_sessions.http.api.sessions.graph_routes import GraphRoutes
 from durable_sessions.http.api.sessions.listing import listed
+from durable_sessions.http.api.sessions.live_list import LiveLists, require_alone
+from durable_sessions.http.api.sessions.memories import Memories
+from durable_sessions.http.api.sessions.memory import MemoryFace
+from durable_sessions.http.api.sessions.memory_versions import MemoryVersions
+from durable_sessions.http.api.sessions.new_records import NewRecords
+from durable_sessions.http.api.sessions.outline_routes import OutlineRoutes
 from durable_sessions.http.api.sessions.pages import sliced
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.api.sessions.redactions import Redactions
 from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.resources import Resources
 from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.api.sessions.slots import SlotReads
+from durable_sessions.http.api.sessions.work import WorkFace
+from durable_sessions.http.api.sessions.work_views import WorkViews
+from durable_sessions.http.api.sse import FIELDS
 from durable_sessions.http.bodies.deletions import SessionDeleted
 from durable_sessions.http.bodies.sessions import (
     NativeSessionBody,
@@ -42,52 +61,93 @@ from durable_sessions.http.bodies.sessions import (
     UpdateBody,
 )
 from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
-from durable_sessions.http.openapi.request_headers import STREAM_FORKED_FROM
+from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH, STREAM_FORKED_FROM
+from durable_sessions.http.openapi.sessions import LIVE_LIST
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents.thread_objects import ThreadObjects
-from durable_sessions.sessions import append, record, summary, view
+from durable_sessions.sessions import record, summary
+from durable_sessions.sessions.batch import JSON as JSON_TYPE
+from durable_sessions.sessions.batch import Batch
 from durable_sessions.sessions.create import Made, NewSession
+from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.streams.append import Append
 from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
 
+_IF_NONE_MATCH = IF_NONE_MATCH.key
 _STREAM_FORKED_FROM = STREAM_FORKED_FROM.key
 T = TypeVar("T")
 
 _NO_STORE = (b"Cache-Control", b"no-store")
 _WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
 _AT_ONCE = (Response, StreamingResponse, Later)
+_COLLECTION = b"/v1/sessions"
+_READS = (b"GET", b"HEAD")
+_NOTHING = (b"", b"{}")
 _REGISTRIES = ("/v1/agents/", "/v1/environments/")
 _CACHED_PATH_BYTES_MAX = 1_024
 """The longest path whose target is cached: without it, a client could fill the cache with long ones."""
-_SOURCES = ("/v1/stream/sessions/", "/v1/sessions/", "sessions/")
 
 
 class SessionsFace:
-    """Answers everything below ``/v1/sessions``, ``/v1/search``, ``/v1/agents`` and ``/v1/environments``."""
+    """Answers everything below ``/v1/sessions``, ``/v1/search``, ``/v1/agents``, ``/v1/environments``,
+    ``/v1/memory``, ``/v1/memory_stores`` and ``/v1/files``.
+    """
 
     def __init__(
         self,
         sessions: Sessions,
+        appends: EventAppends,
         events: Events,
         searches: Searches,
         registries: Registries,
+        records: NewRecords,
         auth: Authenticator,
         ids: Ids,
         limits: Limits,
         audit: Audit,
         parser: BodyParser,
+        redactions: Redactions,
+        work: WorkFace,
+        work_views: WorkViews,
+        branches: BranchRoutes,
+        dossiers: DossierRoutes,
+        graphs: GraphRoutes,
+        readers: LiveReaders,
+        live_lists: LiveLists,
+        outlines: Outlines,
+        memory: MemoryFace,
+        memories: Memories,
+        memory_versions: MemoryVersions,
+        files: FileRoutes,
     ) -> None:
+        self._files = files
+        self._memory = memory
+        self._memories = memories
+        self._memory_versions = memory_versions
+        self._outlined = outlines
+        self._outlines = OutlineRoutes(sessions, outlines)
         self._parser = parser
+        self._redactions = redactions
+        self._work = work
+        self._work_views = work_views
+        self._branches = branches
+        self._dossiers = dossiers
+        self._graphs = graphs
+        self._readers = readers
+        self._live_lists = live_lists
         self._audit = audit
         self._auth = auth
         self._sessions = sessions
+        self._appends = appends
         self._events = events
         self._searches = searches
         self._registries = registries
+        self._records = records
+        self._slots = SlotReads(sessions, limits)
         self._resources = Resources(sessions, ids, limits)
         self._ids = ids
         self._limits = limits
@@ -112,6 +172,9 @@ class SessionsFace:
                 raise _wrong(request, caller, target)
             if route.role is not None:
                 caller.require(route.role)
+            if target.is_of_session:
+                named = declared(request, caller)
+                caller = caller if request.method in _READS else named
             answer = self._handlers[route.id](self, request, caller, *target.arguments)
         except InvalidSessionError as error:
             # Raised while the path is parsed, before the role is checked; but the role is what is told first.
@@ -138,7 +201,24 @@ class SessionsFace:
         return refusal(error, request, life)
 
     async def _list(self, request: Request, caller: Caller) -> Answer:
-        return Response(200, [JSON, _NO_STORE], await listed(self._sessions, request, caller))
+        if (parameters := Parameters(request)).word(LIVE_LIST):
+            return await self._live_list(parameters, caller, self._live_lists)
+        page = await listed(self._sessions, self._outlined, request, caller)
+        return Response(200, [JSON, _NO_STORE], page)
+
+    async def follow_list(self, request: Request, lists: LiveLists) -> Answer:
+        """Follow the list of sessions from another source than this partition alone."""
+        try:
+            caller = self._auth.caller(request)
+            caller.require(Role.READER)
+            return await self._live_list(Parameters(request), caller, lists)
+        except DurableSessionsError as error:
+            return refusal(error, request)
+
+    async def _live_list(self, parameters: Parameters, caller: Caller, lists: LiveLists) -> Answer:
+        require_alone(parameters)
+        chunks = self._readers.following(caller, await lists.follow(caller))
+        return StreamingResponse(200, [*FIELDS], self._auth.while_valid(caller, chunks))
 
     # One session ------------------------------------------------------------------------
 
@@ -148,7 +228,7 @@ class SessionsFace:
     def _show(self, key: Key, life: str | None, status: int = 200, *, ignored: bool = False) -> Response:
         """Answer with a session; with ``life`` only that incarnation, not another one with the same id."""
         durable = self._sessions.find(key, life)
-        shown = view.session_object(durable, self._sessions.now_ms())
+        shown = self._sessions.shown(durable)
         if ignored:
             shown.initial_events = "ignored"
         return _json(shown, status, incarnations.of(durable))
@@ -178,6 +258,7 @@ class SessionsFace:
         wanted.ttl_seconds, wanted.expires_at_ms = terms
         wanted.fork, wanted.confirms = _fork(request), True
         wanted.source_life = _source_life(request)
+        wanted.only_new = _IF_NONE_MATCH in request.headers and headers.wants_missing(request)
         made = await self._sessions.create(key, wanted, len(request.body))
         return self._made(key, made, 201 if made.new else 200)
 
@@ -188,14 +269,11 @@ class SessionsFace:
 
     async def _wanted(self, request: Request, caller: Caller, body: SessionBody) -> NewSession:
         strict = is_strict(request)
-        agent = await self._registries.resolve(caller.workspace, body.agent, strict=strict)
-        if strict:
-            self._registries.require_current(caller.workspace, body.environment_id)
-        said = bodies.record(body, agent, self._sessions.now_ms(), self._ids, strict=strict)
+        said = await self._records.record(caller, body, strict=strict)
         events = await self._parser.parsed(
             request.body, bodies.initial_events, body, self._limits, strict=strict
         )
-        wanted = NewSession(said, caller.principal, events)
+        wanted = NewSession(said, caller.principal, events, may_judge=caller.role >= Role.EVALUATOR)
         await self._parser.parsed(request.body, wanted.digest)
         return wanted
 
@@ -212,9 +290,12 @@ class SessionsFace:
 
     async def _close(self, request: Request, caller: Caller, key: Key) -> Answer:
         by = incarnations.by(request, caller)
-        terms = Append(b"", append.JSON, close=True, if_tail=by.if_tail, incarnation=by.incarnation)
-        batch = append.Batch([], caller.principal, terms, creates=False)
-        stored = await self._sessions.append(key, batch, 0)
+        terms = Append(b"", JSON_TYPE, close=True, if_tail=by.if_tail, incarnation=by.incarnation)
+        if request.body.strip() not in _NOTHING:
+            stored = await self._work.close(request, caller, key, by)
+        else:
+            batch = Batch([], caller.principal, terms, creates=False)
+            stored = await self._sessions.append(key, batch, 0)
         return self._show(key, stored.life)
 
     async def _delete(self, request: Request, caller: Caller, key: Key) -> Answer:
@@ -273,7 +354,7 @@ class SessionsFace:
     # Routes -----------------------------------------------------------------------------
 
     def _append_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
-        return self._events.append(request, caller, key)
+        return self._appends.append(request, caller, key)
 
     def _read_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
         return self._events.read(request, caller, key)
@@ -288,28 +369,48 @@ class SessionsFace:
             "deleteSession": _delete,
             "closeSession": _close,
             "archiveSession": _archive,
+            "redactEvents": delegate("_redactions", Redactions.redact),
             "appendEvents": _append_events,
             "readEvents": _read_events,
             "headEvents": delegate("_events", Events.head),
             "streamEvents": delegate("_events", Events.stream),
             "streamSession": delegate("_events", Events.stream),
             "getEvent": delegate("_events", Events.one),
+            "readSlots": delegate("_slots", SlotReads.read),
             "search": delegate("_searches", Searches.everywhere),
             "listThreads": _threads,
             "getThread": _get_thread,
             "archiveThread": _archive_thread,
             "readThreadEvents": _thread_events,
             "streamThread": _thread_stream,
+            **{name: delegate("_work", act) for name, act in WorkFace.handlers.items()},
+            **{name: delegate("_work_views", act) for name, act in WorkViews.handlers.items()},
+            **{name: delegate("_branches", act) for name, act in BranchRoutes.handlers.items()},
+            **{name: delegate("_dossiers", act) for name, act in DossierRoutes.handlers.items()},
+            **{name: delegate("_graphs", act) for name, act in GraphRoutes.handlers.items()},
+            **{name: delegate("_memory", act) for name, act in MemoryFace.handlers.items()},
+            **{name: delegate("_memories", act) for name, act in Memories.handlers.items()},
+            **{name: delegate("_memory_versions", act) for name, act in MemoryVersions.handlers.items()},
             **{name: delegate("_resources", act) for name, act in Resources.handlers.items()},
+            **{name: delegate("_outlines", act) for name, act in OutlineRoutes.handlers.items()},
+            **{name: delegate("_files", act) for name, act in FileRoutes.handlers.items()},
             **{name: delegate("_registries", act) for name, act in Registries.handlers.items()},
         },
         "Sessions",
         "Events",
+        "Slots",
+        "Work",
+        "Dossiers",
+        "Graph",
+        "Memory",
         "Search",
         "Threads",
         "Resources",
+        "Outlines",
         "Agents",
         "Environments",
+        "Memory stores",
+        "Files",
     )
 
 
@@ -318,11 +419,7 @@ def _fork(request: Request) -> Fork | None:
     source = headers.fork_source(request)
     if source is None:
         return None
-    path = unquote(source.decode("latin-1").partition("?")[0])
-    name = next((path.removeprefix(root) for root in _SOURCES if path.startswith(root)), None)
-    if not name or "/" in name:
-        raise InvalidForkError(problem="Stream-Forked-From is the path of a session, /v1/sessions/{id}")
-    fork = headers.parse_fork(request, record.path_of(name))
+    fork = headers.parse_fork(request, record.path_of(session_forked(source)))
     if fork.beyond:
         raise InvalidForkError(problem="Stream-Fork-Sub-Offset is for streams; send Stream-Fork-Offset alone")
     return fork
@@ -352,6 +449,7 @@ class _Target(NamedTuple):
 
     resource: Resource
     arguments: tuple[Key | str, ...]
+    is_of_session: bool = False
 
 
 @lru_cache(maxsize=4_096)
@@ -362,8 +460,8 @@ def _target(workspace: str, path: bytes) -> _Target | None:
         return None
     resource, values = found
     if resource.names[:1] == ("session_id",):
-        return _Target(resource, (session_key(workspace, values[0]), *values[1:]))
-    return _Target(resource, values)
+        return _Target(resource, (session_key(workspace, values[0]), *values[1:]), is_of_session=True)
+    return _Target(resource, values, is_of_session=path == _COLLECTION)
 
 
 def _session_of(workspace: str, path: bytes) -> Key | None:
@@ -391,7 +489,7 @@ def _wrong(request: Request, caller: Caller, target: _Target | None) -> DurableS
 
 def _of_role(request: Request, caller: Caller | None) -> ForbiddenError | None:
     """Return the refusal of a caller who may not write, who must learn nothing else; None if allowed."""
-    if caller is not None and request.method not in (b"GET", b"HEAD"):
+    if caller is not None and request.method not in _READS:
         try:
             caller.require(_WRITER)
         except ForbiddenError as denied:

@@ -13,14 +13,16 @@ from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.search import (
     FoundEventsAnswer,
+    FoundPositionsAnswer,
     FoundSession,
     FoundSessionsAnswer,
     HitDetails,
 )
 from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.http.openapi import search as described
-from durable_sessions.http.openapi.events import EventRange
+from durable_sessions.http.openapi.events import CLIP, EventRange
 from durable_sessions.limits import Limits
+from durable_sessions.rendering.excerpts import without_markup
 from durable_sessions.search import query_problems
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.query import QUERY_CHARACTERS_MAX, Query, parse
@@ -28,7 +30,7 @@ from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.service import FoundSessions, Search, Wish
 from durable_sessions.search.snippet import snippet
 from durable_sessions.search.text import searchable
-from durable_sessions.sessions import view
+from durable_sessions.sessions import clipping
 from durable_sessions.sessions.json_members import members
 from durable_sessions.sessions.selection import Selection
 from durable_sessions.sessions.store import Sessions, session_key
@@ -96,6 +98,15 @@ class Searches:
         with self._search.admission.enter(caller.key_id):
             return await self._within(durable, start, stop, parameters)
 
+    async def best(
+        self, caller: Caller, durable: StreamView, stop: int, q: str | None
+    ) -> tuple[tuple[int, float], ...]:
+        """Return the positions and scores of the events before a position that match best."""
+        wish = Wish(_query(q), Scope(), self._limits.context_hits_max)
+        with self._search.admission.enter(caller.key_id):
+            found = await self._search.in_session(durable, 0, stop, wish)
+        return tuple((hit.position, hit.score) for hit in found.hits)
+
     async def everywhere(self, request: Request, caller: Caller) -> Response:
         """Answer a search in all sessions of a workspace, grouped by session."""
         caller.require(Role.READER)
@@ -105,16 +116,21 @@ class Searches:
     async def _within(self, durable: StreamView, start: int, stop: int, parameters: Parameters) -> Response:
         selection = parameters.selection()
         query = _query(parameters.text("q"))
+        if parameters.word(described.FIELDS):
+            _require_no_page(parameters)
         page = _page(parameters)
         if page.stop is not None:  # the range of the first page: the session may have grown since
             start, stop = page.start, min(page.stop, durable.tail)
         limit = parameters.whole(self._limit)
         order = _order(parameters)
         scope = _scope(parameters, selection)
+        if parameters.word(described.FIELDS):
+            return await self._positions(durable, start, stop, Wish(query, scope, DEPTH_MAX, order="asc"))
         found = await self._search.in_session(
             durable, start, stop, Wish(query, scope, limit, page.offset, order, page.view)
         )
-        (events,) = await self._shown([(durable, found.hits)], query)
+        clip = parameters.whole_if_given(CLIP)
+        (events,) = await self._shown([(durable, found.hits)], query, clip)
         following = page.offset + len(events)
         more = events and following < min(found.total, DEPTH_MAX)
         return _json(
@@ -122,6 +138,19 @@ class Searches:
                 data=events,
                 next_page=f"{found.view}-{following}-{start}-{stop}" if more else None,
                 total_hits=found.total,
+                indexed_through=offsets.encode(found.through),
+                up_to_date=found.through >= min(stop, durable.tail),
+            )
+        )
+
+    async def _positions(self, durable: StreamView, start: int, stop: int, wish: Wish) -> Response:
+        """Answer with the positions of all hits, which are in the index, and with none of the events."""
+        found = await self._search.in_session(durable, start, stop, wish)
+        return _json(
+            FoundPositionsAnswer(
+                total_hits=found.total,
+                positions=[hit.position for hit in found.hits],
+                truncated=found.total > len(found.hits),
                 indexed_through=offsets.encode(found.through),
                 up_to_date=found.through >= min(stop, durable.tail),
             )
@@ -189,7 +218,6 @@ class Searches:
     async def _groups(self, whole: FoundSessions, query: Query) -> _Groups | None:
         """Return the sessions that were found by rank, with their hits; None if too large for a page."""
         found = whole.sessions
-        now_ms = self._sessions.now_ms()
         turn = self._sessions.scans.turns.begin()
         groups: _Groups = {}
         size = 0
@@ -197,7 +225,7 @@ class Searches:
             some = found[at : at + _READ_AT_A_TIME]
             ranks = whole.ranks[at : at + _READ_AT_A_TIME]
             for rank, (durable, hits), shown in zip(ranks, some, await self._shown(some, query), strict=True):
-                session = msgspec.json.encode(view.session_object(durable, now_ms))
+                session = msgspec.json.encode(self._sessions.shown(durable))
                 size += len(session) + sum(len(bytes(hit)) for hit in shown)
                 if groups and size > self._limits.page_bytes_max:
                     return None
@@ -223,7 +251,7 @@ class Searches:
         most = self._limits.searched_sessions_max
         async with self._sessions.scans.admitted(caller.key_id):
             streams = await self._sessions.numbers(
-                caller.workspace, lambda one: all(test(one) for test in tests), most
+                caller.workspace, lambda one: all(test(one) for test in tests), most, metadata
             )
         if len(streams) > most:
             raise InvalidRequestError(
@@ -233,14 +261,17 @@ class Searches:
         return msgspec.structs.replace(scope, streams=tuple(streams))
 
     async def _shown(
-        self, found: Sequence[tuple[StreamView, Sequence[IndexHit]]], query: Query
+        self,
+        found: Sequence[tuple[StreamView, Sequence[IndexHit]]],
+        query: Query,
+        clip: int | None = None,
     ) -> list[list[msgspec.Raw]]:
         """Return the events that were found in each session, as many of each as fit into a page.
 
         Of a session that was deleted in the meantime there are none.
         """
         events = await asyncio.gather(*[self._read(durable, hits) for durable, hits in found])
-        return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query)
+        return await asyncio.to_thread(_with_snippets, events, [hits for _, hits in found], query, clip)
 
     async def _read(self, durable: StreamView, hits: Sequence[IndexHit]) -> list[bytes]:
         events: list[bytes] = []
@@ -261,20 +292,26 @@ class Searches:
 
 
 def _with_snippets(
-    events: Sequence[Sequence[bytes]], hits: Sequence[Sequence[IndexHit]], query: Query
+    events: Sequence[Sequence[bytes]],
+    hits: Sequence[Sequence[IndexHit]],
+    query: Query,
+    clip: int | None,
 ) -> list[list[msgspec.Raw]]:
     return [
-        [_with_snippet(event, hit, query) for event, hit in zip(*of_session, strict=False)]
+        [_with_snippet(event, hit, query, clip) for event, hit in zip(*of_session, strict=False)]
         for of_session in zip(events, hits, strict=True)
     ]
 
 
-def _with_snippet(event: bytes, hit: IndexHit, query: Query) -> msgspec.Raw:
+def _with_snippet(event: bytes, hit: IndexHit, query: Query, clip: int | None) -> msgspec.Raw:
     # The member is appended to the bytes of the event, which are never decoded and encoded again.
-    piece = snippet(searchable(event).text, query)
-    said = HitDetails(round(hit.score, 6), piece.text, piece.highlights)
+    found = searchable(event)
+    piece = snippet(without_markup(found.type, found.text), query)
+    said = HitDetails(float(f"{hit.score:.6g}"), piece.text, piece.highlights, hit.position)
     if b'"search"' in event:
         event = _without_search(event)
+    if clip is not None:
+        event = clipping.clip(event, clip)
     return msgspec.Raw(b"".join((event[:-1], b',"search":', msgspec.json.encode(said), b"}")))
 
 
@@ -285,12 +322,24 @@ def _without_search(event: bytes) -> bytes:
 
 
 def _query(text: str | None) -> Query:
-    """Return the parsed query; any text is valid, but not an empty one, nor a misspelt filter."""
+    """Return the parsed query; any text is valid that has a word or a filter, and no misspelt filter."""
     if text is None or not text.strip():
         raise InvalidRequestError(problem="q is empty: send words to look for, such as q=timeout.")
     if (problem := query_problems.problem_of(text[:QUERY_CHARACTERS_MAX])) is not None:
         raise InvalidQueryError(problem=problem)
-    return parse(text)
+    query = parse(text)
+    if not query.clauses and not query.filters:
+        raise InvalidQueryError(problem=query_problems.without_words(text))
+    return query
+
+
+def _require_no_page(parameters: Parameters) -> None:
+    """Refuse what selects a page where all positions are asked for."""
+    for other in ("page", "order", "limit", "clip"):
+        if other in parameters:
+            raise InvalidRequestError(
+                problem=f"fields=positions has all positions in ascending order; leave out {other}."
+            )
 
 
 def _page(parameters: Parameters) -> _Page:
@@ -331,5 +380,5 @@ def _scope(parameters: Parameters, selection: Selection) -> Scope:
     )
 
 
-def _json(said: FoundEventsAnswer | FoundSessionsAnswer) -> Response:
+def _json(said: FoundEventsAnswer | FoundPositionsAnswer | FoundSessionsAnswer) -> Response:
     return Response(200, _FIELDS, msgspec.json.encode(said))

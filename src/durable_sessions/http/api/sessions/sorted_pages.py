@@ -1,7 +1,6 @@
 """Pages of sessions that are sorted by one of their times."""
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -11,17 +10,16 @@ from durable_sessions.http.api.sessions.json_pages import json_page
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.openapi.sessions import ORDER
 from durable_sessions.sessions import view
-from durable_sessions.sessions.ranking import Ranked, ranked
+from durable_sessions.sessions.ranking import Ranked, Ranking, ranked
 from durable_sessions.sessions.sort_key import SortKey
 from durable_sessions.sessions.store import Sessions, Wanted
-from durable_sessions.storage.door import StreamView
 
 CREATED = "created_at"
 """The order in which sessions are kept, which needs no sorting."""
-RANKS: dict[str, Callable[[StreamView], int]] = {
-    "started_at": view.began_ms,
-    "updated_at": view.updated_ms,
-    "activity": view.last_active_ms,
+RANKINGS = {
+    "started_at": Ranking("began", view.began_ms),
+    "updated_at": Ranking("updated", view.updated_ms),
+    "activity": Ranking("active", view.last_active_ms),
 }
 _PAGE = re.compile(r"([a-z_]{1,20})-(asc|desc)-(next|prev)-([0-9]{1,15})-([0-9]{1,18})", re.ASCII)
 
@@ -46,30 +44,39 @@ class SortedCursor(NamedTuple):
 
     def page(self, found: Ranked) -> bytes:
         """Return a page as JSON, with the tokens of the next and the previous one."""
-        shown = found.sessions[::-1] if self.back else found.sessions
-        has_next = found.more if not self.back else self.after is not None
-        has_previous = found.more if self.back else self.after is not None
-        return json_page(
-            [one for _, one in shown],
-            next_page=self.token(shown[-1][0], back=False) if shown and has_next else None,
-            prev_page=self.token(shown[0][0], back=True) if shown and has_previous else None,
-        )
+        shown = [one for _, one in found.sessions]
+        onward = None if found.next is None else self.token(found.next, back=self.back)
+        turned = None if self.after is None else self.token(self._behind(self.after), back=not self.back)
+        if self.back:
+            shown, onward, turned = shown[::-1], turned, onward
+        return json_page(shown, next_page=onward, prev_page=turned)
+
+    def _behind(self, place: SortKey) -> SortKey:
+        """Return the place from which the session at a place is the first in the other direction."""
+        return place._replace(number=place.number + (-1 if self.descends else 1))
 
 
 async def sorted_sessions(
-    sessions: Sessions, cursor: SortedCursor, workspace: str, limit: int, wanted: Wanted
+    sessions: Sessions,
+    cursor: SortedCursor,
+    workspace: str,
+    limit: int,
+    wanted: Wanted,
+    pairs: dict[str, str],
+    slot: str | None,
 ) -> Ranked:
     """Return the sessions of a page, in the order of one of their times."""
-    now_ms = sessions.now_ms()
     return await ranked(
         sessions,
         workspace,
-        RANKS[cursor.sort],
+        RANKINGS[cursor.sort],
         cursor.after,
         limit,
         wanted,
-        lambda one: msgspec.json.encode(view.session_object(one, now_ms)),
+        lambda one: msgspec.json.encode(sessions.shown(one)),
         newest_first=cursor.descends,
+        pairs=pairs,
+        slot=slot,
     )
 
 

@@ -1,0 +1,1 @@
+"""What the examples with evidence have in common."""

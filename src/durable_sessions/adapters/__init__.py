@@ -1,0 +1,1 @@
+"""Stores for agent frameworks: each module serves one framework, and needs only that one installed."""

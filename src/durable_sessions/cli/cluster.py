@@ -1,0 +1,195 @@
+"""``ds cluster``: make a cluster, check what it rests on, and see how it is."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from durable_sessions.bucket.cluster_description import NATS_LOG, ClusterDescription
+from durable_sessions.bucket.store import Bucket
+from durable_sessions.cli.command_errors import CommandError
+from durable_sessions.cli.groups import CommandGroup
+from durable_sessions.cli.option_types import WholeNumber
+from durable_sessions.clock import SystemClock
+from durable_sessions.errors import DurableSessionsError, SettingsError
+from durable_sessions.ids import RandomIds
+from durable_sessions.log.nats.wire import NatsWire
+from durable_sessions.node.cluster_logs import ClusterLogs, nats_servers
+from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
+from durable_sessions.tools.cluster.servers import server_problems
+from durable_sessions.tools.cluster.setup import ClusterSetup
+from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status
+
+_NAMES = ("bucket", "nats", "nats_ca", "nats_certificate", "nats_key", "nats_credentials")
+_HELP = {
+    "bucket": "Bucket of the cluster: s3://name/prefix, gs://… or az://….",
+    "nats": "Addresses of the NATS servers, by comma.",
+    "nats_ca": "File with the certificate authority of the NATS servers.",
+    "nats_certificate": "File with the certificate to show to NATS.",
+    "nats_key": "File with the key of that certificate.",
+    "nats_credentials": "File with the credentials to show to NATS.",
+}
+
+
+def _with_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where a cluster is, and pass the settings."""
+
+    @functools.wraps(command)
+    def wrapped(config: Path | None, **options: object) -> None:
+        given = {name: options.pop(name) for name in _NAMES}
+        try:
+            settings = load(given, os.environ, config)
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from error
+        if not settings.bucket:
+            raise click.UsageError("Name the bucket of the cluster with --bucket.")
+        command(settings, **options)
+
+    answered: Callable[..., None] = wrapped
+    answered = click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=ENVIRONMENT_PREFIX + "CONFIG",
+        help=f"TOML file with settings, as for serve.  [{ENVIRONMENT_PREFIX}CONFIG]",
+    )(answered)
+    for name in reversed(_NAMES):
+        text = f"{_HELP[name]}  [{ENVIRONMENT_PREFIX}{name.upper()}]"
+        flag = "--" + name.replace("_", "-")
+        answered = click.option(flag, name, default=None, metavar="VALUE", help=text)(answered)
+    return answered
+
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+
+
+@click.group(cls=CommandGroup)
+def cluster() -> None:
+    """Make a cluster of several machines, check what it rests on, and see how it is."""
+
+
+@cluster.command()
+@_with_cluster
+@click.option("--name", required=True, metavar="NAME", help="What the cluster is called, such as prod.")
+@click.option(
+    "--replicas",
+    type=WholeNumber(min=1, max=5),
+    default=3,
+    show_default=True,
+    help="How many NATS servers keep the log; fewer than 3 lose data with a server.",
+)
+@_as_json
+def init(settings: Settings, name: str, replicas: int, as_json: bool) -> None:
+    """Make a cluster on an empty bucket; its log is in NATS, or without --nats in the bucket itself.
+
+    Run it once. If it is interrupted, run it again.
+    """
+    made = asyncio.run(_init(settings, name, replicas))
+    if as_json:
+        click.echo(msgspec.json.encode(made))
+        return
+    where = f"NATS, on {made.replicas} servers" if made.log == NATS_LOG else "the bucket"
+    nats = f" --nats {','.join(settings.nats)}" if made.log == NATS_LOG else ""
+    click.echo(f"The cluster {made.name} is made; its log is in {where}.")
+    click.echo("Start a node on each machine, all with the same DURABLE_SESSIONS_CLUSTER_SECRET:")
+    click.echo(f"  ds serve --cluster {made.name} --bucket {settings.bucket}{nats} --link HOST:4440")
+
+
+async def _init(settings: Settings, name: str, replicas: int) -> ClusterDescription:
+    bucket = await Bucket.open(settings.bucket)
+    wire = await NatsWire.connect(nats_servers(settings)) if settings.nats else None
+    try:
+        setup = ClusterSetup(bucket, wire, SystemClock(), RandomIds())
+        return await setup.run(name, settings.unflushed_bytes, replicas)
+    finally:
+        if wire is not None:
+            await wire.close()
+
+
+@cluster.command()
+@_with_cluster
+@_as_json
+def status(settings: Settings, as_json: bool) -> None:
+    """Show the nodes, which of them owns the log, and how far log and bucket are; no node need be running."""
+    found = asyncio.run(_status(settings))
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    click.echo(f"cluster {found.name}, log in {found.log}")
+    for beat in found.nodes:
+        owns = found.owner is not None and beat.node == found.owner.node
+        role = f"owns the log since {beat.epoch}" if owns else "leaving" if beat.draining else "stands by"
+        click.echo(f"  {beat.name:24} {beat.url:28} {beat.version:10} {role}")
+    if not found.nodes:
+        click.echo("  no node tells of itself")
+    if found.log_problem is not None:
+        click.echo(f"log: {found.log_problem}")
+    else:
+        unflushed = max(0, (found.log_ends_at or 0) - found.flushed_through)
+        click.echo(
+            f"log: ends at {found.log_ends_at}, {found.log_bytes} bytes, {unflushed} frames after the flush"
+        )
+    click.echo(f"bucket: manifest {found.manifest}, flushed through {found.flushed_through}")
+
+
+async def _status(settings: Settings) -> ClusterStatus:
+    logs = await _opened(settings)
+    try:
+        return await cluster_status(logs, SystemClock().now_ms())
+    finally:
+        await logs.close()
+
+
+@cluster.command()
+@_with_cluster
+@click.option(
+    "--monitoring",
+    metavar="URLS",
+    default="",
+    help="Addresses of the monitoring of all NATS servers, such as http://10.0.0.1:8222, by comma.",
+)
+@_as_json
+def check(settings: Settings, monitoring: str, as_json: bool) -> None:
+    """Check what the cluster rests on: bucket, stream, and each NATS server; fails if data could be lost."""
+    problems = asyncio.run(_problems(settings))
+    servers = [one.strip() for one in monitoring.split(",") if one.strip()]
+    for server in servers:
+        problems += [f"{server}: {problem}" for problem in server_problems(server)]
+    if as_json:
+        click.echo(msgspec.json.encode({"problems": problems, "servers": servers}))
+    else:
+        for problem in problems:
+            click.echo(problem)
+        if not problems:
+            click.echo("Bucket and log are as they must be.")
+        if settings.nats and not servers:
+            click.echo(
+                "Whether the NATS servers sync before they acknowledge was not checked: give --monitoring."
+            )
+    if problems:
+        raise CommandError(f"{len(problems)} of what was checked can lose data.")
+
+
+async def _problems(settings: Settings) -> list[str]:
+    try:
+        logs = await _opened(settings)
+    except SettingsError:
+        raise
+    except DurableSessionsError as error:
+        return [str(error)]
+    try:
+        log = await logs.log(ONLY_PARTITION)
+        await log.require_safe()
+    except DurableSessionsError as error:
+        return [str(error)]
+    finally:
+        await logs.close()
+    return []
+
+
+async def _opened(settings: Settings) -> ClusterLogs:
+    return await ClusterLogs.open(settings, RandomIds())

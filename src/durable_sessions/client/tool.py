@@ -1,0 +1,71 @@
+"""A tool call in progress, for programs without an event loop."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from durable_sessions.client import artifact
+from durable_sessions.client.errors import ClientError
+from durable_sessions.client.tool_record import DIFF_TYPE, ToolRecord
+
+if TYPE_CHECKING:
+    from durable_sessions.client.work import Work
+
+
+class WorkCall:
+    """A call that the session knows before the tool runs, and whose result it knows afterwards.
+
+    As a context manager it appends the call, and at the end a result, if the block has given none: an empty
+    one, or what it raised. A process that dies inside leaves the call open, and the next worker is told.
+    """
+
+    def __init__(self, work: "Work", record: ToolRecord) -> None:
+        self._work = work
+        self._record = record
+        self._has_result = False
+
+    @property
+    def id(self) -> str:
+        """The id of the call, for refs to it."""
+        return self._record.id
+
+    def __enter__(self) -> "WorkCall":
+        if self._record.is_new:
+            self._work.append(self._record.call())
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self._has_result:
+            return
+        if error is None:
+            self.result("")
+        elif isinstance(error, Exception) and not isinstance(error, ClientError):
+            self._work.append(self._record.failure(error))
+
+    def run(self, tool: Callable[..., str], *args: Any, **kwargs: Any) -> str:
+        """Run the tool, append what it returns as the result, and return that.
+
+        In a replay the tool is not run: this returns what was recorded, or raises RecordedFailureError.
+        """
+        if self._record.recorded is not None:
+            return self._record.replayed()
+        said = tool(*args, **kwargs)
+        self.result(said)
+        return said
+
+    def result(
+        self,
+        content: str | Iterable[Mapping[str, Any]],
+        *,
+        is_error: bool = False,
+        effects: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        """Append the result, a text or blocks. ``effects`` say what it changed, each by kind and target."""
+        self._work.append(self._record.result(content, effects, is_error=is_error))
+        self._has_result = True
+
+    def diff(self, patch: str | bytes, *, name: str = "changes.patch") -> str:
+        """Store what the call changed as an artifact of the session, and return its SHA-256."""
+        data = patch.encode() if isinstance(patch, str) else patch
+        stored = self._work._store(artifact.put(data, DIFF_TYPE))
+        self._work.append(self._record.attached(stored, name))
+        return stored

@@ -1,0 +1,82 @@
+"""Outlines over HTTP."""
+
+from typing import ClassVar
+
+import msgspec
+
+from durable_sessions.access.caller import Caller
+from durable_sessions.errors import InvalidRequestError
+from durable_sessions.http.api import headers
+from durable_sessions.http.api.route_table import Handler
+from durable_sessions.http.api.sessions import incarnations
+from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.bodies.outlines import OutlineAnswer, OutlineBlock
+from durable_sessions.http.carrier.message import Answer, Header, Request, Response
+from durable_sessions.http.openapi.answer_headers import ETAG
+from durable_sessions.http.openapi.outlines import FROM, POINTS
+from durable_sessions.http.openapi.request_headers import ACCEPT_OUTLINE, IF_NONE_MATCH
+from durable_sessions.sessions.outline import block as blocks
+from durable_sessions.sessions.outline.block import BLOCK_EVENTS
+from durable_sessions.sessions.outline.outlines import Outlines
+from durable_sessions.sessions.session_lookup import session_of
+from durable_sessions.sessions.store import Sessions
+from durable_sessions.storage.door import StreamView
+from durable_sessions.streams import offsets
+from durable_sessions.streams.stream import Key
+from durable_sessions.threads import CPU
+
+_JSON: Header = (b"Content-Type", b"application/json")
+_OCTETS: Header = (b"Content-Type", b"application/octet-stream")
+_NO_STORE: Header = (b"Cache-Control", b"no-store")
+_NO_CACHE: Header = (b"Cache-Control", b"private, no-cache")
+_VARY: Header = (b"Vary", ACCEPT_OUTLINE.name.encode())
+
+
+class OutlineRoutes:
+    """Answers requests for the outline of a session."""
+
+    def __init__(self, sessions: Sessions, outlines: Outlines) -> None:
+        self._sessions = sessions
+        self._outlines = outlines
+
+    async def _read(self, request: Request, caller: Caller, key: Key) -> Answer:
+        parameters = Parameters(request)
+        durable = self._sessions.find(key, incarnations.asked(request))
+        position = parameters.whole_if_given(FROM)
+        async with self._sessions.scans.admitted(caller.key_id):
+            if position is None:
+                return await self._overview(durable, parameters.whole(POINTS))
+            if position >= durable.tail:
+                raise InvalidRequestError(
+                    problem=f"from={position} is behind the last event; there are {durable.tail}, from 0 on."
+                )
+            return await self._block(request, durable, position)
+
+    async def _overview(self, durable: StreamView, points_max: int) -> Response:
+        found = await self._outlines.overview(durable, points_max)
+        said = OutlineAnswer(
+            session_of(durable.stream.key),
+            offsets.encode(found.events),
+            found.events,
+            BLOCK_EVENTS,
+            found.through,
+            found.through == found.events,
+            [None if one is None else OutlineBlock(**one.shown()) for one in found.summaries],  # type: ignore[arg-type]
+            [list(point) for point in found.points],
+            found.names,
+            found.threads,
+        )
+        return Response(200, [_JSON, _NO_STORE, incarnations.of(durable)], msgspec.json.encode(said))
+
+    async def _block(self, request: Request, durable: StreamView, position: int) -> Response:
+        served = await self._outlines.block(durable, position)
+        is_binary = b"application/octet-stream" in request.headers.get(ACCEPT_OUTLINE.key, b"")
+        etag = f'"{served.tag}-{"b" if is_binary else "j"}"'
+        fields = [(ETAG, etag.encode()), _NO_CACHE, _VARY, incarnations.of(durable)]
+        if headers.matches_etag(request.headers.get(IF_NONE_MATCH.key, b""), etag):
+            return Response(304, fields)
+        if is_binary:
+            return Response(200, [_OCTETS, *fields], blocks.to_binary(served.block))
+        return Response(200, [_JSON, *fields], await CPU.run(blocks.to_json, served.block))
+
+    handlers: ClassVar[dict[str, Handler]] = {"readOutline": _read}

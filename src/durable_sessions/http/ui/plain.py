@@ -1,0 +1,180 @@
+"""The page without script: the list as a table, a session as a transcript, and a form to sign in.
+
+It is made of what the API answers, so that whoever may not read there reads nothing here.
+"""
+
+from collections.abc import Awaitable, Callable
+from html import escape
+from urllib.parse import parse_qs, quote, urlencode
+
+import msgspec
+
+from durable_sessions.exporters.html import transcript
+from durable_sessions.http.carrier.message import Answer, Request, Response
+from durable_sessions.http.ui.assets import Assets
+from durable_sessions.http.ui.shell import PLAIN_POLICY, page_headers
+from durable_sessions.rendering.human_times import minute, moment
+from durable_sessions.rendering.text import one_line
+from durable_sessions.threads import CPU
+
+EVENTS_MAX = 500
+"""Events on a page."""
+_SESSIONS = 100
+_CLIP = 16_384
+_PASSED = (b"host", b"cookie", b"authorization", b"x-api-key", b"x-forwarded-proto")
+
+Ask = Callable[[Request], Answer | Awaitable[Answer]]
+
+
+class _Listed(msgspec.Struct):
+    """What the table says of a session."""
+
+    id: str
+    title: str | None = None
+    status: str = ""
+    lifecycle: str = ""
+    event_count: int = 0
+    last_activity_at: str = ""
+
+
+class _List(msgspec.Struct):
+    data: list[_Listed]
+    next_page: str | None = None
+
+
+class _Events(msgspec.Struct):
+    data: list[msgspec.Raw]
+    first: int | None = None
+    up_to_date: bool = True
+
+
+class PlainPages:
+    """Renders pages; ``ask`` answers requests to the API as if the browser had sent them."""
+
+    def __init__(self, assets: Assets, base: str, ask: Ask) -> None:
+        self._base = base
+        self._ask_api = ask
+        self._styles = "".join(
+            f'<link rel="stylesheet" href="{base}{assets.url(name)}">'
+            for name in ("tokens.css", "transcript.css", "plain.css")
+        )
+        # Without a referrer a form would say that it comes from nowhere, and be refused.
+        self._headers = page_headers(PLAIN_POLICY, b"same-origin")
+
+    async def page(self, request: Request) -> Response:
+        """Return the page at an address."""
+        given = {name: values[0] for name, values in parse_qs(request.query.decode("latin-1")).items()}
+        path = request.path.decode("latin-1")
+        if path == "/login":
+            return self._login(given.get("next", "/"), wrong="wrong" in given)
+        session = path.removeprefix("/sessions/").partition("/")[0] if path.startswith("/sessions/") else ""
+        if session:
+            return await self._session(request, session, given)
+        return await self._list(request, given)
+
+    async def _list(self, request: Request, given: dict[str, str]) -> Response:
+        asked = {"limit": str(_SESSIONS), "sort": "activity"}
+        asked |= {name: given[name] for name in ("q", "page") if given.get(name)}
+        answer = await self._get(request, "/v1/sessions", asked)
+        if answer.status != 200:
+            return self._refused(answer, "/")
+        found = msgspec.json.decode(answer.body, type=_List)
+        rows = "".join(map(self._row, found.data))
+        more = ""
+        if found.next_page:
+            following = urlencode(
+                {"plain": 1, "page": found.next_page} | ({"q": given["q"]} if given.get("q") else {})
+            )
+            more = f'<p><a href="?{escape(following)}" rel="next">Older sessions</a></p>'
+        nothing = "" if found.data else "<p>No sessions here.</p>"
+        return self._framed(
+            "Sessions",
+            f'<form method="get"><input type="hidden" name="plain" value="1"><label>Title, metadata or id '
+            f'<input name="q" value="{escape(given.get("q", ""))}"></label> <button>Filter</button></form>'
+            "<table><thead><tr><th>Session</th><th>Status</th><th>Events</th><th>Last activity, UTC</th>"
+            f"</tr></thead><tbody>{rows}</tbody></table>{nothing}{more}",
+        )
+
+    def _row(self, one: _Listed) -> str:
+        at_ms = moment(one.last_activity_at)
+        return (
+            f'<tr><td><a href="{self._base}/sessions/{quote(one.id, safe="")}?plain=1"><bdi>'
+            f"{escape(one_line(one.title or one.id, 200))}</bdi></a></td><td>{escape(one.lifecycle)}, "
+            f"{escape(one.status)}</td><td>{one.event_count:,}</td><td>"
+            f"{'' if at_ms is None else minute(at_ms)}</td></tr>"
+        )
+
+    async def _session(self, request: Request, session: str, given: dict[str, str]) -> Response:
+        start = int(given["from"]) if given.get("from", "").isdigit() and len(given["from"]) < 13 else 0
+        about = await self._get(request, f"/v1/sessions/{session}", {})
+        if about.status != 200:
+            return self._refused(about, f"/sessions/{session}")
+        asked = {"from": str(start), "limit": str(EVENTS_MAX), "clip": str(_CLIP)}
+        answer = await self._get(request, f"/v1/sessions/{session}/events", asked)
+        if answer.status != 200:
+            return self._refused(answer, f"/sessions/{session}")
+        found = msgspec.json.decode(answer.body, type=_Events)
+        shown = await CPU.run(transcript, [bytes(one) for one in found.data])
+        info = msgspec.json.decode(about.body, type=_Listed)
+        links = [f'<a href="{self._base}/?plain=1">All sessions</a>']
+        if start:
+            before = max(0, start - EVENTS_MAX)
+            links.append(f'<a href="?plain=1&amp;from={before}" rel="prev">Earlier</a>')
+        following = start + len(found.data)
+        if not found.up_to_date:
+            links.append(f'<a href="?plain=1&amp;from={following}" rel="next">Later</a>')
+        where = f"Events {start:,} to {max(start, following - 1):,} of {info.event_count:,}."
+        bar = f"<nav>{' · '.join(links)} · {where}</nav>"
+        return self._framed(one_line(info.title or info.id, 200), f"{bar}{shown}{bar}")
+
+    def _login(self, following: str, *, wrong: bool) -> Response:
+        said = (
+            '<p class="bad" role="alert">The key is not known, was revoked, or has expired.</p>'
+            if wrong
+            else ""
+        )
+        return self._framed(
+            "Sign in",
+            f'{said}<form method="post" action="{self._base}/v1/login"><input type="hidden" name="next" '
+            f'value="{escape(following)}"><label>Key <input name="key" type="password" '
+            f'autocomplete="current-password" required></label> <button>Sign in</button></form>',
+        )
+
+    async def _get(self, request: Request, path: str, asked: dict[str, str]) -> Response:
+        """Ask the API what the browser may see; that another site led here does not matter to a page."""
+        headers = {name: request.headers[name] for name in _PASSED if name in request.headers}
+        inner = Request(
+            b"GET",
+            path.encode("latin-1"),
+            urlencode(asked).encode(),
+            headers | {b"sec-fetch-site": b"same-origin"},
+            b"",
+        )
+        inner.id = request.id
+        answer = self._ask_api(inner)
+        whole = answer if isinstance(answer, Response) else await _awaited(answer)
+        assert isinstance(whole, Response), "none of these answers is a stream"
+        return whole
+
+    def _refused(self, answer: Response, address: str) -> Response:
+        if answer.status == 401:
+            return self._login(f"{address}?plain=1", wrong=False)
+        try:
+            told = msgspec.json.decode(answer.body)["error"]["message"]
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            told = f"The server has answered {answer.status}."
+        said = f'<p>{escape(str(told))}</p><p><a href="{self._base}/?plain=1">All sessions</a></p>'
+        return self._framed("Not there" if answer.status in (404, 410) else "Refused", said, answer.status)
+
+    def _framed(self, title: str, body: str, status: int = 200) -> Response:
+        made = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+            f'content="width=device-width, initial-scale=1"><title>{escape(title)} · Durable Sessions</title>'
+            f"{self._styles}</head><body><main><h1><bdi>{escape(title)}</bdi></h1>{body}</main><footer>"
+            f'<a href="{self._base}/docs">Documentation</a></footer></body></html>\n'
+        )
+        return Response(status, self._headers, made.encode())
+
+
+async def _awaited(answer: Answer | Awaitable[Answer]) -> Answer:
+    return answer if isinstance(answer, Answer) else await answer

@@ -1,0 +1,1 @@
+"""Logs in NATS JetStream: a stream for each partition, whose sequence numbers are the positions."""

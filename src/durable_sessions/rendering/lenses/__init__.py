@@ -1,0 +1,72 @@
+"""Lenses: what the objects that adapters store mean in our words.
+
+An adapter's event has the framework's object in ``raw``, and says its format in ``raw_format``. A lens is a
+pure function from that object to the members of an event of ours: its type, content, tool, error. Search,
+transcripts, exports and contexts look through it. What is stored is not changed, and control never looks
+through a lens: budgets and stops count what is said in our own words.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from durable_sessions.rendering.lenses import adk, agent_framework, claude, openai, pydantic_ai
+from durable_sessions.rendering.lenses.meaning import Meaning
+
+VERSION = 1
+"""What indexes made of texts depend on."""
+
+LENSES: Mapping[str, Callable[[Mapping[str, Any]], Meaning | None]] = {
+    "adk.event/1": adk.event,
+    "agent-framework.message/1": agent_framework.message,
+    "claude.entry/1": claude.entry,
+    "claude.sub_entry/1": claude.entry,
+    "openai.item/1": openai.item,
+    "pydantic.entry/1": pydantic_ai.entry,
+}
+BOOKKEEPING = (
+    "adk.state",
+    "agent-framework.checkpoint",
+    "agent-framework.deleted",
+    "claude.summary",
+    "claude.deleted",
+    "langgraph.blob",
+    "langgraph.checkpoint",
+    "langgraph.pruned",
+    "openai.retracted",
+    "openai.cleared",
+    "pydantic.record",
+)
+"""Types by which adapters find things again, and which say nothing to a person or a model."""
+
+_WRITE = "langgraph.write/1"
+
+
+def seen(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an event of an adapter as what it means, with its envelope; None if there is no lens for it.
+
+    ``call_id`` of a tool call is the id that its result names: the framework's, not that of the event.
+    """
+    form = event.get("raw_format")
+    if form == _WRITE:
+        return _write(event)
+    lens = LENSES.get(form) if isinstance(form, str) else None
+    raw = event.get("raw")
+    if lens is None or not isinstance(raw, dict):
+        return None
+    try:
+        meaning = lens(raw)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None  # whatever it is, it is shown as it is stored
+    if meaning is None:
+        return None
+    kept = {name: value for name, value in event.items() if name not in ("raw", "raw_format", "slot", "type")}
+    return {**kept, **meaning}
+
+
+def _write(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a node of LangGraph wrote: its texts, beside what only its serializer can read."""
+    text = event.get("text")
+    if not isinstance(text, str):
+        return None
+    kept = {name: event[name] for name in ("id", "offset", "created_at", "actor") if name in event}
+    return {**kept, "type": "agent.message", "content": text}

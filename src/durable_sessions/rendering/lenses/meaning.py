@@ -1,0 +1,27 @@
+"""The members that an object has in our words."""
+
+from typing import Any
+
+Meaning = dict[str, Any]
+"""``type``, and what events of that type have: ``content``, or ``name`` and ``input``, …"""
+
+
+def said(role: str, content: Any) -> Meaning:
+    """Return a message of the user, the agent or the system."""
+    return {"type": f"{role}.message", "content": content}
+
+
+def called(call_id: Any, name: Any, arguments: Any) -> Meaning:
+    """Return a tool call; ``call_id`` is what its result names."""
+    return {"type": "agent.tool_use", "name": name, "input": arguments, "call_id": call_id}
+
+
+def returned(call_id: Any, content: Any, *, is_error: bool = False) -> Meaning:
+    """Return the result of a tool call."""
+    made = {"type": "agent.tool_result", "tool_use_id": call_id, "content": content}
+    return {**made, "is_error": True} if is_error else made
+
+
+def thought(content: Any) -> Meaning:
+    """Return what the agent has thought."""
+    return {"type": "agent.thinking", "content": content}

@@ -1,0 +1,1 @@
+"""Dossiers: what a family of sessions has to show for itself, filled from its events alone."""

@@ -1,0 +1,33 @@
+"""When leases were renewed last. Only in memory: the log says who holds a session, not for how long still."""
+
+from collections import OrderedDict
+
+from durable_sessions.sessions.graph.lease import Lease
+
+
+class LeaseTimes:
+    """The last sign of life of each lease.
+
+    It decides only when others may take over. After a restart every lease has its full time again, counted
+    from ``started_ms``: nobody can know how much of it had passed.
+    """
+
+    def __init__(self, started_ms: int, most: int) -> None:
+        self._started_ms = started_ms
+        self._most = most
+        self._renewed: OrderedDict[tuple[int, int], int] = OrderedDict()
+
+    def renew(self, stream: int, epoch: int, now_ms: int) -> None:
+        """Note that the holder of a lease is alive."""
+        self._renewed[stream, epoch] = now_ms
+        self._renewed.move_to_end((stream, epoch))
+        if len(self._renewed) > self._most:
+            self._renewed.popitem(last=False)
+
+    def renewed_ms(self, stream: int, lease: Lease) -> int:
+        """Return since when the time of a lease runs."""
+        return self._renewed.get((stream, lease.epoch), max(lease.claimed_ms, self._started_ms))
+
+    def expires_ms(self, stream: int, lease: Lease) -> int:
+        """Return when others may take over."""
+        return self.renewed_ms(stream, lease) + lease.seconds * 1000

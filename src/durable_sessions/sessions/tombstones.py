@@ -1,0 +1,254 @@
+"""What is left of an event that was erased: who, when and which type, and what others count by.
+
+A tombstone is an event with the member ``redacted`` behind its type. It keeps what pairs, folds and a rebuilt
+catalog need, where that fits the meaning that the server gives it; everything else is gone.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from durable_sessions import lenient
+
+_FRONT = ("id", "request_key", "offset", "created_at", "processed_at", "actor", "type")
+_ERASED = re.compile(
+    rb'\{"id":"[^"\\]+",(?:"request_key":"[^"]*",)?"offset":"[0-9_]+","created_at":"[^"]+",'
+    rb'"processed_at":"[^"]+","actor":"(?:[^"\\]|\\.)*","type":"(?:[^"\\]|\\.)*","(?:redacted":\{"event"|dropped":\{"by"):'
+)
+_OF_RESULTS = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
+_RESULTS = frozenset(
+    ("agent.tool_result", "agent.mcp_tool_result", "user.tool_result", "user.custom_tool_result")
+)
+_CALLS = frozenset(("agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"))
+_EFFECTS = frozenset(("none", "read_only", "idempotent", "non_idempotent"))
+_PERMISSIONS = frozenset(("allow", "ask", "deny"))
+_REFERS = "because about evaluates answers uses reads undoes supersedes result_of adopts"
+_RELATIONS = frozenset(_REFERS.split())
+_REFS_MAX = 64
+_SLOTS_MAX = 8
+_SLOT_BYTES_MAX = 512
+_ID_MAX = 512
+_TEXTS = "value text question reason note summary instructions next command payload state metadata"
+_STRUCTURE = """
+    outcome epoch worker seconds exclusive to needs see key kind features id check description verdict feature
+    score metrics exit_code files sandbox model units done git from checkpoint options blocking request
+    decision tokens usd tool_calls consecutive_errors repeated_calls limit max backend status image
+    image_digest workdir network host retry_of spec scope why confidence at returned query influence workflow
+    write session sha256 name role bytes media_type position facts verdicts artifacts ref_incarnations
+"""
+_DS_TEXTS = frozenset(_TEXTS.split())
+_DS_MEMBERS = _DS_TEXTS | frozenset(_STRUCTURE.split())
+"""The members of strict types, of which those with texts are null when an event is erased."""
+_NOT_ERASED = ("ds.redacted", "ds.lease.")
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The member ``redacted``: by which event, when, why, and what was there."""
+
+    event: str | None
+    at: str
+    reason: str
+    sha256: str | None
+    bytes: int
+
+
+class DropMark(msgspec.Struct, frozen=True):
+    """The member ``dropped``: by which event, and what was there."""
+
+    by: str
+    bytes: int
+    sha256: str
+
+
+class Remains(NamedTuple):
+    """What stays of an event, and the texts that it had; made before it is known which event erases it."""
+
+    id: str
+    offset: str
+    type: str
+    front: bytes
+    kept: bytes
+    sha256: str
+    size: int
+    texts: tuple[str, ...]
+    earlier: Mark | None
+
+    def tombstone(self, mark: Mark) -> bytes:
+        """Return the event that stands in place of the erased one."""
+        return b'%b,"redacted":%b%b}' % (self.front, msgspec.json.encode(mark), self.kept)
+
+    def dropped(self, mark: DropMark) -> bytes:
+        """Return the event that stands in place of one whose slots were dropped."""
+        return b'%b,"dropped":%b%b}' % (self.front, msgspec.json.encode(mark), self.kept)
+
+
+def dropped_at_once(event: bytes, front: bytes, kind: str, kept: bytes, by: str) -> bytes:
+    """Return what is stored in place of a new event that is dropped by the append that brings it.
+
+    ``front`` are the server's members, with the brace and commas; ``kept`` is what :func:`counted` returned.
+    """
+    mark = DropMark(by, len(event), hashlib.sha256(event).hexdigest())
+    return b'%b"type":%b,"dropped":%b%b}' % (
+        front,
+        msgspec.json.encode(kind),
+        msgspec.json.encode(mark),
+        kept,
+    )
+
+
+def is_tombstone(stored: bytes) -> bool:
+    """Say whether a stored event is what was left of an erased one."""
+    return (b'"redacted"' in stored or b'"dropped"' in stored) and _ERASED.match(stored) is not None
+
+
+def can_be_erased(kind: str) -> bool:
+    """Say whether events of a type can be redacted: what says who acted, and what was erased, cannot."""
+    return not kind.startswith(_NOT_ERASED)
+
+
+def counted(event: bytes, kind: str) -> bytes:
+    """Return the members that others count by, as they stand behind the mark; slow for a large event."""
+    return _behind(dict(_kept(lenient.loads(event), kind)))
+
+
+def remains(stored: bytes) -> Remains:
+    """Return what stays of a stored event; slow for a large one, so not for the event loop."""
+    event: dict[str, Any] = lenient.loads(stored)
+    earlier = _mark(event) if is_tombstone(stored) else None
+    front = {name: event[name] for name in _FRONT if name in event}
+    kind = str(event["type"])
+    is_structured = kind.startswith("ds.") and event.get("imported") != "untrusted"
+    kept = dict(_kept(event, kind))
+    if is_structured:
+        structure = (name for name in event if name in _DS_MEMBERS and name not in front)
+        kept |= {name: _without_texts(name, event[name]) for name in structure}
+    return Remains(
+        str(event["id"]),
+        str(event["offset"]),
+        kind,
+        _encoded(front)[:-1],
+        _behind(kept),
+        hashlib.sha256(stored).hexdigest(),
+        len(stored),
+        tuple(_texts(event)),
+        earlier,
+    )
+
+
+def _behind(kept: dict[str, object]) -> bytes:
+    return b"," + _encoded(kept)[1:-1] if kept else b""
+
+
+def _encoded(value: object) -> bytes:
+    # Lone surrogates, which JSON can escape and UTF-8 cannot hold, are left out.
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_clean(value))
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {str(_clean(name)): _clean(one) for name, one in value.items()}
+    return [_clean(one) for one in value] if isinstance(value, list) else value
+
+
+def _mark(event: dict[str, Any]) -> Mark | None:
+    try:
+        return msgspec.convert(event["redacted"], Mark)
+    except KeyError:
+        return None  # it was dropped, not redacted
+    except msgspec.ValidationError:
+        return None
+
+
+def _kept(event: dict[str, Any], kind: str) -> Iterator[tuple[str, object]]:
+    """Yield the members that others count by, where they have the form that is counted."""
+    if _is_text(event.get("session_thread_id")):
+        yield "session_thread_id", event["session_thread_id"]
+    yield from _slots(event)
+    if event.get("imported") in ("trusted", "untrusted"):
+        yield "imported", event["imported"]
+    refs = event.get("refs")
+    if isinstance(refs, list) and len(refs) <= _REFS_MAX and all(map(_is_ref, refs)):
+        yield "refs", refs
+    if kind in _RESULTS:
+        yield from ((name, event[name]) for name in _OF_RESULTS if _is_text(event.get(name)))
+        if isinstance(event.get("is_error"), bool):
+            yield "is_error", event["is_error"]
+    if kind in _CALLS:
+        if event.get("effect") in _EFFECTS:
+            yield "effect", event["effect"]
+        if event.get("evaluated_permission") in _PERMISSIONS:
+            yield "evaluated_permission", event["evaluated_permission"]
+    if kind == "span.model_request_end":
+        if isinstance(event.get("model_usage"), dict):
+            yield "model_usage", _numbers(event["model_usage"])
+        if _is_number(event.get("cost_usd")):
+            yield "cost_usd", event["cost_usd"]
+
+
+def _slots(event: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    slot = event.get("slot")
+    several = slot if isinstance(slot, list) else [slot]
+    if 0 < len(several) <= _SLOTS_MAX and all(map(_is_slot, several)):
+        yield "slot", slot
+    if _is_slot(event.get("slot_prefix")):
+        yield "slot_prefix", event["slot_prefix"]
+    if event.get("slot_empty") in ("keep", "drop"):
+        yield "slot_empty", event["slot_empty"]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _ID_MAX
+
+
+def _is_slot(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value.encode(errors="replace")) <= _SLOT_BYTES_MAX
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_ref(value: object) -> bool:
+    if not isinstance(value, dict) or not {"rel", "id"} <= value.keys() <= {"rel", "id", "session"}:
+        return False
+    return value["rel"] in _RELATIONS and _is_text(value["id"]) and _is_text(value.get("session", "-"))
+
+
+def _numbers(usage: dict[str, Any]) -> dict[str, object]:
+    """Return the counts of an object; texts are left out."""
+    found: dict[str, object] = {}
+    for name, value in usage.items():
+        if _is_number(value):
+            found[name] = value
+        elif isinstance(value, dict):
+            found[name] = _numbers(value)
+    return found
+
+
+def _without_texts(name: str, value: object) -> object:
+    """Return a member of a strict type as it stays: what people and models said is null."""
+    if name in _DS_TEXTS:
+        return None
+    if isinstance(value, dict):
+        return {key: _without_texts(key, one) for key, one in value.items()}
+    return [_without_texts("", one) for one in value] if isinstance(value, list) else value
+
+
+def _texts(value: object) -> Iterable[str]:
+    """Yield all texts in an event."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)

@@ -1,0 +1,133 @@
+"""Makes a cluster of a bucket: its description, its log, and the first manifest, which ties the two.
+
+Every step can be repeated; who runs it again after an interruption goes on where it ended. Nodes start only
+on a bucket that has all of it.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from durable_sessions.bucket.cluster_description import (
+    BUCKET_LOG,
+    DESCRIPTION,
+    NAME,
+    NATS_LOG,
+    ClusterDescription,
+    read_description,
+)
+from durable_sessions.bucket.manifest import Manifest, Manifests
+from durable_sessions.bucket.partition_layout import PartitionLayout, ensure_layout, read_layout
+from durable_sessions.bucket.probe import probe
+from durable_sessions.bucket.store import Bucket
+from durable_sessions.clock import Clock
+from durable_sessions.errors import BucketRefusedError, LogError, ObjectExistsError, SettingsError
+from durable_sessions.ids import Ids
+from durable_sessions.log.nats.stream import stream_configuration, stream_name
+from durable_sessions.log.nats.wire import NatsWire
+from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.tier.ownership import first_manifest
+
+ROOM = 1.5
+"""How many times what may be unflushed fits into the stream: frames take more than appends."""
+_CALL_SECONDS_MAX = 10.0
+_TRIES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSetup:
+    """What a new cluster is made of; ``wire`` is None if its log is in the bucket."""
+
+    bucket: Bucket
+    wire: NatsWire | None
+    clock: Clock
+    ids: Ids
+
+    async def run(self, name: str, unflushed_bytes_max: int, replicas: int) -> ClusterDescription:
+        """Make the cluster, or finish making it; return its description."""
+        if not NAME.fullmatch(name):
+            raise SettingsError(
+                problem=f"{name!r} cannot be the name of a cluster: write 1 to 32 of a-z, 0-9 and hyphen."
+            )
+        await probe(self.bucket, self.ids)
+        description = await self._describe(name, unflushed_bytes_max, replicas)
+        if self.wire is not None:
+            await self._make_stream(self.wire, description)
+        await self._tie(description)
+        await ensure_layout(self.bucket, PartitionLayout())
+        return description
+
+    async def _describe(self, name: str, unflushed_bytes_max: int, replicas: int) -> ClusterDescription:
+        found = await read_description(self.bucket)
+        log = BUCKET_LOG if self.wire is None else NATS_LOG
+        if found is None:
+            if await read_layout(self.bucket) is not None:
+                raise BucketRefusedError(
+                    problem="it has data of a server that is no cluster",
+                    remedy="Make the cluster on an empty bucket, or on an empty prefix of this one.",
+                )
+            wanted = ClusterDescription(
+                name=name,
+                log=log,
+                lineage=self.ids.token("log_"),
+                replicas=replicas,
+                log_bytes_max=int(ROOM * unflushed_bytes_max),
+                created_at_ms=self.clock.now_ms(),
+            )
+            try:
+                await self.bucket.create(DESCRIPTION, msgspec.json.encode(wanted))
+                return wanted
+            except ObjectExistsError:
+                found = await read_description(self.bucket)
+                assert found is not None
+        if (found.name, found.log) != (name, log):
+            raise BucketRefusedError(
+                problem=f"it belongs to the cluster {found.name}, whose log is in {found.log}",
+                remedy="Give that name, or another bucket.",
+            )
+        return found
+
+    async def _make_stream(self, wire: NatsWire, cluster: ClusterDescription) -> None:
+        name = stream_name(cluster.name, ONLY_PARTITION.generation, ONLY_PARTITION.digits)
+        wanted = stream_configuration(
+            name,
+            cluster.lineage,
+            bytes_max=cluster.log_bytes_max,
+            replicas=cluster.replicas,
+            bucket=self.bucket.location,
+        )
+        answer: dict[str, Any] = {}
+        for _ in range(_TRIES_MAX):
+            subject = f"$JS.API.STREAM.CREATE.{name}"
+            try:
+                reply = await wire.request(subject, msgspec.json.encode(wanted), _CALL_SECONDS_MAX)
+                answer = msgspec.json.decode(reply.data)
+            except (TimeoutError, msgspec.DecodeError) as error:
+                answer = {"error": {"description": f"no answer ({error})", "code": 503}}
+            if "error" not in answer or answer["error"].get("code") != 503:
+                break
+            await asyncio.sleep(1)
+        if "error" in answer:
+            reason = f"NATS does not make the stream {name}: {answer['error'].get('description')}"
+            raise LogError(reason=reason)
+
+    async def _tie(self, cluster: ClusterDescription) -> None:
+        manifests = Manifests(self.bucket, ONLY_PARTITION)
+        while (found := await manifests.newest()) is None:
+            first: Manifest = msgspec.structs.replace(
+                first_manifest(ONLY_PARTITION, self.clock),
+                number=1,
+                writer=self.ids.token("writer_"),
+                lineage=cluster.lineage,
+            )
+            try:
+                await manifests.create_next(first)
+            except ObjectExistsError:
+                continue
+        if found.lineage != cluster.lineage:
+            raise BucketRefusedError(
+                problem=f"its newest manifest is of another log ({found.lineage})",
+                remedy="Something else writes to it. Stop that, and use a bucket of its own for the cluster.",
+            )

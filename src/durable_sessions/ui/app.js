@@ -1,0 +1,78 @@
+// The page: its frame, and the view of the address.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { offlineSince, signedOut, version } from "./api/client.js";
+import { learn, signOut, whoami } from "./api/whoami.js";
+import { Dialog } from "./parts/dialog.js";
+import { html } from "./parts/html.js";
+import { SHEET, useKeys } from "./parts/keys.js";
+import { Failed, Loading, Nothing } from "./parts/states.js";
+import { applyLooks, setShortcuts, shortcuts, toggleDensity, toggleTheme } from "./parts/theme.js";
+import { inUtc, zoneName } from "./parts/time.js";
+import { address, listen, route } from "./router.js";
+import { SignIn } from "./views/login.js";
+import { NAVIGATION } from "./views/navigation.js";
+
+const views = {
+  sessions: () => import("./views/sessions.js"), search: () => import("./views/search.js"),
+  session: () => import("./views/session.js"), approvals: () => import("./views/approvals.js"),
+  compare: () => import("./views/compare.js"), memory: () => import("./views/memory.js"), admin: () => import("./views/admin.js"),
+  graph: () => import("./views/graph.js"), dossier: () => import("./views/dossier.js"),
+};
+const failure = signal(null);
+
+function App() {
+  const { view } = route.value;
+  const [sheet, showSheet] = useState(false);
+  useKeys({ "?": () => showSheet(true), z: () => { inUtc.value = !inUtc.value; }, d: toggleDensity });
+  useEffect(() => { learn().catch((error) => { failure.value = error; }); }, []);
+  const wantsKey = signedOut.value && !whoami.value;
+  return html`<a class="skip" href="#main">To the content</a>
+    <${Bar} showSheet=${() => showSheet(true)} />
+    ${offlineSince.value !== null && html`<p class="banner" role="status">The server cannot be reached since ${new Date(offlineSince.value).toLocaleTimeString()}. What is here stays readable.</p>`}
+    <main id="main" class=${`view-${view}`}>
+      ${failure.value ? html`<${Failed} error=${failure.value} retry=${() => location.reload()} />`
+        : wantsKey || view === "login" ? html`<${SignIn} />`
+        : whoami.value ? html`<${View} key=${view} name=${view} />` : html`<${Loading} />`}
+    </main>
+    <div id="news" class="visually-hidden" role="status" aria-live="polite"></div>
+    ${signedOut.value && whoami.value && html`<${Dialog} title="Sign in again"><${SignIn} inDialog /><//>`}
+    ${sheet && html`<${Dialog} title="Keyboard" close=${() => showSheet(false)}><dl class="sheet">${SHEET.map(([key, what]) =>
+      html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>
+      <label class="check"><input type="checkbox" checked=${shortcuts.value} onChange=${(event) => setShortcuts(event.target.checked)} /> Letters are shortcuts</label><//>`}`;
+}
+
+function Bar({ showSheet }) {
+  const who = whoami.value, here = route.value.view;
+  return html`<header class="bar">
+    <a class="brand" href=${address("/")}>Durable Sessions</a>
+    <nav aria-label="Views">${NAVIGATION.filter((one) => !one.may || who?.may.includes(one.may)).map((one) =>
+      html`<a href=${address(one.path)} aria-current=${one.views.includes(here) ? "page" : null}>${one.name}</a>`)}</nav>
+    <span class="room"></span>
+    ${who && html`<span class="who" title=${who.via === "local" ? "This server has no keys: whoever reaches it may do everything" : `Signed in with a key of ${who.workspace}`}>
+      ${who.via === "local" ? html`<span class="chip">local</span>` : html`${who.workspace} · <bdi>${who.principal}</bdi> (${who.role})`}</span>`}
+    ${who?.via === "browser" && html`<button type="button" class="quiet-button" onClick=${signOut}>Sign out</button>`}
+    <button type="button" class="quiet-button" onClick=${() => { inUtc.value = !inUtc.value; }} title="Switch between local time and UTC">${zoneName()}</button>
+    <button type="button" class="quiet-button" onClick=${toggleTheme} aria-label="Light or dark" title="Light or dark">◐</button>
+    <button type="button" class="quiet-button" onClick=${showSheet} aria-label="Keyboard shortcuts" title="Keyboard shortcuts">?</button>
+    <a class="docs" href=${address("/docs")} target="_self" title=${`Version ${version}`}>Documentation</a>
+  </header>`;
+}
+
+function View({ name }) {
+  const [loaded, load] = useState(null);
+  const [error, fail] = useState(null);
+  useEffect(() => {
+    let current = true;
+    views[name]?.().then((module) => current && load(() => module.default), (problem) => current && fail(problem));
+    return () => { current = false; };
+  }, [name]);
+  if (!views[name]) return html`<${Nothing} title="Not there"><p>Nothing has this address. <a href=${address("/")}>All sessions</a></p><//>`;
+  if (error) return html`<${Failed} error=${error} retry=${() => location.reload()} />`;
+  return loaded ? html`<${loaded} />` : html`<${Loading} />`;
+}
+
+applyLooks();
+listen();
+render(html`<${App} />`, document.getElementById("app"));

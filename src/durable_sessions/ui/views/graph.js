@@ -1,0 +1,53 @@
+// The family of a session: each a line in the order of positions, forks leave their source where they began. Beside it
+// the same as a list, and what led to what for the chosen event.
+import { useEffect, useState } from "preact/hooks";
+import { get, sessionPath } from "../api/client.js";
+import { html } from "../parts/html.js";
+import { exact } from "../parts/number.js";
+import { Failed, Loading } from "../parts/states.js";
+import { oneLine } from "../reading/text.js";
+import { address, go, route, sessionAddress } from "../router.js";
+
+const ROW = 44, LEFT = 20, EVENTS_MAX = 600;
+const positionOf = (offset) => Number(/_(\d+)$/.exec(offset ?? "")?.[1] ?? 0);
+const eventOf = (id) => { const [session, ...rest] = id.slice("event:".length).split("/"); return { session, event: rest.join("/") }; };
+
+async function family(id) {
+  const graph = await get(sessionPath(id, "/graph"), { family: true });
+  const ids = graph.nodes.filter((node) => node.kind === "session").map((node) => node.id.slice("session:".length));
+  const infos = await Promise.all(ids.slice(0, 50).map((one) => get(sessionPath(one)).catch(() => null)));
+  return { graph, lines: infos.filter(Boolean), isAll: ids.length <= 50 };
+}
+
+export default function Graph() {
+  const { id, params } = route.value, chosen = params.get("node");
+  const [found, set] = useState(null), [error, fail] = useState(null);
+  useEffect(() => {
+    document.title = `Graph of ${id} · Durable Sessions`;
+    family(id).then(set, fail);
+  }, [id]);
+  if (error) return html`<${Failed} error=${error} />`;
+  if (!found) return html`<${Loading} />`;
+  const { graph, lines, isAll } = found;
+  const most = Math.max(1, ...lines.map((one) => one.event_count)), rows = new Map(lines.map((one, at) => [one.id, at]));
+  const events = graph.nodes.filter((node) => node.kind === "event" && rows.has(eventOf(node.id).session));
+  const x = (position) => LEFT + (position / most) * 900, y = (session) => 24 + rows.get(session) * ROW;
+  const edges = chosen ? graph.edges.filter((edge) => edge.from === chosen || edge.to === chosen) : [];
+  const label = (key) => oneLine(graph.nodes.find((node) => node.id === key)?.label ?? key, 120);
+  return html`<div class="toolbar"><h1>Graph</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a><span class="count">${exact(lines.length)} sessions, ${exact(events.length)} events</span></div>
+    <div class="found">${(graph.truncated || !isAll || events.length > EVENTS_MAX) && html`<p class="banner">There is more than is drawn here.</p>`}
+    <svg class="family" viewBox=${`0 0 960 ${lines.length * ROW + 20}`} role="img" aria-label="The family of the session; the same is in the list below">
+      ${lines.map((one) => html`<g key=${one.id} class=${one.id === id ? "here" : ""}>
+        ${one.forked_from && rows.has(one.forked_from.session_id) && html`<path class="leaves" d=${`M${x(one.forked_from.position)} ${y(one.forked_from.session_id)} L${x(one.forked_from.position)} ${y(one.id)}`} />`}
+        <line x1=${x(one.forked_from?.position ?? 0)} x2=${x(one.event_count)} y1=${y(one.id)} y2=${y(one.id)} />
+        ${!["closed", "archived"].includes(one.lifecycle) && html`<circle class="end" cx=${x(one.event_count)} cy=${y(one.id)} r="4" />`}
+        <text x=${x(one.forked_from?.position ?? 0) + 4} y=${y(one.id) - 8}>${oneLine(one.title || one.id, 60)}</text></g>`)}
+      ${events.slice(0, EVENTS_MAX).map((node) => { const { session } = eventOf(node.id); return html`<circle class=${`event ${node.id === chosen ? "chosen" : ""}`} cx=${x(positionOf(node.offset))} cy=${y(session)} r="3"
+        onClick=${() => go(sessionAddress(id, { node: node.id }, "/graph"), { replace: true })}><title>${node.label}</title></circle>`; })}</svg>
+    ${chosen && html`<section class="group"><h2><bdi>${label(chosen)}</bdi></h2><ul>${edges.map((edge) => html`<li class="item"><span class="kind">${edge.from === chosen ? edge.rel ?? edge.kind : `← ${edge.rel ?? edge.kind}`}</span> <bdi>${label(edge.from === chosen ? edge.to : edge.from)}</bdi></li>`)}</ul></section>`}
+    <section class="group"><h2>Sessions</h2><ul>${lines.map((one) => html`<li class="item"><a href=${sessionAddress(one.id)}><bdi>${oneLine(one.title || one.id, 120)}</bdi></a>
+      <span class="origin">${exact(one.event_count)} events, ${one.lifecycle}${one.forked_from ? `, forked from ${one.forked_from.session_id} at #${exact(one.forked_from.position)}` : ""}</span>
+      ${one.forked_from && html` <a href=${address("/compare", { a: one.forked_from.session_id, b: one.id })}>compare</a>`}</li>`)}</ul></section>
+    <section class="group"><h2>Events</h2><ul>${events.slice(0, EVENTS_MAX).map((node) => { const { session, event } = eventOf(node.id); return html`<li class="item"><a class="pos" href=${sessionAddress(session, { event })}>#${exact(positionOf(node.offset))}</a>
+      <a href=${sessionAddress(id, { node: node.id }, "/graph")}><bdi>${oneLine(node.label, 160)}</bdi></a> <span class="origin">${session === id ? "" : session}</span></li>`; })}</ul></section></div>`;
+}

@@ -1,0 +1,174 @@
+// All sessions: the newest activity first, changed rows in place, new ones behind a pill.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { get } from "../api/client.js";
+import { follow } from "../api/live.js";
+import { Copy } from "../parts/copy.js";
+import { html } from "../parts/html.js";
+import { useKeys } from "../parts/keys.js";
+import { exact, short } from "../parts/number.js";
+import { Failed, Loading, Nothing } from "../parts/states.js";
+import { ago, whole } from "../parts/time.js";
+import { oneLine } from "../reading/text.js";
+import { address, go, route, sessionAddress } from "../router.js";
+
+const PAGE = 100, ROW = 40, OVER = 10;
+const FILTERS = ["q", "lifecycle", "status", "tool", "agent", "after", "archived", "sort"];
+
+/** The parameters of the API for those of the address. */
+function asked(params) {
+  const given = (name) => params.get(name) || undefined;
+  return { limit: PAGE, sort: params.get("sort") === "created_at" ? "created_at" : "activity", counts: true, q: given("q"),
+    lifecycle: given("lifecycle"), "statuses[]": given("status"), agent_id: given("agent"), after: given("after"),
+    include_archived: params.get("archived") ? true : undefined,
+    ...(given("tool") ? { "metadata[source]": given("tool") } : {}) };
+}
+
+function useSessions(params) {
+  const key = FILTERS.map((name) => params.get(name) ?? "").join("\n");
+  const [state, set] = useState({ data: null, next: null, error: null, fresh: new Map(), gone: new Set() });
+  const loading = useRef(null);
+  const load = async (page) => {
+    if (loading.current === page) return;
+    loading.current = page;
+    try {
+      const found = await get("/v1/sessions", { ...asked(params), page: page ?? undefined });
+      set((old) => ({ ...old, error: null, next: found.next_page, data: page && old.data ? [...old.data, ...found.data] : found.data,
+        fresh: page ? old.fresh : new Map() }));
+    } catch (error) {
+      set((old) => ({ ...old, error }));
+    }
+    loading.current = undefined;
+  };
+  useEffect(() => {
+    loading.current = undefined;
+    load(null);
+    let first = true;
+    return follow("/v1/sessions", () => ({ live: "sse" }), {
+      state: (name) => { // there is no replay: after a gap the list is read anew
+        if (name === "live" && !first) load(null);
+        if (name === "live") first = false;
+      },
+      ended: (status) => (status === 401 || status === 403 ? "key revoked" : null),
+      frame: ({ event, data }) => {
+        if (event !== "sessions") return;
+        const news = JSON.parse(data);
+        if (news.more) load(null);
+        set((old) => changed(old, news));
+      },
+    });
+  }, [key]);
+  return { ...state, reload: () => load(null), more: () => state.next && load(state.next) };
+}
+
+/** Put changed sessions where they are, and gather new ones. */
+function changed(old, news) {
+  if (!old.data) return old;
+  const byId = new Map(news.changed.map((one) => [one.id, one])), gone = new Set(news.gone);
+  const data = old.data.filter((one) => !gone.has(one.id))
+    .map((one) => (byId.has(one.id) ? { ...byId.get(one.id), counts: one.counts } : one));
+  const known = new Set(data.map((one) => one.id)), fresh = new Map(old.fresh);
+  for (const [id, one] of byId) if (!known.has(id) && !one.archived_at) fresh.set(id, one);
+  for (const id of gone) fresh.delete(id);
+  return { ...old, data, fresh };
+}
+
+export default function Sessions() {
+  const { params } = route.value;
+  const { data, error, next, fresh, reload, more } = useSessions(params);
+  const [marked, mark] = useState([]);
+  const field = useRef(null), typing = useRef(0);
+  useKeys({ "/": () => field.current?.focus(), Escape: () => document.activeElement?.blur() });
+  useEffect(() => {
+    document.title = "Sessions · Durable Sessions";
+    return () => clearTimeout(typing.current);
+  }, []);
+  const change = (name, value) => {
+    const now = new URLSearchParams(route.value.params);
+    if (value) now.set(name, value); else now.delete(name);
+    const text = now.toString();
+    go(address("/") + (text ? `?${text}` : ""), { replace: true });
+  };
+  const typed = (event) => {
+    clearTimeout(typing.current);
+    const { value } = event.target;
+    typing.current = setTimeout(() => change("q", value.trim()), 120);
+  };
+  const filters = FILTERS.filter((name) => params.get(name) && name !== "sort");
+  return html`<div class="toolbar"><h1>Sessions</h1>
+      <input ref=${field} type="search" value=${params.get("q") ?? ""} onInput=${typed} placeholder="Filter by title, metadata or id  ( / )" aria-label="Filter by title, metadata or id" />
+      <${Choice} name="lifecycle" label="Lifecycle" values=${["open", "active", "paused", "resumed", "closed"]} params=${params} change=${change} />
+      <${Choice} name="status" label="Status" values=${["idle", "running", "rescheduling", "terminated"]} params=${params} change=${change} />
+      <${Choice} name="sort" label="Sort" values=${["activity", "created_at"]} params=${params} change=${change} required />
+      <label class="check"><input type="checkbox" checked=${Boolean(params.get("archived"))} onChange=${(event) => change("archived", event.target.checked ? "1" : "")} /> archived</label>
+      <span class="room"></span>
+      ${fresh.size > 0 && html`<button type="button" class="pill" onClick=${reload}>${fresh.size} new ↑</button>`}
+      ${data && html`<span class="count">${exact(data.length)}${next ? "+" : ""} sessions</span>`}</div>
+    ${error ? html`<${Failed} error=${error} retry=${reload} />` : !data ? html`<${Loading} />`
+      : !data.length ? html`<${Empty} filters=${filters} change=${change} />`
+      : html`<${List} data=${data} more=${more} marked=${marked} mark=${mark} />`}`;
+}
+
+function Choice({ name, label, values, params, change, required }) {
+  return html`<label class="choice"><span>${label}</span><select value=${params.get(name) ?? (required ? values[0] : "")} onChange=${(event) => change(name, event.target.value)}>
+    ${!required && html`<option value="">any</option>`}${values.map((value) => html`<option value=${value}>${value.replace("_", " ")}</option>`)}</select></label>`;
+}
+
+function Empty({ filters, change }) {
+  if (filters.length) {
+    return html`<${Nothing} title="No session matches"><p>Drop a filter: ${filters.map((name) =>
+      html`<button type="button" onClick=${() => change(name, "")}>${name}</button> `)}</p><//>`;
+  }
+  const commands = ["ds import claude-code", `curl ${location.origin}/v1/sessions/first/events -d '{"type":"user.message","content":"Hello."}'`,
+    "ds capture --help"];
+  return html`<${Nothing} title="No sessions yet"><p>Three ways to begin:</p>
+    <ul class="commands">${commands.map((text) => html`<li><code>${text}</code> <${Copy} text=${text} /></li>`)}</ul><//>`;
+}
+
+function List({ data, more, marked }) {
+  const view = useRef(null);
+  const [range, setRange] = useState([0, 40]);
+  const scrolled = () => {
+    const { scrollTop, clientHeight, scrollHeight } = view.current;
+    const first = Math.max(0, Math.floor(scrollTop / ROW) - OVER);
+    setRange((old) => (old[0] === first && old[1] >= first + Math.ceil(clientHeight / ROW) ? old : [first, first + Math.ceil(clientHeight / ROW) + 2 * OVER]));
+    if (scrollTop + clientHeight > scrollHeight - 20 * ROW) more();
+  };
+  useEffect(() => scrolled(), [data.length]);
+  const shown = useMemo(() => data.slice(range[0], range[1]), [data, range]);
+  const moved = (event) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
+    if (!step) return;
+    const links = [...view.current.querySelectorAll("a.session")];
+    const at = links.indexOf(document.activeElement.closest("a.session"));
+    (links[at + step] ?? links[step > 0 ? 0 : links.length - 1])?.focus();
+    event.preventDefault();
+  };
+  return html`<div class="sessions-head" aria-hidden="true"><span></span><span>Session</span><span>Agent</span><span class="n">Events</span><span class="n">Failed</span><span class="n">Tokens</span><span>Done</span><span>Waits for</span><span class="n">Activity</span></div>
+    <div class="sessions" ref=${view} onScroll=${scrolled} onKeyDown=${moved} tabindex="-1"><ul style=${{ height: `${data.length * ROW}px` }} aria-label="Sessions">
+    ${shown.map((one, at) => html`<${SessionRow} key=${one.id} one=${one} top=${(range[0] + at) * ROW} isMarked=${marked.includes(one.id)} />`)}</ul></div>`;
+}
+
+const waits = (one) => {
+  const stop = one.stops?.[0];
+  if (!stop) return "";
+  return (stop.kind ?? stop.type ?? stop.reason ?? "stopped").replace(/_/g, " ");
+};
+
+function SessionRow({ one, top }) {
+  const at = Date.parse(one.last_activity_at ?? one.updated_at);
+  const tokens = one.usage ? one.usage.input_tokens + one.usage.output_tokens + one.usage.cache_read_input_tokens : 0;
+  const running = one.status === "running" && !one.imported && !["closed", "archived"].includes(one.lifecycle);
+  const state = waits(one) ? "waits" : running ? "running" : one.lifecycle === "closed" || one.archived_at ? "ended" : "idle";
+  const agent = one.agent?.name && one.agent.name !== "unknown" ? one.agent.name : one.metadata?.source ?? one.metadata?.tool ?? "";
+  const failed = one.counts?.failed;
+  return html`<li style=${{ top: `${top}px` }}><a class="session" href=${sessionAddress(one.id)}>
+    <span class=${`dot ${state}`} title=${`${one.lifecycle}, ${one.status}`}></span>
+    <span class="title"><bdi>${oneLine(one.title || one.id, 200)}</bdi>${one.title && html`<span class="id">${one.id}</span>`}</span>
+    <span class="agent-name"><bdi>${oneLine(String(agent), 40)}</bdi></span>
+    <span class="n">${exact(one.event_count)}<span class="unit"> ev</span></span>
+    <span class=${`n ${failed ? "bad" : "dim"}`}>${failed === undefined || failed === null ? "" : failed ? `×${failed}` : "–"}</span>
+    <span class="n dim">${tokens ? short(tokens) : "–"}</span>
+    <span class="done">${one.done === true ? "✓ done" : one.done === false ? "not yet" : ""}</span>
+    <span class="waits">${waits(one)}${one.imported && html`<span class="chip">imported</span>`}</span>
+    <time class="n" datetime=${whole(at)} title=${whole(at)}>${ago(at)}</time></a></li>`;
+}

@@ -1,0 +1,161 @@
+"""The session for the OpenAI Agents SDK, where the SDK's own tests do not look."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.testing import ScriptedModel, assistant_message
+
+from agents import Agent, Runner
+from durable_sessions import Client
+from durable_sessions.adapters.openai_agents import DurableSession
+from durable_sessions.testing import BackgroundServer
+from tests.support.process import ServerProcess
+
+pytestmark = pytest.mark.anyio
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+async def session(shared: BackgroundServer) -> AsyncIterator[DurableSession]:
+    made = DurableSession("ann", url=shared.url, namespace=f"oa{next(NUMBERS)}")
+    yield made
+    await made.aclose()
+
+
+def another(session: DurableSession, **options: Any) -> DurableSession:
+    """Return a session as another process would have it."""
+    return DurableSession(
+        session.session_id, url=session._clients.url, namespace=session._namespace, **options
+    )
+
+
+def said(number: int | str) -> Any:
+    return {"role": "user", "content": f"message {number}", "id": "mine", "offset": 1}
+
+
+def contents(item: Any) -> str:
+    return str(item["content"])
+
+
+async def test_an_item_is_popped_once_by_whoever_is_first(session: DurableSession) -> None:
+    await session.add_items([said(number) for number in range(12)])
+    other = another(session)
+    popped = await asyncio.gather(*((session if n % 2 else other).pop_item() for n in range(14)))
+    found = [contents(one) for one in popped if one is not None]
+    assert sorted(found) == sorted(f"message {number}" for number in range(12))
+    assert await other.get_items() == []
+    assert popped.count(None) == 2
+    await other.aclose()
+
+
+async def test_the_same_item_twice_is_two_items(session: DurableSession) -> None:
+    await session.add_items([said(1), said(1)])
+    await session.add_items([said(1)])
+    assert await session.get_items() == [said(1)] * 3
+    assert await session.pop_item() == said(1)
+    assert await session.get_items(1) == [said(1)]
+    assert await session.get_items(-1) == [said(1)] * 2
+
+
+async def test_thousands_of_items_in_one_call_and_windows_of_them(session: DurableSession) -> None:
+    items = [said(number) for number in range(2_000)]
+    await session.add_items(items)
+    large: Any = {"role": "user", "content": "x" * 3_000_000}
+    await session.add_items([said("last"), large])
+    whole = await session.get_items()
+    assert whole[:2_001] == [*items, said("last")]
+    assert await session.get_items(3) == whole[-3:]
+    await session.pop_item()
+    await session.pop_item()
+    assert await session.pop_item() == said(1_999)
+    assert await session.get_items(2) == items[1_997:1_999]
+    await session.clear_session()
+    assert await session.get_items() == []
+    await session.add_items([said("new")])
+    other = another(session)
+    assert await other.get_items() == [said("new")]
+    await other.aclose()
+
+
+async def test_what_is_taken_away_stays_in_the_log_unless_it_is_to_be_erased(
+    session: DurableSession, sdk: Client
+) -> None:
+    await session.clear_session()  # of a session that is not there
+    await session.add_items([said(1), said(2)])
+    await session.pop_item()
+    await session.clear_session()
+    log = sdk.session(session._session)
+    types = ["openai.item", "openai.item", "openai.retracted", "openai.cleared"]
+    assert [event.type for event in log.events()] == types
+    assert [event["raw"]["content"] for event in log.events(types="openai.item")] == [
+        "message 1",
+        "message 2",
+    ]
+    erasing = DurableSession("bob", url=session._clients.url, namespace=session._namespace, erase=True)
+    await erasing.add_items([said(1), said(2), said(3)])
+    assert await erasing.pop_item() == said(3)
+    assert await erasing.get_items() == [said(1), said(2)]
+    await erasing.clear_session()
+    assert await erasing.get_items() == []
+    stored = list(sdk.session(erasing._session).events(types="openai.item"))
+    assert all("dropped" in event and "raw" not in event for event in stored)
+    await erasing.aclose()
+
+
+async def test_a_compaction_replaces_what_it_has_seen_or_nothing(session: DurableSession) -> None:
+    await session.add_items([said(number) for number in range(6)])
+    snapshot = await session._get_compaction_snapshot(4)
+    assert snapshot.items == [said(number) for number in range(2, 6)]
+    assert not snapshot.complete
+    assert await snapshot.replace_suffix(1, [said("summary")])
+    assert await session.get_items() == [said(0), said(1), said(2), said("summary")]
+    stale = await session._get_compaction_snapshot(10)
+    other = another(session)
+    await other.add_items([said("meanwhile")])
+    await other.aclose()
+    assert not await stale.replace_suffix(0, [said("lost")])
+    assert (await session.get_items())[-1] == said("meanwhile")
+
+
+async def test_a_branch_has_the_history_and_goes_its_own_way(session: DurableSession) -> None:
+    await session.add_items([said(1), said(2)])
+    other = await session.branch("ann-2", at=1)
+    await other.add_items([said(3)])
+    assert await other.get_items() == [said(1), said(3)]
+    assert await session.get_items() == [said(1), said(2)]
+
+
+async def test_a_cancelled_call_is_carried_out_or_not(session: DurableSession) -> None:
+    for number in range(20):
+        task = asyncio.create_task(session.add_items([said(number), said(number)]))
+        await asyncio.sleep(0.0004 * (number % 6))
+        task.cancel()
+        with suppress(asyncio.CancelledError):  # unless it was faster
+            await task
+    items = await session.get_items()
+    found = [contents(item) for item in items]
+    assert all(found.count(content) == 2 for content in found)
+    await session.add_items([said("last")])
+    assert (await session.get_items())[:-1] == items
+
+
+async def test_a_run_continues_after_the_server_was_killed(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as running:
+        for turn in ("one", "two"):
+            agent = Agent(name="echo", model=ScriptedModel([[assistant_message(f"answer {turn}")]]))
+            session = DurableSession("ann", url=running.url)
+            result = await Runner.run(agent, f"question {turn}", session=session)
+            assert result.final_output == f"answer {turn}"
+            await session.aclose()
+            if turn == "one":
+                await asyncio.to_thread(running.kill)
+                await asyncio.to_thread(running.start)
+        session = DurableSession("ann", url=running.url)
+        assert len(await session.get_items()) == 4
+        await session.aclose()

@@ -1,0 +1,79 @@
+"""The long-running example while worker and server are killed at random: it ends, and nothing runs twice."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from durable_sessions import Client
+from tests.support.process import ServerProcess
+from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.walkthrough import ROOT
+
+RUNS = int(os.environ.get("LONG_RUNNING_RUNS", "1"))
+KILLS = 4
+LIFE_SECONDS_MAX = 2.5
+FEATURES = {"add", "mul", "neg"}
+
+
+def start(server: ServerProcess, folder: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "examples" / "long_running.py"), "--folder", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "DURABLE_SESSIONS_URL": server.url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def killed_after(process: "subprocess.Popen[str]", seconds: float) -> bool:
+    """Kill a worker after some time, and say whether that came before its end."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.communicate()
+    return process.returncode != 0
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_everything_is_judged_by_another_and_happens_once(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    folder = tmp_path / "work"
+    with ServerProcess(tmp_path / "data") as server:
+        for _ in range(KILLS):
+            worker = start(server, folder)
+            if chance.random() < 0.5:
+                try:
+                    worker.wait(chance.uniform(0, LIFE_SECONDS_MAX))
+                except subprocess.TimeoutExpired:
+                    pass
+                server.kill()
+                server.start()
+            killed_after(worker, chance.uniform(0, LIFE_SECONDS_MAX))
+        with start(server, folder) as last:
+            said, errors = last.communicate(timeout=PATIENCE_SECONDS)
+        assert last.returncode == 0, errors
+        assert {line.partition(":")[0] for line in said.splitlines()} == FEATURES
+        with Client(server.url) as client:
+            assert_all_well(client, folder)
+
+
+def assert_all_well(client: Client, folder: Path) -> None:
+    session = client.session("long-running")
+    state, events = session.state(), list(session.events())
+    assert (state["done"], state["lifecycle"]) == (True, "closed")
+    assert {one["evaluated_by"] for one in state["outcome"]["features"]} == {"judge"}
+    assert state["generators"] == ["coder"]
+    calls = [event.id for event in events if event.type == "agent.tool_use"]
+    results = [event["tool_use_id"] for event in events if event.type == "agent.tool_result"]
+    assert sorted(calls) == sorted(results)
+    assert len(set(calls)) == len(calls)
+    sent = [line.split("\t")[0] for line in (folder / "outbox.txt").read_text().splitlines()]
+    assert sorted(sent) == sorted(call for call in calls if call.endswith("-announce"))
+    acknowledged = (folder / "acknowledged.txt").read_text().split()
+    assert acknowledged
+    assert set(acknowledged) <= state["facts"].keys()

@@ -1,0 +1,146 @@
+"""A node that does not own the log passes requests on, and repeats what certainly did not happen."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from durable_sessions.cluster.heartbeat import NodeHeartbeat
+from durable_sessions.errors import PartitionMovedError
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
+from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse
+from durable_sessions.limits import DEFAULT_LIMITS
+from durable_sessions.node.forwarder import Forwarder
+from durable_sessions.node.link_address import TcpAddress
+from durable_sessions.node.link_server import LinkServer
+
+pytestmark = pytest.mark.anyio
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+LIMITS = replace(DEFAULT_LIMITS, link_hold_seconds_max=0.3)
+
+
+class Owner:
+    """A node that answers what it is told to, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.address = TcpAddress("127.0.0.1", 0)
+        self.asked: list[bytes] = []
+        self.answers: list[Answer] = []
+        self.cuts = 0
+        self._server = LinkServer(self._answer, SECRET, LIMITS, refuse=ANSWER_FORMAT.refuse)
+
+    async def start(self) -> "Owner":
+        await self._server.listen(self.address)
+        return self
+
+    async def _answer(self, _: int, request: Request) -> Answer:
+        self.asked.append(request.path)
+        if self.cuts:
+            self.cuts -= 1
+            for connection in tuple(self._server._owner.connections):
+                connection.close()
+            await asyncio.sleep(60)
+        return self.answers.pop(0) if self.answers else Response(200, [], b"owner")
+
+    @property
+    def beat(self) -> NodeHeartbeat:
+        return NodeHeartbeat("b", "b", str(self.address), owns=True, epoch=1)
+
+    async def close(self) -> None:
+        await self._server.close()
+
+
+class World:
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.known = True
+        self.forwarder = Forwarder(lambda: owner.beat if self.known else None, lambda: None, SECRET, LIMITS)
+
+    async def ask(self, method: bytes = b"GET", **headers: bytes) -> Response:
+        named = {name.replace("_", "-").encode(): value for name, value in headers.items()}
+        request = Request(method, b"/v1/stream/x", b"", named, b"{}")
+        answer = await self.forwarder.forward(request)
+        assert isinstance(answer, Response)
+        return answer
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    owner = await Owner().start()
+    world = World(owner)
+    yield world
+    await world.forwarder.close()
+    await owner.close()
+
+
+def moved() -> Response:
+    return ANSWER_FORMAT.refuse(b"/v1/stream/x", PartitionMovedError(), b"")
+
+
+async def test_the_owner_answers(world: World) -> None:
+    assert (await world.ask()).body == b"owner"
+
+
+@pytest.mark.parametrize("method", [b"GET", b"POST", b"PUT", b"DELETE"])
+async def test_what_the_log_has_moved_from_under_is_asked_again(world: World, method: bytes) -> None:
+    world.owner.answers = [moved(), moved()]
+    assert (await world.ask(method)).body == b"owner"
+    assert len(world.owner.asked) == 3
+
+
+async def test_without_an_owner_requests_wait_and_are_then_refused(world: World) -> None:
+    world.known = False
+    answer = await world.ask(b"POST")
+    assert answer.status == 503
+    assert b"partition_unavailable" in answer.body
+    waiting = asyncio.create_task(world.ask(b"POST"))
+    await asyncio.sleep(0.05)
+    world.known = True
+    assert (await waiting).body == b"owner"
+
+
+async def test_no_more_wait_than_the_limit_allows(world: World) -> None:
+    world.known = False
+    world.forwarder._limits = replace(LIMITS, link_held_requests_max=2)
+    answers = await asyncio.gather(*(world.ask() for _ in range(3)))
+    assert sum(b"overloaded" in answer.body for answer in answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "repeated"),
+    [
+        (b"GET", {}, True),
+        (b"POST", {}, False),
+        (b"PUT", {}, False),
+        (b"POST", {"producer_id": b"p"}, True),
+        (b"POST", {"idempotency_key": b"k"}, True),
+    ],
+)
+async def test_after_a_lost_link_only_what_takes_effect_once_is_repeated(
+    world: World, method: bytes, headers: dict[str, bytes], repeated: bool
+) -> None:
+    world.owner.cuts = 1
+    answer = await world.ask(method, **headers)
+    if repeated:
+        assert answer.body == b"owner"
+    else:
+        assert b"outcome_unknown" in answer.body
+    assert len(world.owner.asked) == 1 + repeated
+
+
+async def test_the_own_answer_of_a_node_that_lost_the_log_is_the_next_owners(world: World) -> None:
+    request = Request(b"POST", b"/v1/stream/x", b"", {}, b"")
+    kept = Response(200, [], b"own")
+    assert world.forwarder.unless_moved(request, kept) is kept
+
+    async def late() -> Answer:
+        return moved()
+
+    for answer in (moved(), late()):
+        found = world.forwarder.unless_moved(request, answer)
+        assert not isinstance(found, Response | StreamingResponse)
+        asked = await found
+        assert isinstance(asked, Response)
+        assert asked.body == b"owner"
