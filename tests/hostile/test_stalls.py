@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -18,7 +19,9 @@ from tests.hostile.herd import WORKSPACE, Herd
 from tests.hostile.trials import TRIALS, Trial
 from tests.support.holds import Hold, HoldMeter, slowness
 
-HELD_MILLISECONDS_MAX = 20.0
+# 20 ms is the limit. Beside other tests even processor time is worth less: caches and memory are shared.
+# There the test finds what grows with its input; `make stalls` runs it alone and holds the limit itself.
+HELD_MILLISECONDS_MAX = 60.0 if "PYTEST_XDIST_WORKER" in os.environ else 20.0
 SECRET = "a-secret-of-the-tests"
 TRIES = 4
 EXPIRED = 3_000
