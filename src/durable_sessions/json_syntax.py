@@ -5,6 +5,8 @@ import re
 import msgspec
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+"""How packed bytes begin."""
 _MALFORMED = re.compile(r"JSON is malformed: (?P<why>.*?) \(byte (?P<byte>\d+)\)$")
 _WORD = re.compile(rb"-?[A-Za-z_$][\w$.-]{0,19}|-?[0-9][\w.+-]{0,19}|\\u[0-9a-fA-F]{0,4}|\\.", re.ASCII)
 _ESCAPES = re.compile(
@@ -52,6 +54,10 @@ def fault(body: bytes, error: Exception | None = None) -> str:
         return "it begins with a byte order mark; send UTF-8 without one"
     if not body.strip():
         return "it is empty; send a JSON value"
+    if (
+        packed := next((name for begin, name in _PACKED.items() if body.startswith(begin)), None)
+    ) is not None:
+        return f"it is packed with {packed}; send it as it is, without Content-Encoding"
     if (wrong := _encoding_fault(body)) is not None:
         return wrong
     found = _MALFORMED.match(str(error if error is not None else _error(body)))

@@ -105,7 +105,7 @@ def test_what_is_told(ds: Any, tmp_path: Path) -> None:
     assert f"1 session would be imported as claude-code:{NAME}: 11 events from 7 records" in dry
     assert "1 prompt, 2 answers, 1 thought, 1 tool call, 1 tool result" in dry
     unfinished = "1 unfinished last line, imported when it is complete"
-    assert f"1 kept whole as import.record, {unfinished}; --verbose tells all of it" in dry
+    assert f"1 damaged (not JSON) and kept as text, {unfinished}; --verbose tells all of it" in dry
     assert len(dry.splitlines()) <= 5
     assert "redacted" not in dry
     assert (

@@ -99,6 +99,25 @@ def test_events_that_only_resemble_another_tools_are_taken(
         assert client.sessions.get(path.stem).event_count == number
 
 
+@pytest.mark.parametrize("tool", sorted(TOOLS.keys() - {"jsonl"}))
+def test_events_of_ones_own_are_no_tools(ds: Any, client: Client, tmp_path: Path, tool: str) -> None:
+    path = tmp_path / "own-events.jsonl"
+    path.write_text('{"type":"note","n":1}\n{"type":"note","n":2}\n{"type":"no')
+    before = {info.id for info in client.sessions.list()}
+    refused = ds(tool, path, status=1).output
+    assert f"{path} looks like events of your own; use: ds import jsonl {path}" in refused
+    assert {info.id for info in client.sessions.list()} == before
+
+
+def test_several_documents_in_a_file_for_one_are_told(ds: Any, tmp_path: Path) -> None:
+    path = tmp_path / "two.traj"
+    path.write_text('{"trajectory_format":1}\n{"trajectory_format":1}\n')
+    assert (
+        f"{path} is not JSON, or half written: several values in a row"
+        in ds("swe-agent", path, status=1).output
+    )
+
+
 def test_in_a_folder_the_others_go_on(ds: Any, client: Client, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()

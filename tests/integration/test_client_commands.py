@@ -545,6 +545,14 @@ def test_fork_shares_the_events_before_a_point(
     assert client.sessions.get(name).event_count == count
 
 
+def test_a_fork_that_has_its_sources_title_is_told_apart_in_the_list(ds: Commands, build: str) -> None:
+    name = ds.run("fork", build).stdout.strip()
+    titled = next(line for line in ds.run("sessions").stdout.splitlines() if line.startswith(f"{build} "))
+    forked = next(line for line in ds.run("sessions").stdout.splitlines() if line.startswith(name))
+    assert f"(fork of {build})" in forked
+    assert "fork of" not in titled
+
+
 def test_fork_says_what_it_made(ds: Commands, build: str) -> None:
     made = ds.json("fork", build, "named", "--at", "2", "--title", "Another way")
     assert (made["id"], made["title"], made["event_count"]) == ("named", "Another way", 2)

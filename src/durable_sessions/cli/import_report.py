@@ -18,6 +18,7 @@ from durable_sessions.cli.error_output import warn
 from durable_sessions.cli.import_selection import LINK_REASON, TranscriptSelection
 from durable_sessions.importers import format_detection, jsonl
 from durable_sessions.importers.format_detection import SourceFormat
+from durable_sessions.importers.lines import DAMAGES
 from durable_sessions.importers.report import ImportOutcome, Report
 from durable_sessions.importers.sources import empty_file
 from durable_sessions.importers.tally import WAITS
@@ -223,7 +224,13 @@ def _summary(report: Report, left_out: Mapping[str, int], *, redacts: bool) -> I
         missing.append(f"{_number(tally.differ, 'event')} (the id is that of another stored event)")
     if missing:
         yield f"not imported: {', '.join(missing)}"
-    rest = {"kept whole as import.record": tally.kept, "merged": tally.merged, "skipped": tally.skipped}
+    damaged = Counter({reason: tally.kept[reason] for reason in DAMAGES if tally.kept[reason]})
+    rest = {
+        "kept whole as import.record": tally.kept - damaged,
+        f"damaged ({', '.join(damaged)}) and kept as text": damaged,
+        "merged": tally.merged,
+        "skipped": tally.skipped,
+    }
     said = []
     if report.new_events:  # otherwise they are those of an earlier import
         said = [f"{counts.total():,} {what}" for what, counts in rest.items() if counts]

@@ -201,9 +201,18 @@ def _row(info: SessionInfo, now_ms: int) -> tuple[Text, ...]:
     )
     return (
         Text(one_line(info.id, 200), style="bold"),
-        Text(one_line(info.title or "", 60)),
+        _title(info),
         Text(one_line(status, 20), style=_STATUS_COLOURS.get(status, "")),
         Text(f"{info.event_count:,}"),
         Text(ago(started_ms, now_ms), style="dim"),
         Text(ago(active_ms, now_ms), style="dim"),
     )
+
+
+def _title(info: SessionInfo) -> Text:
+    """Return the title; that of a fork is often its source's, so it is told which one that is."""
+    title = Text(one_line(info.title or "", 60))
+    if info.forked_from is not None:
+        source = one_line(str(info.forked_from.get("session_id")), 60)
+        title.append(f"{' ' if title else ''}(fork of {source})", style="dim")
+    return title

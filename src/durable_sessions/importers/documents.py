@@ -10,7 +10,7 @@ from typing import Any
 from durable_sessions.importers import directory_walk
 from durable_sessions.importers.conversation import Conversation
 from durable_sessions.importers.events import Event, EventMaker, SessionMetadata, session_id
-from durable_sessions.importers.lines import LineReader, SourceRecord, parse_document
+from durable_sessions.importers.lines import NOT_JSON, LineReader, SourceRecord, parse_document
 from durable_sessions.importers.sources import DocumentPart, SourceError, Transcript, empty_file
 from durable_sessions.importers.tally import Tally
 
@@ -65,7 +65,8 @@ def decode(data: bytes, name: str) -> Any:
     try:
         return parse_document(data)
     except ValueError as error:
-        raise SourceError(f"{name} is not JSON, or half written: {error}") from error
+        why = "" if str(error) == NOT_JSON else f": {error}"
+        raise SourceError(f"{name} is not JSON, or half written{why}") from error
 
 
 def records(path: Path) -> Iterator[SourceRecord]:

@@ -28,6 +28,10 @@ _PADDING = b"\xef\xbb\xbf\0 \t\r\n"
 _OFFSET = re.compile(r"\d{16}_\d{16}")
 _AIDER = re.compile(rb"^# aider chat started at \d{4}-", re.MULTILINE)
 _CODEX_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_OF_TOOLS = frozenset(
+    ("history", "id", "message", "messages", "parentId", "payload", "role", "sessionId", "timestamp", "uuid")
+)
+"""Members of which each tool's records have some; events written by hand usually have none."""
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 Record = dict[str, Any]
@@ -53,6 +57,7 @@ OPENAI_AGENTS = SourceFormat("sessions of the OpenAI Agents SDK", ("openai-agent
 AIDER = SourceFormat("a history of Aider", ("aider",))
 CHAT = SourceFormat("chat messages", ("openai-chat",))
 OWN_EXPORT = SourceFormat("an export of Durable Sessions", ("jsonl",))
+OWN_EVENTS = SourceFormat("events of your own", ("jsonl",))
 
 
 class ForeignFileError(SourceError):
@@ -127,7 +132,9 @@ def _by_content(path: Path, tool: str) -> SourceFormat | None:
     if not _are_few(own, len(records), OWN_RECORDS_IN_TEN_MIN):
         return None
     best = max(counts, key=lambda kind: counts[kind])
-    return None if _are_few(counts[best], len(records), OTHERS_RECORDS_IN_TEN_MIN) else best
+    if not _are_few(counts[best], len(records), OTHERS_RECORDS_IN_TEN_MIN):
+        return best
+    return OWN_EVENTS if all(map(_is_nobodys, objects)) else None
 
 
 def _count(kind: SourceFormat, records: list[Record]) -> int:
@@ -206,6 +213,11 @@ def _is_own(record: Record) -> bool:
     """Say whether a record is an event of this product, exported or written by hand."""
     kind = record.get("type")
     return is_exported(record) or (isinstance(kind, str) and kind.startswith(("user.", "agent.")))
+
+
+def _is_nobodys(record: Record) -> bool:
+    """Say whether a record has a type, and nothing that any tool writes into its records."""
+    return isinstance(record.get("type"), str) and not _OF_TOOLS & record.keys()
 
 
 def _is_claude_code(record: Record) -> bool:

@@ -13,6 +13,9 @@ from durable_sessions import lenient
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 NESTING_MAX = 100
+NOT_JSON, NOT_UTF8, TOO_DEEP, TOO_LONG = "not JSON", "not UTF-8", "nested too deeply", "line too long"
+DAMAGES = (NOT_JSON, NOT_UTF8, TOO_DEEP, TOO_LONG)
+"""Why a line is no record."""
 _CHUNK_BYTES = 1024 * 1024
 _PADDING = b"\0 \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -114,7 +117,7 @@ class LineReader:
 
     def _too_long(self, line: _Overlong) -> SourceRecord:
         note = {"bytes": line.size, "sha256": line.digest.hexdigest()}
-        return SourceRecord(self._line, self._piece, None, "line too long", raw=msgspec.json.encode(note))
+        return SourceRecord(self._line, self._piece, None, TOO_LONG, raw=msgspec.json.encode(note))
 
 
 def _is_whole(line: bytes) -> bool:
@@ -125,7 +128,7 @@ def _parse(body: bytes) -> Iterator[SourceRecord]:
     # Checked before decoding: decoders give up at depths of their own, and the server has a limit, too.
     # Counting brackets is cheap, and most lines have few.
     if body.count(b"[") + body.count(b"{") > NESTING_MAX and _depth(body) > NESTING_MAX:
-        yield SourceRecord(0, 0, None, "nested too deeply", raw=body)
+        yield SourceRecord(0, 0, None, TOO_DEEP, raw=body)
         return
     try:
         yield SourceRecord(0, 0, msgspec.json.decode(body), raw=body)
@@ -138,14 +141,14 @@ def _parse_slowly(body: bytes) -> Iterator[SourceRecord]:
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        yield SourceRecord(0, 0, None, "not UTF-8", raw=body)
+        yield SourceRecord(0, 0, None, NOT_UTF8, raw=body)
         return
     at = 0
     while at < len(text):
         try:
             value, end = _PYTHON.raw_decode(text, at)
         except (ValueError, RecursionError):
-            yield SourceRecord(0, 0, None, "not JSON", raw=text[at:].encode())
+            yield SourceRecord(0, 0, None, NOT_JSON, raw=text[at:].encode())
             return
         piece = text[at:end]
         mended = _mend(value)
@@ -179,7 +182,8 @@ def parse_document(data: bytes) -> Any:
     """Return the JSON in bytes; ValueError if they are none, or nested too deeply."""
     found = list(_parse(data.removeprefix(_BOM).strip(_PADDING)))
     if len(found) != 1 or found[0].damage:
-        raise ValueError(found[0].damage if found else "empty")
+        damage = next((one.damage for one in found if one.damage), None)
+        raise ValueError(damage or ("several values in a row" if found else "empty"))
     return found[0].value
 
 

@@ -144,7 +144,7 @@ def _status(tag: str, text: str) -> Iterator[Part]:
     """Yield a report in JSON: which agent, and how it ended."""
     try:
         told = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # anybody may write such a text, nested as deep as they like
         told = None
     if not isinstance(told, dict) or not isinstance(told.get("status"), dict):
         yield from _labelled(tag, text)

@@ -7,6 +7,7 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.rendering import lenses
+from durable_sessions.rendering.excerpts import without_markup
 from durable_sessions.times import parse_rfc3339
 
 TEXT_CHARACTERS_MAX = 256 * 1024
@@ -20,7 +21,7 @@ class Searchable(NamedTuple):
     """The searchable parts of one event."""
 
     text: str
-    """All strings of the event that count as text, joined by newlines."""
+    """All strings of the event that count as text, without the markup of tools, joined by newlines."""
     type: str = ""
     name: str | None = None
     """The name of the tool, in lower case."""
@@ -175,7 +176,7 @@ def _text(members: dict[str, Any], kind: str) -> str:
     is_known = kind.startswith(_KNOWN)
     if not is_known and members.get("searchable") is False:
         return ""
-    collected = _Collected()
+    collected = _Collected(kind)
     if _is_provenance(members.get("source")):
         members = _without_bookkeeping(members, kind)
     if is_known:
@@ -216,9 +217,14 @@ def _is_provenance(source: Any) -> bool:
 
 
 class _Collected:
-    """Strings of one event, until there are enough."""
+    """Strings of one event, until there are enough, as a transcript shows them.
 
-    def __init__(self) -> None:
+    What no excerpt shows is not found either: names and attributes of a tool's markup would be hits that
+    nobody can see, before those that somebody means.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         self.strings: list[str] = []
         self.room = TEXT_CHARACTERS_MAX
 
@@ -266,7 +272,7 @@ class _Collected:
                 self.free(inner)
 
     def _take(self, string: str) -> None:
-        if string:
+        if string := without_markup(self._kind, string):
             self.strings.append(string)
             self.room -= len(string) + 1
 

@@ -287,3 +287,37 @@ def test_an_imported_event_without_a_time_happened_nobody_knows_when() -> None:
 )
 def test_calls_and_results_name_the_call(kind: str, members: dict[str, Any], call: str | None) -> None:
     assert read(type=kind, **members).call == call
+
+
+ENVIRONMENT = (
+    "<environment_context><cwd>/srv/demo</cwd>"
+    "<filesystem><workspace_roots><root>/srv/demo</root></workspace_roots>"
+    '<permission_profile type="denied"><file_system type="unrestricted" /></permission_profile>'
+    "</filesystem></environment_context>"
+)
+
+
+def test_markup_of_a_tool_is_found_by_what_a_transcript_shows_of_it() -> None:
+    found = read(type="system.message", content=[{"type": "text", "text": ENVIRONMENT}]).text
+    assert "/srv/demo" in found
+    assert "permission" not in found
+    assert "denied" not in found
+
+
+def test_each_text_of_a_result_is_read_for_markup_by_itself() -> None:
+    result = "<path>/srv/demo/greet.py</path>\n<type>file</type>\n<content>\n1: hello\n</content>"
+    found = read(type="agent.tool_result", name="read", content=[{"type": "text", "text": result}]).text
+    assert "1: hello" in found
+    assert "<" not in found
+
+
+def test_what_an_agent_gave_to_a_tool_is_searched_as_it_is() -> None:
+    assert ENVIRONMENT in read(type="agent.tool_use", name="Write", input={"content": ENVIRONMENT}).text
+
+
+@pytest.mark.parametrize(
+    "inside", ["[" * 100_000, '{"status":' * 100_000, '{"status":{"a":' + "[" * 900 + "]" * 900 + "}}"]
+)
+def test_markup_around_json_of_any_depth_is_searched(inside: str) -> None:
+    text = f"<subagent_notification>{inside}</subagent_notification>"
+    assert read(type="user.message", content=text).text

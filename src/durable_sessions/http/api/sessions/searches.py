@@ -22,7 +22,6 @@ from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.http.openapi import search as described
 from durable_sessions.http.openapi.events import CLIP, EventRange
 from durable_sessions.limits import Limits
-from durable_sessions.rendering.excerpts import without_markup
 from durable_sessions.search import query_problems
 from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
 from durable_sessions.search.query import QUERY_CHARACTERS_MAX, Query, parse
@@ -305,8 +304,7 @@ def _with_snippets(
 
 def _with_snippet(event: bytes, hit: IndexHit, query: Query, clip: int | None) -> msgspec.Raw:
     # The member is appended to the bytes of the event, which are never decoded and encoded again.
-    found = searchable(event)
-    piece = snippet(without_markup(found.type, found.text), query)
+    piece = snippet(searchable(event).text, query)
     said = HitDetails(float(f"{hit.score:.6g}"), piece.text, piece.highlights, hit.position)
     if b'"search"' in event:
         event = _without_search(event)
