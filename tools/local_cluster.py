@@ -314,18 +314,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run a whole cluster on this machine, to try what it does.")
     parser.add_argument("--data", type=Path, default=Path("data/cluster"), help="where everything is kept")
     parser.add_argument("--log", choices=["nats", "bucket"], default="nats", help="where the log is")
+    parser.add_argument("--ports", default=",".join(map(str, PORTS)), help="where the three nodes listen")
     options = parser.parse_args()
+    ports = [int(port) for port in options.ports.split(",")]
+    if len(ports) != NODES:
+        parser.error(f"--ports names one port for each of the {NODES} nodes, by comma")
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt
 
     for kind in (signal.SIGINT, signal.SIGTERM):  # a shell lets what runs in the background ignore SIGINT
         signal.signal(kind, end)
-    for port in PORTS:
+    for port in ports:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 sys.exit(f"Port {port} is in use by another program: stop it first.")
-    cluster = LocalCluster(options.data, PORTS, with_nats=options.log == "nats")
+    cluster = LocalCluster(options.data, ports, with_nats=options.log == "nats")
     try:
         print("Starting three NATS servers, an S3 server and three nodes ...", flush=True)
         cluster.start()

