@@ -11,7 +11,8 @@ from durable_sessions.errors import EventNotFoundError
 from durable_sessions.sessions.graph import context
 from durable_sessions.sessions.graph.context import ContextSight
 from durable_sessions.sessions.graph.context_fill import ContextFill, ToolPair
-from durable_sessions.sessions.graph.fold import CompactedRange, Fold
+from durable_sessions.sessions.graph.fold import Fold
+from durable_sessions.sessions.graph.folded_session import CompactedRange
 from durable_sessions.sessions.graph.happened import CALLS, RESULTS, Happened
 from durable_sessions.sessions.graph.stored import happened
 from durable_sessions.sessions.reading import EventReader

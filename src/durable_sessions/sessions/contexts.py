@@ -9,7 +9,8 @@ from durable_sessions.sessions.folds import Folds, boundaries
 from durable_sessions.sessions.graph import context
 from durable_sessions.sessions.graph.context import ContextWish, SessionContext
 from durable_sessions.sessions.graph.context_fill import ContextFill
-from durable_sessions.sessions.graph.fold import Fold, LastCheckpoint, said
+from durable_sessions.sessions.graph.fold import Fold, said
+from durable_sessions.sessions.graph.folded_session import LastCheckpoint
 from durable_sessions.sessions.graph.schemas import Checkpoint
 from durable_sessions.sessions.graph.stored import happened
 from durable_sessions.sessions.reading import EventReader

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from durable_sessions.sessions import record
+from durable_sessions.sessions.session_lists import Wanted
 from durable_sessions.sessions.sort_key import SortKey
-from durable_sessions.sessions.store import Sessions, Wanted
+from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.door import StreamView
 from durable_sessions.storage.indexed import TimeOrder
 from durable_sessions.storage.turns import Turn
@@ -85,7 +86,7 @@ async def ranked(
     if slot is not None:
         few = sessions.limits.sorted_matches_max
         matching = []
-        async for one in sessions.holding(workspace, slot, turn):
+        async for one in sessions.lists.holding(workspace, slot, turn):
             if is_listed(one):
                 matching.append(one)
             if len(matching) == few:
@@ -93,9 +94,9 @@ async def ranked(
         if len(matching) < few:
             return await _sorted(page, matching, ranking, after, turn, newest_first=newest_first)
     elif pairs:
-        terms, count = await sessions.rarest(workspace, pairs, turn)
+        terms, count = await sessions.lists.rarest(workspace, pairs, turn)
         if count < sessions.limits.sorted_matches_max:
-            matching = [one async for one in sessions.having(workspace, terms, turn) if is_listed(one)]
+            matching = [one async for one in sessions.lists.having(workspace, terms, turn) if is_listed(one)]
             return await _sorted(page, matching, ranking, after, turn, newest_first=newest_first)
     looked = 0
     while looked < sessions.limits.listed_sessions_max:

@@ -2,12 +2,8 @@
 
 import asyncio
 import re
-from array import array
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import cast
-
-import msgspec
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
@@ -30,7 +26,6 @@ from durable_sessions.sessions import (
     dropped_at_once,
     dropping,
     event_ids,
-    indexing,
     record,
     threads,
     view,
@@ -39,7 +34,6 @@ from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.change import By, Revise
 from durable_sessions.sessions.drafts import Draft
 from durable_sessions.sessions.folds import Folds
-from durable_sessions.sessions.indexing import MANY_PAIRS
 from durable_sessions.sessions.leases import LeaseTimes
 from durable_sessions.sessions.memory import resolving
 from durable_sessions.sessions.memory.directory import OnlyPartition, ScopeDirectory
@@ -47,38 +41,21 @@ from durable_sessions.sessions.memory.resolving import MemoryResolver
 from durable_sessions.sessions.memory.scopes import Scopes
 from durable_sessions.sessions.reading import EventReader
 from durable_sessions.sessions.references import Elsewhere, HasArtifact, References, needs_resolving
+from durable_sessions.sessions.session_lists import SessionLists
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.session_object import SessionObject
 from durable_sessions.sessions.slot_reading import SlotReader
-from durable_sessions.sessions.sort_key import SortKey
 from durable_sessions.sessions.views_file import ViewsFile
 from durable_sessions.storage.companions import Companion, accompanied
-from durable_sessions.storage.door import StreamPage, Streams, StreamView
+from durable_sessions.storage.door import Streams, StreamView
 from durable_sessions.storage.scans import Scans
-from durable_sessions.storage.turns import Turn
 from durable_sessions.streams import offsets
 from durable_sessions.streams.effects import Effect
 from durable_sessions.streams.partition_map import home_partition
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
-Wanted = Callable[[StreamView], bool]
-"""Says whether a session passes a filter."""
-
-_STEP_SESSIONS = 100
-"""How many sessions one step of a scan takes from memory and catalog."""
 _ID = re.compile(r"[A-Za-z0-9_:@-][A-Za-z0-9._:@-]{0,199}", re.ASCII)
-
-
-@dataclass(slots=True)
-class Listed:
-    """A page of encoded sessions, each with its place.
-
-    ``next`` is where the next page begins, None at the end.
-    """
-
-    sessions: list[tuple[SortKey, bytes]]
-    next: int | None
 
 
 def session_key(workspace: str, session: str) -> Key:
@@ -110,6 +87,7 @@ class Sessions:
         self.scans = Scans(limits)
         self.events = EventReader(streams, limits, self.scans.turns)
         self.slots = SlotReader(streams, self.events, limits)
+        self.lists = SessionLists(streams, self.slots, self.scans.turns, clock, limits)
         self._clock = clock
         self._ids = ids
         self.limits = self._limits = limits
@@ -324,152 +302,6 @@ class Sessions:
             return accompanied(effects, companion, state, now_ms), life
 
         return self.streams.commit(decide, (key,))
-
-    async def list(
-        self,
-        workspace: str,
-        after: int | None,
-        limit: int,
-        wanted: Wanted,
-        show: Callable[[StreamView], bytes],
-        *,
-        newest_first: bool,
-        pairs: Mapping[str, str] | None = None,
-        slot: str | None = None,
-    ) -> Listed:
-        """Return the next sessions that pass the filter, by creation; scans a bounded number of them.
-
-        A page ends at the limit, or before the session that would make it too large. ``pairs`` of metadata
-        that all of them have, or a ``slot`` that an event of each holds, make it cheaper.
-        """
-        found: list[tuple[SortKey, bytes]] = []
-        size = looked = 0
-        turn = self.scans.turns.begin()
-        now_ms = self._clock.now_ms()
-        terms = (await self.rarest(workspace, pairs, turn))[0] if pairs and slot is None else ()
-        while looked < self._limits.listed_sessions_max:
-            step = min(self._limits.listed_sessions_max - looked, _STEP_SESSIONS)
-            if slot is None:
-                page = await self._page(workspace, terms, after, step, turn, newest_first=newest_first)
-            else:
-                page = await self._holders(workspace, slot, after, step, turn, newest_first=newest_first)
-            for durable in page.streams:
-                if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
-                    # ``after`` is still the session before this one, so the next page begins with this one.
-                    if len(found) == limit:
-                        return Listed(found, after)
-                    shown = show(durable)
-                    size += len(shown) + 1
-                    if found and size > self._limits.page_bytes_max:
-                        return Listed(found, after)
-                    place = SortKey(durable.stream.created_at_ms, durable.stream.id)
-                    found.append((place, shown))
-                after = durable.stream.id
-                if turn.over:
-                    await turn.rest()
-            looked += len(page.streams)
-            if not page.more:
-                return Listed(found, None)
-        return Listed(found, after)
-
-    async def numbers(
-        self, workspace: str, wanted: Wanted, most: int, pairs: Mapping[str, str] | None = None
-    ) -> Sequence[int]:
-        """Return the numbers of all sessions that pass the filter; stops at one more than ``most``."""
-        found = array("q")
-        turn = self.scans.turns.begin()
-        now_ms = self._clock.now_ms()
-        terms = (await self.rarest(workspace, pairs, turn))[0] if pairs else ()
-        async for durable in self.having(workspace, terms, turn):
-            if not durable.removed and not durable.stream.expired(now_ms) and wanted(durable):
-                found.append(durable.stream.id)
-                if len(found) > most:
-                    break
-        return found
-
-    async def rarest(self, workspace: str, pairs: Mapping[str, str], turn: Turn) -> tuple[Sequence[int], int]:
-        """Return the terms under which all sessions with these pairs are found, and how many those are.
-
-        The fewest are found by the rarest of the pairs. Counting ends at ``sorted_matches_max``.
-        """
-        await self.streams.folders.refresh(turn)
-        most = self._limits.sorted_matches_max
-        counts = {
-            term: self.streams.folders.count_with(workspace, record.FOLDER, term, most)
-            for term in (MANY_PAIRS, *(indexing.term_of(key, value) for key, value in pairs.items()))
-        }
-        many = counts.pop(MANY_PAIRS)
-        term = min(counts, key=lambda term: counts[term])
-        return (term, MANY_PAIRS), counts[term] + many
-
-    async def having(self, workspace: str, terms: Sequence[int], turn: Turn) -> AsyncIterator[StreamView]:
-        """Yield all sessions that have one of these terms, the newest first; all there are without terms."""
-        after: int | None = None
-        while True:
-            page = await self._page(workspace, terms, after, _STEP_SESSIONS, turn, newest_first=True)
-            for durable in page.streams:
-                yield durable
-                after = durable.stream.id
-                if turn.over:
-                    await turn.rest()
-            if not page.more:
-                return
-
-    async def holding(self, workspace: str, slot: str, turn: Turn) -> AsyncIterator[StreamView]:
-        """Yield all sessions in which an event holds a slot, the newest first."""
-        after: int | None = None
-        while True:
-            page = await self._holders(workspace, slot, after, _STEP_SESSIONS, turn, newest_first=True)
-            for durable in page.streams:
-                yield durable
-                after = durable.stream.id
-                if turn.over:
-                    await turn.rest()
-            if not page.more:
-                return
-
-    async def _holders(
-        self, workspace: str, slot: str, after: int | None, limit: int, turn: Turn, *, newest_first: bool
-    ) -> StreamPage:
-        """Return the next sessions that hold a slot, at least one if there are any."""
-        while True:
-            page, after = self.streams.holders(workspace, slot, after, limit, newest_first=newest_first)
-            if page.streams or not page.more:
-                return page
-            if turn.over:
-                await turn.rest()
-
-    def holds(self, durable: StreamView, slots: Sequence[str]) -> bool:
-        """Say whether events of a session hold all these slots."""
-        return all(self.streams.slot(durable, slot, durable.tail) is not None for slot in slots)
-
-    async def with_slots(self, shown: bytes, number: int, slots: Sequence[str]) -> bytes:
-        """Return a session as a list shows it, with the events that hold these slots."""
-        durable = self.streams.peek_id(number)
-        held = []
-        for slot in slots:
-            event = None if durable is None else await self.slots.one(durable, slot)
-            held.append(msgspec.json.encode(slot) + b":" + (b"null" if event is None else event))
-        return b'%b,"slots":{%b}}' % (shown[:-1], b",".join(held))
-
-    async def _page(
-        self,
-        workspace: str,
-        terms: Sequence[int],
-        after: int | None,
-        limit: int,
-        turn: Turn,
-        *,
-        newest_first: bool,
-    ) -> StreamPage:
-        if not terms:
-            return self.streams.folders.page(
-                workspace, record.FOLDER, after, limit, newest_first=newest_first
-            )
-        await self.streams.folders.refresh(turn)
-        return self.streams.folders.page_with(
-            workspace, record.FOLDER, terms, after, limit, newest_first=newest_first
-        )
 
 
 async def _no_artifact(workspace: str, digest: str) -> object:

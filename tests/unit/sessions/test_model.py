@@ -244,7 +244,9 @@ class SessionsBesideModel(EngineBesideModel[Model]):
                     self.lives[session.life] = event_ids_of.tag(self.sessions.find(key(name)).stream)
                     self.seen.setdefault(name, session.life)
             found = self.loop.run_until_complete(
-                self.sessions.list("default", None, 10, lambda one: True, path_of, newest_first=True)
+                self.sessions.lists.by_creation(
+                    "default", None, 10, lambda one: True, path_of, newest_first=True
+                )
             )
             listed = [path.decode().removeprefix("sessions/") for _, path in found.sessions]
             assert listed == self.model.listed()

@@ -52,7 +52,7 @@ async def listed(
     after: Any = None
     while True:
         if sort == "created_at":
-            by_creation = await world.sessions.list(
+            by_creation = await world.sessions.lists.by_creation(
                 "default", after, limit, wanted, shown, newest_first=newest_first, pairs=pairs
             )
             rows, after = by_creation.sessions, by_creation.next

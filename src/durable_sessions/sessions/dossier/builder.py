@@ -20,7 +20,7 @@ from durable_sessions.sessions.dossier.kinds import (
 )
 from durable_sessions.sessions.dossier.trials import TrialRun
 from durable_sessions.sessions.graph import schemas
-from durable_sessions.sessions.graph.fold import Goal
+from durable_sessions.sessions.graph.folded_session import Goal
 from durable_sessions.sessions.graph.happened import RESULTS, Happened
 from durable_sessions.sessions.tombstones import is_tombstone
 

@@ -42,7 +42,7 @@ class PartitionTrials:
     async def of(self, workspace: str, name: str) -> list[TrialRun]:
         """Return the trials of something, as each stands now."""
         most = self._limits.dossier_trials_max
-        numbers = await self._sessions.numbers(
+        numbers = await self._sessions.lists.numbers(
             workspace, lambda view: trial_of(view) == name, most, {TRIAL_OF: name}
         )
         require_few(len(numbers), self._limits)

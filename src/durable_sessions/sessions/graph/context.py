@@ -9,7 +9,8 @@ import msgspec
 from durable_sessions.rendering import lenses
 from durable_sessions.schema_notes import Offset, Whole, about
 from durable_sessions.sessions.graph import strict
-from durable_sessions.sessions.graph.fold import CompactedRange, Fold, Goal, KnownFact, LastCheckpoint
+from durable_sessions.sessions.graph.fold import Fold
+from durable_sessions.sessions.graph.folded_session import CompactedRange, Goal, KnownFact, LastCheckpoint
 from durable_sessions.sessions.graph.schemas import ContextCompacted, See
 from durable_sessions.sessions.graph.state import (
     ShownFact,

@@ -9,7 +9,8 @@ from durable_sessions import lenient
 from durable_sessions.limits import Limits
 from durable_sessions.schema_notes import Offset, Whole, about
 from durable_sessions.sessions.graph import schemas
-from durable_sessions.sessions.graph.fold import Fold, KnownFact
+from durable_sessions.sessions.graph.fold import Fold
+from durable_sessions.sessions.graph.folded_session import KnownFact
 from durable_sessions.sessions.graph.happened import CALLS, MODEL_REQUEST_END, RESULTS, Happened, ModelUsage
 from durable_sessions.sessions.graph.schemas import Verdict
 from durable_sessions.streams import offsets

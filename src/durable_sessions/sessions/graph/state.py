@@ -10,10 +10,10 @@ from durable_sessions.schema_notes import Offset
 from durable_sessions.sessions.graph import shown_control
 from durable_sessions.sessions.graph.budget import Meter
 from durable_sessions.sessions.graph.control import Control
-from durable_sessions.sessions.graph.fold import (
+from durable_sessions.sessions.graph.fold import Fold
+from durable_sessions.sessions.graph.folded_session import (
     AttachedArtifact,
     Decided,
-    Fold,
     Goal,
     KnownFact,
     LastCheckpoint,

@@ -14,7 +14,7 @@ from durable_sessions.sessions.dossier.kinds import KINDS, DossierKind
 from durable_sessions.sessions.dossier.made import MadeDossier
 from durable_sessions.sessions.dossier.text import document
 from durable_sessions.sessions.dossier.trials import TrialRun
-from durable_sessions.sessions.graph.fold import Goal
+from durable_sessions.sessions.graph.folded_session import Goal
 from durable_sessions.sessions.graph.graph_nodes import SessionGraph
 from durable_sessions.sessions.graph.stored import happened
 from tests.unit.exporters import hostile

@@ -5,8 +5,9 @@ from typing import NamedTuple
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.slots import slot_names_of
 from durable_sessions.limits import Limits
+from durable_sessions.sessions.session_lists import Wanted
 from durable_sessions.sessions.sort_key import SortKey
-from durable_sessions.sessions.store import Sessions, Wanted
+from durable_sessions.sessions.store import Sessions
 
 Rows = list[tuple[SortKey, bytes]]
 
@@ -26,7 +27,7 @@ class ListedSlots(NamedTuple):
         """Return a filter that lets pass what another one does, if all these slots are held."""
         if not self.holding:
             return wanted
-        return lambda one: wanted(one) and sessions.holds(one, self.holding)
+        return lambda one: wanted(one) and sessions.lists.holds(one, self.holding)
 
     async def shown(self, sessions: Sessions, rows: Rows) -> tuple[Rows, bool]:
         """Add the slots to the sessions of a page; say whether it ends earlier, because of its size."""
@@ -35,7 +36,7 @@ class ListedSlots(NamedTuple):
         found: Rows = []
         size = 0
         for place, session in rows:
-            shown = await sessions.with_slots(session, place.number, self.show)
+            shown = await sessions.lists.with_slots(session, place.number, self.show)
             size += len(shown) + 1
             if found and size > sessions.limits.page_bytes_max:
                 return found, True

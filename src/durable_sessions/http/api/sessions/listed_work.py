@@ -4,7 +4,8 @@ from durable_sessions.errors import SessionNotFoundError
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.openapi.sessions import DONE, LEASE
 from durable_sessions.sessions import indexing, record, view
-from durable_sessions.sessions.store import Sessions, Wanted, session_key
+from durable_sessions.sessions.session_lists import Wanted
+from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.storage.door import StreamView
 
 

@@ -19,10 +19,11 @@ from durable_sessions.http.openapi.sessions import AGENT_VERSION, LIMIT, ORDER, 
 from durable_sessions.sessions import record, summary, view
 from durable_sessions.sessions.indexing import value_text
 from durable_sessions.sessions.outline.outlines import Outlines
+from durable_sessions.sessions.session_lists import Listed, Wanted
 from durable_sessions.sessions.session_lookup import session_of
 from durable_sessions.sessions.session_object import LIFECYCLES
 from durable_sessions.sessions.sort_key import SortKey
-from durable_sessions.sessions.store import Listed, Sessions, Wanted
+from durable_sessions.sessions.store import Sessions
 from durable_sessions.storage.door import StreamView
 
 
@@ -134,7 +135,7 @@ async def _created(
     slots: ListedSlots,
 ) -> Listed:
     """Return the sessions of a page, in the order of their creation."""
-    found = await sessions.list(
+    found = await sessions.lists.by_creation(
         workspace,
         cursor.after,
         limit,

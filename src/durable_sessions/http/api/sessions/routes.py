@@ -2,34 +2,25 @@
 
 from collections.abc import Awaitable
 from functools import lru_cache
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 from urllib.parse import unquote
-
-import msgspec
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import (
     DurableSessionsError,
     ForbiddenError,
-    InvalidForkError,
-    InvalidRequestError,
     InvalidSessionError,
     MethodNotAllowedError,
     RouteNotFoundError,
-    ThreadNotFoundError,
 )
-from durable_sessions.http.api import cors, headers
+from durable_sessions.http.api import cors
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.declared_principal import declared
-from durable_sessions.http.api.deletions import deletion
-from durable_sessions.http.api.fork_sources import session_forked
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
-from durable_sessions.http.api.sessions import bodies, event_indexes, incarnations
 from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
-from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.event_appends import EventAppends
@@ -43,50 +34,31 @@ from durable_sessions.http.api.sessions.memory import MemoryFace
 from durable_sessions.http.api.sessions.memory_versions import MemoryVersions
 from durable_sessions.http.api.sessions.new_records import NewRecords
 from durable_sessions.http.api.sessions.outline_routes import OutlineRoutes
-from durable_sessions.http.api.sessions.pages import sliced
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.api.sessions.redactions import Redactions
 from durable_sessions.http.api.sessions.registries import Registries
 from durable_sessions.http.api.sessions.resources import Resources
 from durable_sessions.http.api.sessions.searches import Searches
+from durable_sessions.http.api.sessions.session_routes import SessionRoutes
 from durable_sessions.http.api.sessions.slots import SlotReads
+from durable_sessions.http.api.sessions.thread_routes import ThreadRoutes
 from durable_sessions.http.api.sessions.work import WorkFace
 from durable_sessions.http.api.sessions.work_views import WorkViews
 from durable_sessions.http.api.sse import FIELDS
-from durable_sessions.http.bodies.deletions import SessionDeleted
-from durable_sessions.http.bodies.sessions import (
-    NativeSessionBody,
-    NativeUpdateBody,
-    SessionBody,
-    UpdateBody,
-)
-from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
-from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH, STREAM_FORKED_FROM
+from durable_sessions.http.carrier.message import Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.http.openapi.sessions import LIVE_LIST
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.ids import Ids
 from durable_sessions.limits import Limits
-from durable_sessions.managed_agents.thread_objects import ThreadObjects
-from durable_sessions.sessions import record, summary
-from durable_sessions.sessions.batch import JSON as JSON_TYPE
-from durable_sessions.sessions.batch import Batch
-from durable_sessions.sessions.create import Made, NewSession
 from durable_sessions.sessions.outline.outlines import Outlines
 from durable_sessions.sessions.store import Sessions, session_key
-from durable_sessions.streams.append import Append
-from durable_sessions.streams.create import Fork
 from durable_sessions.streams.stream import Key
-
-_IF_NONE_MATCH = IF_NONE_MATCH.key
-_STREAM_FORKED_FROM = STREAM_FORKED_FROM.key
-T = TypeVar("T")
 
 _NO_STORE = (b"Cache-Control", b"no-store")
 _WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
 _AT_ONCE = (Response, StreamingResponse, Later)
 _COLLECTION = b"/v1/sessions"
 _READS = (b"GET", b"HEAD")
-_NOTHING = (b"", b"{}")
 _REGISTRIES = ("/v1/agents/", "/v1/environments/")
 _CACHED_PATH_BYTES_MAX = 1_024
 """The longest path whose target is cached: without it, a client could fill the cache with long ones."""
@@ -130,7 +102,6 @@ class SessionsFace:
         self._memory_versions = memory_versions
         self._outlined = outlines
         self._outlines = OutlineRoutes(sessions, outlines)
-        self._parser = parser
         self._redactions = redactions
         self._work = work
         self._work_views = work_views
@@ -139,18 +110,16 @@ class SessionsFace:
         self._graphs = graphs
         self._readers = readers
         self._live_lists = live_lists
-        self._audit = audit
         self._auth = auth
         self._sessions = sessions
         self._appends = appends
         self._events = events
         self._searches = searches
         self._registries = registries
-        self._records = records
+        self._one = SessionRoutes(sessions, records, work, parser, audit, limits)
+        self._threads = ThreadRoutes(sessions, events, limits)
         self._slots = SlotReads(sessions, limits)
         self._resources = Resources(sessions, ids, limits)
-        self._ids = ids
-        self._limits = limits
 
     @staticmethod
     def serves(path: bytes) -> bool:
@@ -220,139 +189,6 @@ class SessionsFace:
         chunks = self._readers.following(caller, await lists.follow(caller))
         return StreamingResponse(200, [*FIELDS], self._auth.while_valid(caller, chunks))
 
-    # One session ------------------------------------------------------------------------
-
-    def _get(self, request: Request, caller: Caller, key: Key) -> Response:
-        return self._show(key, incarnations.asked(request))
-
-    def _show(self, key: Key, life: str | None, status: int = 200, *, ignored: bool = False) -> Response:
-        """Answer with a session; with ``life`` only that incarnation, not another one with the same id."""
-        durable = self._sessions.find(key, life)
-        shown = self._sessions.shown(durable)
-        if ignored:
-            shown.initial_events = "ignored"
-        return _json(shown, status, incarnations.of(durable))
-
-    async def _decoded(self, request: Request, theirs: type[T], native: type[T]) -> T:
-        """Return a body; unknown members are refused natively, and ignored in Anthropic's dialect."""
-        kind = theirs if is_strict(request) else native
-        return await self._parser.parsed(
-            request.body, bodies.decode_limited, request.body, kind, self._limits
-        )
-
-    async def _create(self, request: Request, caller: Caller) -> Answer:
-        body = await self._decoded(request, SessionBody, NativeSessionBody)
-        if is_strict(request) and (body.agent == record.NULL or body.environment_id is None):
-            raise InvalidSessionError(problem="A session needs an agent and an environment_id.")
-        key = session_key(caller.workspace, body.id or self._sessions.new_id(caller.workspace))
-        wanted = await self._wanted(request, caller, body)
-        made = await self._sessions.create(key, wanted, len(request.body))
-        return self._made(key, made, 200 if is_strict(request) else 201)
-
-    async def _put(self, request: Request, caller: Caller, key: Key) -> Answer:
-        body = await self._decoded(request, SessionBody, NativeSessionBody)
-        if body.id is not None and record.path_of(body.id) != key.path:
-            raise InvalidSessionError(problem="The id in the body is not the one in the path.")
-        wanted = await self._wanted(request, caller, body)
-        terms = headers.parse_lifetime(request, self._limits)
-        wanted.ttl_seconds, wanted.expires_at_ms = terms
-        wanted.fork, wanted.confirms = _fork(request), True
-        wanted.source_life = _source_life(request)
-        wanted.only_new = _IF_NONE_MATCH in request.headers and headers.wants_missing(request)
-        made = await self._sessions.create(key, wanted, len(request.body))
-        return self._made(key, made, 201 if made.new else 200)
-
-    def _made(self, key: Key, made: Made, status: int) -> Response:
-        answer = self._show(key, made.life, status, ignored=made.ignored)
-        answer.headers += event_indexes.of(made.repeats, self._limits)
-        return answer
-
-    async def _wanted(self, request: Request, caller: Caller, body: SessionBody) -> NewSession:
-        strict = is_strict(request)
-        said = await self._records.record(caller, body, strict=strict)
-        events = await self._parser.parsed(
-            request.body, bodies.initial_events, body, self._limits, strict=strict
-        )
-        wanted = NewSession(said, caller.principal, events, may_judge=caller.role >= Role.EVALUATOR)
-        await self._parser.parsed(request.body, wanted.digest)
-        return wanted
-
-    async def _update(self, request: Request, caller: Caller, key: Key) -> Answer:
-        strict = is_strict(request)
-        body = await self._decoded(request, UpdateBody, NativeUpdateBody)
-        revise = bodies.revision(body, strict=strict)
-        life = await self._sessions.update(key, revise, incarnations.by(request, caller))
-        return self._show(key, life)
-
-    async def _archive(self, request: Request, caller: Caller, key: Key) -> Answer:
-        life = await self._sessions.archive(key, incarnations.by(request, caller))
-        return self._show(key, life)
-
-    async def _close(self, request: Request, caller: Caller, key: Key) -> Answer:
-        by = incarnations.by(request, caller)
-        terms = Append(b"", JSON_TYPE, close=True, if_tail=by.if_tail, incarnation=by.incarnation)
-        if request.body.strip() not in _NOTHING:
-            stored = await self._work.close(request, caller, key, by)
-        else:
-            batch = Batch([], caller.principal, terms, creates=False)
-            stored = await self._sessions.append(key, batch, 0)
-        return self._show(key, stored.life)
-
-    async def _delete(self, request: Request, caller: Caller, key: Key) -> Answer:
-        name = key.path.partition("/")[2]
-        act = self._audit.beside(deletion(caller, request, "session", name))
-        life = await self._sessions.delete(key, incarnations.by(request, caller), act)
-        act.log()
-        return _json(SessionDeleted(name, "session_deleted"), 200, incarnations.header(life))
-
-    # Threads ----------------------------------------------------------------------------
-
-    async def _threads(self, request: Request, caller: Caller, key: Key) -> Answer:
-        parameters = Parameters(request)
-        statuses = parameters.choices("statuses", summary.STATUSES, tolerant=is_strict(request))
-        durable = self._sessions.find(key, incarnations.asked(request))
-        shown = ThreadObjects(durable)
-        page = await sliced(
-            shown.names(),
-            parameters,
-            shown.encoded,
-            self._sessions.scans.turns,
-            self._limits,
-            lambda name: not statuses or shown.status(name) in statuses,
-        )
-        return Response(200, [JSON, _NO_STORE, incarnations.of(durable)], page)
-
-    def _thread(self, key: Key, thread: str, life: str | None) -> Response:
-        durable = self._sessions.find(key, life)
-        found = ThreadObjects(durable).find(thread)
-        if found is None:
-            raise ThreadNotFoundError(thread=thread)
-        return Response(200, [JSON, _NO_STORE, incarnations.of(durable)], found)
-
-    async def _archive_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Answer:
-        by = incarnations.by(request, caller)
-        if await self._sessions.archive_thread(key, thread, by) is None:
-            self._thread(key, thread, by.incarnation)
-            raise InvalidRequestError(problem="The primary thread is archived with its session.")
-        return self._thread(key, thread, by.incarnation)
-
-    def _get_thread(self, request: Request, caller: Caller, key: Key, thread: str) -> Response:
-        return self._thread(key, thread, incarnations.asked(request))
-
-    def _thread_events(
-        self, request: Request, caller: Caller, key: Key, thread: str
-    ) -> Answer | Awaitable[Answer]:
-        self._get_thread(request, caller, key, thread)
-        return self._events.of_thread(request, caller, key, thread)
-
-    def _thread_stream(
-        self, request: Request, caller: Caller, key: Key, thread: str
-    ) -> Answer | Awaitable[Answer]:
-        self._get_thread(request, caller, key, thread)
-        return self._events.stream(request, caller, key, thread)
-
-    # Routes -----------------------------------------------------------------------------
-
     def _append_events(self, request: Request, caller: Caller, key: Key) -> Answer | Awaitable[Answer]:
         return self._appends.append(request, caller, key)
 
@@ -361,14 +197,7 @@ class SessionsFace:
 
     _handlers: ClassVar[dict[str, Handler]] = ROUTES.complete(
         {
-            "createSession": _create,
             "listSessions": _list,
-            "putSession": _put,
-            "getSession": _get,
-            "updateSession": _update,
-            "deleteSession": _delete,
-            "closeSession": _close,
-            "archiveSession": _archive,
             "redactEvents": delegate("_redactions", Redactions.redact),
             "appendEvents": _append_events,
             "readEvents": _read_events,
@@ -378,11 +207,8 @@ class SessionsFace:
             "getEvent": delegate("_events", Events.one),
             "readSlots": delegate("_slots", SlotReads.read),
             "search": delegate("_searches", Searches.everywhere),
-            "listThreads": _threads,
-            "getThread": _get_thread,
-            "archiveThread": _archive_thread,
-            "readThreadEvents": _thread_events,
-            "streamThread": _thread_stream,
+            **{name: delegate("_one", act) for name, act in SessionRoutes.handlers.items()},
+            **{name: delegate("_threads", act) for name, act in ThreadRoutes.handlers.items()},
             **{name: delegate("_work", act) for name, act in WorkFace.handlers.items()},
             **{name: delegate("_work_views", act) for name, act in WorkViews.handlers.items()},
             **{name: delegate("_branches", act) for name, act in BranchRoutes.handlers.items()},
@@ -412,36 +238,6 @@ class SessionsFace:
         "Memory stores",
         "Files",
     )
-
-
-def _fork(request: Request) -> Fork | None:
-    """Return what a new session is forked from."""
-    source = headers.fork_source(request)
-    if source is None:
-        return None
-    fork = headers.parse_fork(request, record.path_of(session_forked(source)))
-    if fork.beyond:
-        raise InvalidForkError(problem="Stream-Fork-Sub-Offset is for streams; send Stream-Fork-Offset alone")
-    return fork
-
-
-def _source_life(request: Request) -> str | None:
-    """Return which incarnation of its source a fork asks for."""
-    _, _, query = request.headers.get(_STREAM_FORKED_FROM, b"").partition(b"?")
-    if not query:
-        return None
-    named = Request(b"GET", b"", query, {}, b"")
-    for name in Parameters(named).names():
-        if name not in ("incarnation", ""):
-            raise InvalidForkError(
-                problem=f"Stream-Forked-From takes no parameter {name[:40]!r}; send /v1/sessions/{{id}}, or "
-                "/v1/sessions/{id}?incarnation=… for one life of it"
-            )
-    return incarnations.asked(named)
-
-
-def _json(value: object, status: int = 200, *fields: Header) -> Response:
-    return Response(status, [JSON, _NO_STORE, *fields], msgspec.json.encode(value))
 
 
 class _Target(NamedTuple):

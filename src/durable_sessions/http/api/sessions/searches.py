@@ -249,7 +249,7 @@ class Searches:
         tests = [*([] if agent is None else [by_agent(agent, None)]), by_metadata(metadata)]
         most = self._limits.searched_sessions_max
         async with self._sessions.scans.admitted(caller.key_id):
-            streams = await self._sessions.numbers(
+            streams = await self._sessions.lists.numbers(
                 caller.workspace, lambda one: all(test(one) for test in tests), most, metadata
             )
         if len(streams) > most:

@@ -11,8 +11,9 @@ from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.openapi.sessions import ORDER
 from durable_sessions.sessions import view
 from durable_sessions.sessions.ranking import Ranked, Ranking, ranked
+from durable_sessions.sessions.session_lists import Wanted
 from durable_sessions.sessions.sort_key import SortKey
-from durable_sessions.sessions.store import Sessions, Wanted
+from durable_sessions.sessions.store import Sessions
 
 CREATED = "created_at"
 """The order in which sessions are kept, which needs no sorting."""
