@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from durable_sessions.cli import first_key
-from durable_sessions.http.api.first_key import FILE, HEADER
+from durable_sessions.http.api.first_key_file import FILE, HEADER
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, code_of, proof
 from tests.support.process import ServerProcess

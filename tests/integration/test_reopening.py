@@ -16,7 +16,7 @@ import pytest
 
 from durable_sessions.access.key_store import KeyStore
 from durable_sessions.errors import LogDamagedError, LogFencedError, ManifestLostError
-from durable_sessions.http.api.first_key import FILE, HEADER
+from durable_sessions.http.api.first_key_file import FILE, HEADER
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node import disk_space
 from durable_sessions.node.disk_space import Space

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from durable_sessions.http.api.first_key import FILE, HEADER
+from durable_sessions.http.api.first_key_file import FILE, HEADER
 
 BOOTSTRAP = "bootstrap-key-of-the-tests"
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from durable_sessions.cli.command_errors import CommandError
-from durable_sessions.http.api.first_key import FILE, HEADER, Ticket
+from durable_sessions.http.api.first_key_file import FILE, HEADER, Ticket
 from durable_sessions.node.listen_policy import is_loopback
 
 

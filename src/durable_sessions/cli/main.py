@@ -16,6 +16,7 @@ from durable_sessions.cli.broken_pipe import reader_may_leave
 from durable_sessions.cli.command_errors import InterruptedCommandError, described
 from durable_sessions.cli.error_output import print_error, wants_json
 from durable_sessions.cli.groups import CommandGroup
+from durable_sessions.cli.server_extra import ServerCommand, is_missing_server, server_missing
 from durable_sessions.cli.usage_advice import advised
 from durable_sessions.errors import DurableSessionsError
 
@@ -75,7 +76,12 @@ class Commands(CommandGroup):
         if cmd_name not in self.list_commands(ctx):
             return None
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command = getattr(import_module(f"durable_sessions.cli.{name}"), name)
+        try:
+            command = getattr(import_module(f"durable_sessions.cli.{name}"), name)
+        except ModuleNotFoundError as missing:
+            if not is_missing_server(missing):
+                raise
+            return ServerCommand(cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -93,6 +99,10 @@ class Commands(CommandGroup):
         try:
             with reader_may_leave():
                 return super().invoke(ctx)
+        except ModuleNotFoundError as missing:
+            if not is_missing_server(missing):
+                raise
+            raise server_missing(f"{ctx.command_path} {ctx.invoked_subcommand}") from missing
         except KeyboardInterrupt as error:
             raise InterruptedCommandError("Interrupted.") from error
 

@@ -13,20 +13,12 @@ import msgspec
 import structlog
 
 from durable_sessions.errors import FirstKeyRefusedError, UnauthenticatedError
+from durable_sessions.http.api.first_key_file import FILE, HEADER, Ticket
 from durable_sessions.http.carrier.message import Request
 
-FILE = "first-key.json"
-HEADER = "Durable-Sessions-First-Key"
 _HEADER = HEADER.lower().encode()
 
 logger = structlog.get_logger(__name__)
-
-
-class Ticket(msgspec.Struct):
-    """The contents of the file; ``port`` is None until the server knows it."""
-
-    token: str
-    port: int | None = None
 
 
 class FirstKey:
