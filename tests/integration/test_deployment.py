@@ -95,7 +95,15 @@ def test_nothing_private_gets_into_an_image() -> None:
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert "*" in (ROOT / ".dockerignore").read_text().splitlines()
     assert sorted(kept) == sorted(
-        ["src", "docs", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"]
+        [
+            "src",
+            "docs",
+            "pyproject.toml",
+            "requirements.lock",
+            "requirements-cluster.lock",
+            "README.md",
+            "LICENSE",
+        ]
     )
     assert all((ROOT / path).exists() for path in kept)
 
