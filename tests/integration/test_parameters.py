@@ -189,11 +189,25 @@ def test_who_asks_for_a_stream_is_told_of_a_stream(api: httpx2.Client, method: s
         assert answer.json()["error"]["message"] == "The stream sessions/none does not exist."
 
 
-@pytest.mark.parametrize("place", ["from=6", "offset=0000000000000000_0000000000000006", "around=6"])
+BEYOND = "0000000000000000_0000000000000006"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(f"events?{place}" for place in ("from=6", f"offset={BEYOND}", "around=6")),
+        f"events/stream?offset={BEYOND}",
+        "outline?from=6",
+        *(f"{view}?at=6" for view in ("state", "slots", "context", "graph", "dossier")),
+    ],
+)
 def test_places_beyond_the_end_are_refused_alike(api: httpx2.Client, place: str) -> None:
-    answer = api.get(f"/v1/sessions/s/events?{place}")
-    assert (answer.status_code, error_code(answer)) == (400, "invalid_request")
-    assert "lies beyond the end of the session" in answer.json()["error"]["message"]
+    answer = api.get(f"/v1/sessions/s/{place}")
+    assert (answer.status_code, error_code(answer)) == (400, "offset_beyond_tail")
+    name, _, given = place.partition("?")[2].partition("=")
+    end = "0000000000000000_0000000000000005"
+    assert f"{name} {given} lies beyond the end of the session, which is {end}." in answer.text
+    assert answer.json()["error"]["details"]["tail"] == end
 
 
 @pytest.mark.parametrize("place", ["from=5", "offset=0000000000000000_0000000000000005"])

@@ -169,7 +169,7 @@ _FOLLOW = Operation(
         EVENT_DELTAS,
         LAST_EVENT_ID,
     ),
-    errors=READING,
+    errors=("offset_beyond_tail", *READING),
 )
 
 NOUN = Noun(
@@ -242,7 +242,7 @@ NOUN = Noun(
                 CURSOR,
                 ACCEPT,
             ),
-            errors=READING,
+            errors=("offset_beyond_tail", *READING),
         ),
         Operation(
             "headEvents: HEAD /v1/sessions/{session_id}/events",

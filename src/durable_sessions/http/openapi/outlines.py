@@ -39,7 +39,7 @@ NOUN = Noun(
                 304: Answer("You have it already.", headers=(ETAG,)),
             },
             (POINTS, FROM, IF_NONE_MATCH, ACCEPT_OUTLINE),
-            errors=("too_many_scans", *READING),
+            errors=("offset_beyond_tail", "too_many_scans", *READING),
         ),
     ),
     {"Outline": schema_of(OutlineAnswer), "OutlineBlockColumns": schema_of(OutlineBlockAnswer)},

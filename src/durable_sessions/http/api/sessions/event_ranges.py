@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from durable_sessions.errors import InvalidRequestError
+from durable_sessions.errors import InvalidRequestError, OffsetBeyondTailError
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.openapi import events as described
 from durable_sessions.limits import Limits
@@ -80,13 +80,13 @@ class EventRanges:
             return Range(max(0, end - count), end, max(count, 1), backwards)
         if "around" in parameters:
             middle = parameters.whole(self._asked.around) if middle is None else middle
-            _require_within(str(middle), middle, durable)
+            require_within("around", str(middle), middle, durable)
             window = parameters.whole(self._asked.window)
             stop = min(end, middle + window + 1)
             return Range(min(max(0, middle - window), stop), stop, 2 * window + 1, backwards, ends=True)
         if "from" in parameters:
             start = parameters.whole(self._asked.start)
-            _require_within(str(start), start, durable)
+            require_within("from", str(start), start, durable)
             return Range(start, end, limit, backwards)
         return Range(offset(parameters, durable), end, limit, backwards)
 
@@ -99,7 +99,7 @@ def offset(parameters: Parameters, durable: StreamView) -> int:
     if value == "now":
         return durable.tail
     position = offsets.decode(value)
-    _require_within(value, position, durable)
+    require_within("offset", value, position, durable)
     return position
 
 
@@ -109,13 +109,10 @@ def event_around(parameters: Parameters) -> str | None:
     return None if given is None or _NUMERIC.fullmatch(given) else given
 
 
-def _require_within(given: str, position: int, durable: StreamView) -> None:
+def require_within(what: str, given: str, position: int, durable: StreamView) -> None:
     """Refuse a position beyond the end of the session: its reader has seen events that are lost."""
     if position > durable.tail:
-        raise InvalidRequestError(
-            problem=f"{given} lies beyond the end of the session, {offsets.encode(durable.tail)}, "
-            f"which is position {durable.tail}."
-        )
+        raise OffsetBeyondTailError(what=what, offset=given[:40], tail=offsets.encode(durable.tail))
 
 
 def _paged(parameters: Parameters, end: int, limit: int, backwards: bool) -> Range:

@@ -9,6 +9,7 @@ from durable_sessions.errors import InvalidRequestError
 from durable_sessions.http.api import headers
 from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions import incarnations
+from durable_sessions.http.api.sessions.event_ranges import require_within
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.outlines import OutlineAnswer, OutlineBlock
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
@@ -46,7 +47,8 @@ class OutlineRoutes:
         async with self._sessions.scans.admitted(caller.key_id):
             if position is None:
                 return await self._overview(durable, parameters.whole(POINTS))
-            if position >= durable.tail:
+            require_within("from", str(position), position, durable)
+            if position == durable.tail:
                 raise InvalidRequestError(
                     problem=f"from={position} is behind the last event; there are {durable.tail}, from 0 on."
                 )

@@ -5,13 +5,14 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.errors import InvalidOffsetError, InvalidRequestError, OffsetBeyondTailError
+from durable_sessions.errors import InvalidOffsetError, InvalidRequestError
 from durable_sessions.http.api import headers
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import Handler
 from durable_sessions.http.api.sessions import incarnations
+from durable_sessions.http.api.sessions.event_ranges import require_within
 from durable_sessions.http.api.sessions.parameters import Parameters
 from durable_sessions.http.bodies.work import (
     CloseBody,
@@ -210,8 +211,7 @@ def position_of(at: str | None, durable: StreamView) -> int:
         position = int(at) if at.isascii() and at.isdigit() and len(at) <= 15 else offsets.decode(at)
     except InvalidOffsetError:
         raise InvalidOffsetError(at[:40], "a position, such as 5, or an offset as it came") from None
-    if position > durable.tail:
-        raise OffsetBeyondTailError(what="at", offset=at[:40], tail=offsets.encode(durable.tail))
+    require_within("at", at, position, durable)
     return position
 
 
