@@ -66,7 +66,12 @@ def test_a_turn(server: testing.BackgroundServer, client: Client) -> None:
     assert found[5]["source_detail"]["message"] == "Waiting"
     info = client.session("claude-code-hooks:a-turn").info()
     assert (info.metadata, info.status) == (
-        {"tool": "claude-code", "cwd": "/srv/demo", "project": "demo"},
+        {
+            "tool": "claude-code",
+            "same_run": "claude-code:a-turn",
+            "cwd": "/srv/demo",
+            "project": "demo",
+        },
         "idle",
     )
 

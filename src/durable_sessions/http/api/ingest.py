@@ -87,7 +87,7 @@ class IngestFace:
 
     async def _create(self, key: Key, hook: Hook, caller: Caller) -> None:
         """Create the session from the payload, unless it exists."""
-        said = {"tool": TOOL}
+        said = {"tool": TOOL, "same_run": f"{TOOL}:{hook.payload['session_id']}"}
         if isinstance(directory := hook.payload.get("cwd"), str) and directory:
             said["cwd"] = directory[:500]
             said["project"] = directory.replace("\\", "/").rstrip("/").rpartition("/")[2][:500]
