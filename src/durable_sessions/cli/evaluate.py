@@ -32,7 +32,7 @@ LOG_BYTES_MAX = 16 * 1024 * 1024
 @click.command()
 @click.argument("session", type=SESSION)
 @click.argument("feature")
-@click.argument("verdict", type=OneOf(list(_VERDICTS)), required=False)
+@click.argument("verdict", type=OneOf(list(_VERDICTS)), required=False, metavar="[VERDICT]")
 @click.option("--run", "runs", is_flag=True, help="Run the feature's check here; its status is the verdict.")
 @click.option("--because", multiple=True, metavar="EVENT", help="Evidence: an event, or sha256:DIGEST.")
 @click.option("--evaluates", multiple=True, metavar="EVENT", help="The event that is judged; repeatable.")

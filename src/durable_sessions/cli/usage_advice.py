@@ -1,14 +1,17 @@
 """Errors of usage with the command line that was probably meant."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
-from durable_sessions.cli.advice import options_behind, replaced, words_behind_dashes
+from durable_sessions.cli.advice import command_line, options_behind, replaced, words_behind_dashes
 from durable_sessions.cli.groups import UnknownCommandError
 from durable_sessions.cli.spelling import near
 
 OPTIONS_NEAR_MAX = 3
+_EXTRA = "Got unexpected extra argument"
+_DATA = "--data"
 _OTHER_NAMES = {"--workers": "--partitions"}
 """Options that are easily taken for another of the same meaning."""
 
@@ -19,6 +22,8 @@ def advised(error: click.ClickException, given: Sequence[str]) -> click.ClickExc
         return _told(error, error.message, _other_command(error, given))
     if isinstance(error, click.NoSuchOption):
         return _told(error, error.message, _other_option(error, given))
+    if isinstance(error, click.UsageError) and error.message.startswith(_EXTRA):
+        return _told(error, error.message, _data_directory(error, given))
     return error
 
 
@@ -33,6 +38,16 @@ def _other_command(error: UnknownCommandError, given: Sequence[str]) -> str:
         return f"Did you mean {' or '.join(error.near)}?"
     assert error.ctx is not None
     return f"See all of them with: {error.ctx.command_path} --help"
+
+
+def _data_directory(error: click.UsageError, given: Sequence[str]) -> str:
+    """Return the command line with ``--data`` before a directory that was given without it."""
+    takes = error.ctx is not None and any(_DATA in each.opts for each in error.ctx.command.params)
+    word = next((each for each in reversed(given) if Path(each).is_dir()), None)
+    if not takes or word is None or _DATA in given:
+        return ""
+    at = given.index(word)
+    return f"Did you mean {_DATA}? Try: {command_line([*given[:at], _DATA, *given[at:]])}"
 
 
 def _commands_with(context: click.Context, option: str) -> list[str]:

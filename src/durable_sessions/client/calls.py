@@ -42,15 +42,22 @@ class Appended:
 
 def session_path(session: str, *rest: str) -> str:
     """Return the path of a session or of something below it."""
-    if not session or session.startswith("."):
+    if not _text(session) or session.startswith("."):
         raise ValueError("A session's id has 1 to 200 characters and does not begin with a dot.")
     return "/".join(("/v1/sessions", quote(session, safe=""), *(_segment(part) for part in rest)))
 
 
 def _segment(part: str) -> str:
-    if part in ("", ".", ".."):
+    if _text(part) in ("", ".", ".."):
         raise ValueError(f"{part!r} is no id.")
     return quote(part, safe="")
+
+
+def _text(id: str) -> str:  # noqa: A002 - the name on the wire
+    """Refuse what is no text, such as the position of an event: it would fail far from the mistake."""
+    if not isinstance(id, str):
+        raise TypeError(f"An id is a text such as 'sevt_1', not {id!r} ({type(id).__name__}).")
+    return id
 
 
 def json_of(answer: httpx2.Response) -> dict[str, Any]:

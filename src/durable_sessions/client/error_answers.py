@@ -24,6 +24,7 @@ _BY_CODE: dict[str, type[errors.ApiError]] = {
     "lease_lost": errors.SessionLeaseLostError,
 }
 _OF_ANOTHER_INCARNATION = (410, 412)
+_KEY_ADVICE = "Give a key with Client(api_key=…), or in the variable DURABLE_SESSIONS_API_KEY."
 _NO_ROUTE = "route_not_found"
 _ROUTE = re.compile(r"/(v1/(?!v1/)|openapi.json$|metrics$)")
 
@@ -100,4 +101,6 @@ def _message(answer: httpx2.Response, said: dict[str, Any], code: object) -> str
     ):
         origin = f"{url.scheme}://{url.netloc.decode()}"
         return f"{message} Give the client the address without a path: {origin}."
+    if answer.status_code == 401:  # what follows the first sentence is about headers
+        return f"{message.partition('. ')[0].rstrip('.')}. {_KEY_ADVICE}"
     return message

@@ -27,6 +27,8 @@ from tests.unit.cli.conftest import Run
         ("search -test --limit 3", "search --limit 3 -- -test"),
         ("title s -test", "title -- s -test"),
         ("title s -test --json --url http://127.0.0.1:9", "title --json --url http://127.0.0.1:9 -- s -test"),
+        ("verify /tmp", "verify --data /tmp"),
+        ("serve /tmp --port 9", "serve --data /tmp --port 9"),
         ("append s '-5 degrees'", "append -- s '-5 degrees'"),
         ("shwo s --api-key secret", 'show s --api-key "$DURABLE_SESSIONS_API_KEY"'),
         ("shwo s --api-key=secret", 'show s --api-key="$DURABLE_SESSIONS_API_KEY"'),
@@ -59,3 +61,14 @@ def test_help_is_a_command_too(run: Run) -> None:
     assert run("help", "keys", "create").out == run("keys", "create", "--help").out
     assert run("keys").out == run("help", "keys").out
     assert "ds show has no commands" in run("help", "show", "x").err
+
+
+def test_a_surplus_word_that_is_no_directory_is_only_told(run: Run) -> None:
+    assert run("verify", "/tmp/no-such-directory").err.rstrip().endswith("(/tmp/no-such-directory)")
+    assert run("show", "s", "/tmp").err.rstrip().endswith("unexpected extra argument (/tmp)")
+
+
+def test_a_verdict_is_called_so(run: Run) -> None:
+    assert "Invalid value for '[VERDICT]': 'perhaps' is not known. Give one of pass" in (
+        run("evaluate", "s", "-", "perhaps").err
+    )

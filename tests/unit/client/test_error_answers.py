@@ -53,6 +53,16 @@ async def test_a_redirected_tail_ends(shell: Shell) -> None:
     assert len(stub.requests) == 1
 
 
+async def test_a_missing_key_is_told_in_the_words_of_the_client() -> None:
+    told = "This needs a key, and none was sent. Send a key as Authorization: Bearer <key>."
+    error = error_of(answered(401, body(type="authentication_error", message=told)))
+    assert isinstance(error, errors.AuthenticationError)
+    assert error.message == (
+        "This needs a key, and none was sent. Give a key with Client(api_key=…), or in the variable "
+        "DURABLE_SESSIONS_API_KEY."
+    )
+
+
 # Proxies --------------------------------------------------------------------------------
 
 

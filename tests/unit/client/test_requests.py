@@ -262,6 +262,15 @@ async def test_an_event_needs_an_id(shell: Shell, event_id: str) -> None:
     assert stub.requests == []
 
 
+async def test_a_position_is_no_id(shell: Shell) -> None:
+    stub = Stub(said(200))
+    session: Any = shell.client(stub).session("s")
+    for call in (lambda: session.event(7), lambda: session.why(7), lambda: session.impact(7)):
+        with pytest.raises(TypeError, match="An id is a text such as 'sevt_1', not 7"):
+            await shell.run(call)
+    assert stub.requests == []
+
+
 async def test_one_event_is_read_by_its_id(shell: Shell) -> None:
     reply = said(200, {"id": "e/1", "type": "note", "offset": offsets.of(3)})
     stub = Stub(reply)
