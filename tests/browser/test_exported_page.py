@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.devtools import Chromium
 from tests.support.skips import disabled
 from tests.unit.exporters.golden import exported, sample
 
@@ -67,3 +68,22 @@ def test_ten_thousand_events_can_be_looked_at(browser: Browser, tmp_path: Path, 
 def test_it_can_be_printed(browser: Browser, tmp_path: Path) -> None:
     browser.open(exported("html"), f"--print-to-pdf={tmp_path / 'page.pdf'}")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_long_page_is_whole_with_the_script_and_without_it(chromium: Chromium, tmp_path: Path) -> None:
+    events = [{"type": "agent.message", "content": f"number {at} </noscript> end"} for at in range(1_000)]
+    path = tmp_path / "long.html"
+    path.write_text(exported("html", [json.dumps(event).encode() for event in events]), encoding="utf-8")
+    page = chromium.page().open(path.as_uri() + "#e777")
+    page.until(
+        "document.getElementById('e777')?.getBoundingClientRect().top < 900", "the entry of the address"
+    )
+    page.until("document.querySelectorAll('.entry').length === 1000", "what waited")
+    assert page.run("document.querySelector('.part > noscript')") is None
+    texts = page.run("[...document.querySelectorAll('.entry .prose')].map(one => one.textContent.trim())")
+    assert texts == [f"number {at} </noscript> end" for at in range(1_000)]
+    assert page.problems == []
+    without = chromium.page(script=False).open(path.as_uri())
+    without.until(
+        "document.querySelectorAll('.part > noscript > .entry').length === 800", "what needs no script"
+    )

@@ -163,9 +163,131 @@ def test_two_runs_are_compared_from_where_they_parted(opened: OpenPage, family: 
     page.until("document.activeElement.matches('.pair.differs')")
 
 
+def clean(page: Page) -> None:
+    """Hold a page against the rules of axe."""
+    page.run(AXE + "; 1")
+    found = page.run(
+        "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.target.join(' ')).slice(0, 3)]))"
+    )
+    assert found == []
+    assert page.problems == []
+
+
+def test_a_session_is_forked_from_the_selected_event(
+    opened: OpenPage, family: None, client: httpx2.Client
+) -> None:
+    page = opened("/sessions/first-try?event=e1", dark=True)
+    page.until("document.querySelector('.row.selected:not([aria-busy])')")
+    page.press("F")
+    page.sees("the events up to #3")
+    clean(page)
+    page.run("document.querySelector('dialog input').select()")
+    page.type("third-try")
+    page.press("Enter")
+    page.until("location.pathname === '/sessions/third-try'")
+    page.sees("fork of first-try")
+    made = client.get("/v1/sessions/third-try").json()
+    assert (made["event_count"], made["forked_from"]["position"]) == (4, 4)
+
+
+def test_a_session_is_paused_and_deleted_only_by_its_id(opened: OpenPage, client: httpx2.Client) -> None:
+    store(client, "unwanted", [call("c", "sleep 9")])
+    page = opened("/sessions/unwanted")
+    choose = (
+        "[...document.querySelectorAll('[role=menuitem]')].find(one => one.innerText === %r)?.click() ?? true"
+    )
+    page.click(".menu > button")
+    page.until("document.activeElement.matches('[role=menuitem]')")
+    clean(page)
+    page.run(choose % "Pause")
+    page.until("document.querySelector('dialog textarea')")
+    page.run("document.querySelector('dialog textarea').focus()")
+    page.type("Wait.")
+    page.click("dialog form button")
+    page.until("!document.querySelector('dialog')")
+    assert client.get("/v1/sessions/unwanted").json()["lifecycle"] == "paused"
+    page.press("r")
+    page.sees("1 call has no result")
+    clean(page)
+    page.press("Escape")
+    page.until("!document.querySelector('dialog')")
+    page.click(".menu > button")
+    page.until("document.activeElement.matches('[role=menuitem]')")
+    page.run(choose % "Delete")
+    page.until("document.querySelector('dialog form button')?.disabled")
+    page.run("document.querySelector('dialog input').focus()")
+    page.type("unwanted")
+    page.until("!document.querySelector('dialog form button').disabled")
+    page.press("Enter")
+    page.until("location.pathname === '/'")
+    assert client.get("/v1/sessions/unwanted").status_code == 404
+
+
+def test_two_marked_sessions_are_compared_and_neighbours_reached(opened: OpenPage, family: None) -> None:
+    page = opened("/?q=-try&sort=created_at")
+    page.until("document.querySelectorAll('a.session').length >= 2")
+    page.run("document.querySelector('a.session[data-id=first-try]').focus()")
+    page.press(" ")
+    page.sees("1 marked")
+    page.run("document.querySelector('a.session[data-id=second-try]').focus()")
+    page.press(" ")
+    page.sees("Compare the two that are marked")
+    page.press("=")
+    page.until("location.search.includes('a=first-try') && location.search.includes('b=second-try')")
+    page.run("history.back()")
+    page.until("document.querySelectorAll('a.session').length >= 2")
+    order = page.run("[...document.querySelectorAll('a.session')].map(one => one.dataset.id)")
+    page.click(f"a.session[data-id={order[0]}]")
+    page.until("document.querySelector('.row:not([aria-busy])')")
+    page.press("]")
+    page.until(f"location.pathname === '/sessions/{order[1]}'")
+    page.press("[")
+    page.until(f"location.pathname === '/sessions/{order[0]}'")
+
+
+def test_everything_is_found_by_its_name(opened: OpenPage, family: None) -> None:
+    page = opened("/approvals")
+    page.sees("Approvals")
+    page.until("document.querySelector('.jump')")
+    page.press("k", ctrl=True)
+    page.until("document.activeElement.matches('.palette input')")
+    clean(page)
+    page.type("second-try")
+    page.until("document.querySelector('.palette li')?.innerText.includes('second-try')")
+    page.press("Enter")
+    page.until("location.pathname === '/sessions/second-try'")
+
+
+def test_the_strip_goes_by_time_and_a_range_is_chosen_on_it(opened: OpenPage, client: httpx2.Client) -> None:
+    day = "2026-01-02T0{}:00:00Z"
+    events = [{"type": "agent.message", "content": f"number {at}"} for at in range(40)]
+    for at, event in enumerate(events):
+        event["processed_at"] = day.format(1 + at // 20)
+    store(client, "timed", events)
+    page = opened("/sessions/timed?at=0")
+    page.until("document.querySelector('.row:not([aria-busy])')")
+    page.press("t")
+    page.until("document.querySelector('.strip')?.ariaLabel.startsWith('Place in the session, by')")
+    page.press("t")
+    box = page.run(
+        "(r => [r.left, r.top, r.width])(document.querySelector('.strip').getBoundingClientRect())"
+    )
+    shift = {"button": "left", "modifiers": 8, "clickCount": 1}
+    for kind, share in (("mousePressed", 0.26), ("mouseMoved", 0.4), ("mouseReleased", 0.49)):
+        x = box[0] + share * box[2]
+        page.send("Input.dispatchMouseEvent", type=kind, x=x, y=box[1] + 20, **shift)
+    page.until("new URLSearchParams(location.search).get('only')?.startsWith('range:')")
+    first, _, last = page.run("new URLSearchParams(location.search).get('only')")[6:].partition("-")
+    assert 9 <= int(first) <= 11
+    assert 15 <= int(last) <= 20
+    page.sees("Not all is shown.")
+    page.until("!document.body.innerText.includes('number 30')")
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
+        ("/sessions/first-try?panel=tools", "Median"),
         ("/sessions/second-try/graph", "forked from first-try at #3"),
         ("/sessions/first-try/dossier?kind=engineering", "Missing:"),
         ("/sessions/first-try?panel=usage", "No model request was recorded."),
@@ -183,9 +305,4 @@ def test_every_view_opens_and_axe_finds_nothing(opened: OpenPage, family: None, 
         page = opened(path, 390 if dark else 1300, dark=dark)
         page.sees(text)
         page.run("new Promise(done => setTimeout(done, 200))")
-        page.run(AXE + "; 1")
-        found = page.run(
-            "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.target.join(' ')).slice(0, 3)]))"
-        )
-        assert found == [], (path, found)
-        assert page.problems == []
+        clean(page)

@@ -1,10 +1,14 @@
 """A session as one HTML page: nothing is loaded from elsewhere, nothing in an event is taken for HTML.
 
 Everything is readable without the script. Beside the escaping, the page's policy lets no other script run.
+
+A long page is in parts. The first are as any HTML; later ones stand in ``noscript``, which a browser that
+runs the script keeps as one text: the page is there at once, and the script makes elements of them.
 """
 
 import base64
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
@@ -27,6 +31,10 @@ FOLDED_ASIDE_CHARACTERS = 2_000
 """How much of a long message is visible before it is expanded: of users and agents, and of the system."""
 JUMPS_MAX = 2_000
 """How many prompts and errors the contents list."""
+PART_ENTRIES = 50
+"""How many entries a part of the page has: what is not on the screen is neither styled nor laid out."""
+PLAIN_PARTS = 4
+"""How many parts are elements from the beginning."""
 PICTURES_BYTES_MAX = 64 * 1024 * 1024
 """How many bytes of images a page holds; further ones are named only."""
 
@@ -65,11 +73,22 @@ class _Page:
         yield _head(title)
         head = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in rows)
         yield f'<body>\n<header><h1>{escape(title)}</h1><dl class="facts">{head}</dl></header>\n<main>\n'
-        yield from self.entries(lines)
+        yield from self._parts(lines)
         yield "</main>\n"
         yield self._side()
         yield "<footer>Times are UTC. Exported by Durable Sessions.</footer>\n"
         yield f"<script>{_SCRIPT}</script>\n</body>\n</html>\n"
+
+    def _parts(self, lines: Iterable[bytes]) -> Iterator[str]:
+        """Yield the entries in parts; later ones wait for the script, if there is one."""
+        entries = self.entries(lines)
+        for number in itertools.count():
+            inner = "".join(itertools.islice(entries, PART_ENTRIES))
+            if not inner:
+                return
+            if number >= PLAIN_PARTS:
+                inner = f"<noscript>{inner}</noscript>"
+            yield f'<section class="part">\n{inner}</section>\n'
 
     def entries(self, lines: Iterable[bytes]) -> Iterator[str]:
         """Yield the entries, with a heading for each day."""

@@ -16,7 +16,7 @@ from tests.unit.exporters.golden import exported, sample
 EMPTY = {"meta", "img", "input", "br", "hr"}
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "dl", "div", "dt", "dd", "main",
-    "article",
+    "article", "section", "noscript",
     "details", "summary", "span", "p", "pre", "code", "b", "a", "time", "figure", "img", "figcaption",
     "nav", "label",
     "input", "ol", "ul", "li", "button", "footer", "script", "em", "strong", "s", "blockquote", "hr", "br",

@@ -90,7 +90,7 @@ export class Outline {
     const points = Array.from({ length: block.count }, (_, i) => {
       const role = block.role[i], flags = block.flags[i];
       return [i, +(role === USER), +(role === AGENT), +(role === TOOL), +((flags & FAILED) !== 0 && role !== RESULT),
-        +((flags & COMPACTION) !== 0), requests.get(i) ?? 0, block.time(i)];
+        +((flags & COMPACTION) !== 0), requests.get(i) ?? 0, block.time(i), block.thread[i]];
     });
     this.pointed = { version: block.version, points };
     return points;

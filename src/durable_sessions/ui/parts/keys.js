@@ -13,7 +13,7 @@ export function useKeys(handlers, inputs = []) {
       const isPlain = !event.ctrlKey && !event.metaKey;
       const isTyped = event.target.closest?.(TYPED);
       if (isPlain && (isTyped || !shortcuts.value) && event.key !== "Escape") return;
-      if (document.querySelector("dialog[open]") && event.key !== "Escape") return;
+      if (document.querySelector("dialog[open]")) return; // it has keys of its own, and Escape closes it
       const key = (isPlain ? "" : "Ctrl+") + event.key;
       const twice = last === event.key && isPlain ? `${event.key}${event.key}` : "";
       last = twice ? "" : event.key;
@@ -29,6 +29,6 @@ export function useKeys(handlers, inputs = []) {
 export const SHEET = [
   ["/", "Find in this view"], ["?", "This sheet"], ["j k", "Next and previous row"], ["J K", "Next and previous prompt"],
   ["e E", "Next and previous failure"], ["n N", "Next and previous hit"], ["Enter", "Open or close a row"],
-  ["gg G", "Start and end"], ["f", "Follow what comes"], ["i", "Inspector"], ["s", "State"], ["c", "Copy a link"], ["y", "Copy JSON"],
+  ["Ctrl K", "Find or jump: everything by name"], ["gg G", "Start and end"], ["f", "Follow what comes"], ["[ ]", "Previous and next session of the list"], ["r", "Resume this session"], ["F", "Fork from here"], ["Space =", "Mark two sessions in the list, compare them"], ["t", "The strip by time or by event"], ["i", "Inspector"], ["s", "State"], ["c", "Copy a link"], ["y", "Copy JSON"],
   ["u", "Copy as curl"], ["z", "UTC or local time"], ["d", "Density"], ["Esc", "Back"],
 ];

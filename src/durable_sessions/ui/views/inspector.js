@@ -9,9 +9,10 @@ import { Failed } from "../parts/states.js";
 import { oneLine } from "../reading/text.js";
 import { sessionAddress } from "../router.js";
 import { StatePanel } from "./state.js";
+import { ToolsPanel } from "./tools.js";
 import { UsagePanel } from "./usage.js";
 
-export const PANELS = [["event", "Event", EventPanel], ["state", "State", StatePanel], ["usage", "Usage", UsagePanel], ["threads", "Threads", ThreadsPanel]];
+export const PANELS = [["event", "Event", EventPanel], ["state", "State", StatePanel], ["tools", "Tools", ToolsPanel], ["usage", "Usage", UsagePanel], ["threads", "Threads", ThreadsPanel]];
 
 export function Inspector({ panel, panels, one, info, selected, change }) {
   const [, , Panel] = panels.find(([name]) => name === panel) ?? panels[0];

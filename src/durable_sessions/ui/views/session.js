@@ -4,17 +4,21 @@ import { useSignal } from "@preact/signals";
 import { get, sessionPath, url } from "../api/client.js";
 import { find, markWords, wordsOf } from "../list/find.js";
 import { Following } from "../list/follow.js";
-import { drawStrip } from "../list/strip.js";
+import { neighbour } from "../list/listed.js";
 import { Transcript } from "../list/transcript.js";
 import { announce, copy } from "../parts/copy.js";
 import { html } from "../parts/html.js";
 import { useKeys } from "../parts/keys.js";
+import { Menu } from "../parts/menu.js";
+import { offered } from "../parts/palette.js";
 import { exact, short } from "../parts/number.js";
 import { Failed, Loading, Nothing } from "../parts/states.js";
 import { inUtc } from "../parts/time.js";
 import { oneLine } from "../reading/text.js";
-import { address, note, route, sessionAddress } from "../router.js";
+import { address, go, note, route, sessionAddress } from "../router.js";
+import { Action, actionsOf } from "./actions.js";
 import { Inspector, PANELS } from "./inspector.js";
+import { Overview, Ruler } from "./overview.js";
 
 const KEPT = ["q", "hide", "show", "only", "panel"];
 
@@ -42,6 +46,7 @@ export default function Session() {
 function Reading({ id }) {
   const [info, setInfo] = useState(null), [error, fail] = useState(null), [missing, miss] = useState(null);
   const [ready, setReady] = useState(false), [, redraw] = useState(0);
+  const [action, act] = useState(null), [byTime, setByTime] = useState(false);
   const view = useRef(null), transcript = useRef(null), following = useRef(null), moving = useRef(0);
   const found = useSignal(null), selected = useSignal(null), window_ = useSignal([0, 0]);
   const { params } = route.value;
@@ -175,29 +180,46 @@ function Reading({ id }) {
     J: () => one?.nextPrompt(1), K: () => one?.nextPrompt(-1), e: () => jumped(one?.nextFailure(1), "failure"), E: () => jumped(one?.nextFailure(-1), "failure"),
     n: () => nextHit(1), N: () => nextHit(-1), gg: () => toStart(one), G: () => toEnd(one, following.current), f: () => toEnd(one, following.current),
     Enter: (pressed) => { if (pressed.target.closest("a, button, input")) return false; if (selected.value !== null) one?.toggle(selected.value); return true; },
+    r: () => act("resume"), F: () => actions.some((item) => item.dialog === "fork") && act("fork"), t: () => setByTime((old) => !old),
+    "=": () => info?.forked_from && go(address("/compare", { a: info.forked_from.session_id, b: id })), "[": () => toNeighbour(id, -1), "]": () => toNeighbour(id, 1),
     "/": () => document.getElementById("find")?.focus(), i: () => change({ panel: panel ? null : "event" }), s: () => change({ panel: panel === "state" ? null : "state" }), ...copies,
     Escape: () => { if (document.activeElement?.id === "find") document.activeElement.blur(); else if (panel) change({ panel: null }); else history.length > 1 && history.back(); },
-  }, [ready, panel, q]);
+  }, [ready, panel, q, info]);
+
+  const actions = info ? actionsOf(info) : [];
+  const links = info ? [
+    { name: "Copy link", act: copies.c }, { name: "Copy as curl", act: copies.u }, { name: "JSON", href: url(sessionPath(id)), target: "_blank" },
+    { name: "Graph", href: sessionAddress(id, {}, "/graph") }, { name: "Dossier", href: sessionAddress(id, {}, "/dossier") },
+    info.forked_from && { name: "Compare with its source", href: address("/compare", { a: info.forked_from.session_id, b: id }) },
+  ].filter(Boolean) : [];
+  const things = [...actions.map((item) => ({ name: item.name, act: () => act(item.dialog) })), ...links];
+  useEffect(() => {
+    offered.value = things.map((item) => ({ name: item.name, act: item.act ?? (() => (item.target ? open(item.href, item.target, "noopener") : go(item.href))) }));
+    return () => { offered.value = []; };
+  }, [info, ready]);
+  const changed = (name) => {
+    if (name === "delete") go(address("/"));
+    else get(sessionPath(id)).then(setInfo, () => {});
+  };
 
   if (error) return html`<${Failed} error=${error} retry=${() => location.reload()} />`;
   const state = following.current?.state.value;
   return html`<div class=${`reading ${panel ? "with-panel" : ""}`}>
     <div class="head"><a class="back" href=${address("/")}>‹ Sessions</a><h1><bdi>${info ? oneLine(info.title || id, 200) : id}</bdi></h1>
       ${info && html`<${About} info=${info} one=${one} />`}<span class="room"></span><${Live} state=${state} />
-      <a class="quiet-button" href=${sessionAddress(id, {}, "/graph")}>Graph</a><a class="quiet-button" href=${sessionAddress(id, {}, "/dossier")}>Dossier</a>
-      ${info?.forked_from && html`<a class="quiet-button" href=${address("/compare", { a: info.forked_from.session_id, b: id })}>Compare</a>`}
-      <button type="button" class="quiet-button" onClick=${copies.c}>Copy link</button>
-      <button type="button" class="quiet-button" onClick=${copies.u}>Copy as curl</button>
-      <a class="quiet-button" href=${url(sessionPath(id))} target="_blank" rel="noopener">JSON</a>
+      ${info && html`<button type="button" class="quiet-button" onClick=${() => act("resume")}>Resume</button><${Menu} label="More" items=${things.slice(1)} />`}
       <button type="button" class="quiet-button" aria-expanded=${Boolean(panel)} onClick=${() => change({ panel: panel ? null : "event" })}>Inspector</button></div>
-    ${ready && one.outline.events > 0 ? html`<${Strip} one=${one} range=${window_} hits=${found.value?.positions} version=${one.outline.events} />` : html`<div class="strip"></div>`}
+    ${ready && one.outline.events > 0 ? html`<${Overview} one=${one} range=${window_} hits=${found.value?.positions} version=${one.outline.events} byTime=${byTime}
+      brush=${([from, to]) => change({ only: `range:${from}-${to}` })} />` : html`<div class="strip"></div>`}
     ${missing && html`<p class="banner" role="alert">There is no event <code>${oneLine(missing, 80)}</code> in this session. <button type="button" class="quiet-button" onClick=${() => miss(null)}>Close</button></p>`}
     <div class="panes"><div class="list" role="feed" aria-label="Events" aria-busy=${!ready} ref=${view} tabindex="0"></div>
+      ${ready && one.outline.events > 0 && html`<${Ruler} one=${one} hits=${found.value?.positions} version=${one.outline.events} />`}
       ${!ready && html`<div class="over"><${Loading} rows=${18} /></div>`}
       ${ready && !one.outline.events && html`<div class="over"><${Nothing} title="No events yet"><p>They appear here as they come.</p><//></div>`}
       ${panel && ready && html`<${Inspector} panel=${panel} panels=${PANELS} one=${one} info=${info} selected=${selected} change=${change} />`}</div>
     <${Foot} q=${q} found=${found.value} selected=${selected} change=${change} params=${params} next=${nextHit} one=${one} ready=${ready}
-      unseen=${following.current?.unseen.value ?? 0} toEnd=${() => toEnd(one, following.current)} /></div>`;
+      unseen=${following.current?.unseen.value ?? 0} toEnd=${() => toEnd(one, following.current)} />
+    ${action && info && html`<${Action} key=${action} name=${action} id=${id} info=${info} position=${selected.value} close=${() => act(null)} changed=${changed} />`}</div>`;
 }
 
 async function positionOf(id, event, at) {
@@ -209,6 +231,7 @@ async function positionOf(id, event, at) {
 }
 
 const arrow = (pressed, one, step) => (pressed.target.closest(".list") ? void one?.move(step) : false);
+const toNeighbour = (id, step) => { const other = neighbour(id, step); if (other) go(sessionAddress(other)); else announce("No more sessions in the list"); };
 const jumped = async (going, noun) => { if (going && !(await going)) announce(`No more ${noun}`); };
 const toStart = async (one) => { await one?.outline.fetch(0); one?.scroller?.toStart(); };
 async function toEnd(one, following) {
@@ -238,39 +261,6 @@ function Live({ state }) {
   const words = { live: state.lag === undefined ? "live" : `live ${Math.round(state.lag)} ms`, connecting: "connecting", reconnecting: "reconnecting",
     waiting: `reconnecting in ${state.reason} s`, stale: "stale", paused: "paused", ended: state.reason };
   return html`<span class=${`live ${state.name}`}>${words[state.name]}</span>`;
-}
-
-function Strip({ one, range, hits, version }) {
-  const canvas = useRef(null), marker = useRef(null), box = useRef(null);
-  const { outline } = one;
-  useEffect(() => {
-    const draw = () => canvas.current && drawStrip(canvas.current, outline, { hits: hits ?? [] });
-    const scheme = matchMedia("(prefers-color-scheme: dark)"), observer = new ResizeObserver(draw);
-    draw();
-    observer.observe(canvas.current);
-    addEventListener("ds-looks", draw);
-    scheme.addEventListener("change", draw);
-    return () => { observer.disconnect(); removeEventListener("ds-looks", draw); scheme.removeEventListener("change", draw); };
-  }, [outline.points, hits, version < 4096 ? version : Math.floor(version / 50)]);
-  const [first, last] = range.value, events = Math.max(1, outline.events);
-  const at = (pointer) => {
-    const { left, width } = box.current.getBoundingClientRect();
-    return Math.max(0, Math.min(events - 1, Math.round(((pointer.clientX - left) / width) * events)));
-  };
-  const dragging = useRef(false);
-  const pressed = (pointer) => { dragging.current = true; pointer.currentTarget.setPointerCapture(pointer.pointerId); one.show(at(pointer)); };
-  const keyed = (event) => {
-    const step = { ArrowRight: 0.01, ArrowLeft: -0.01, PageDown: 0.1, PageUp: -0.1, Home: -1, End: 1 }[event.key];
-    if (step === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
-    one.show(Math.max(0, Math.min(events - 1, Math.round(first + step * events))));
-  };
-  return html`<div class="strip" ref=${box} role="slider" tabindex="0" aria-label="Place in the session" aria-valuemin="0" aria-valuemax=${events - 1}
-      aria-valuenow=${first} aria-valuetext=${`event ${exact(first)} of ${exact(events)}`} onKeyDown=${keyed} onPointerDown=${pressed}
-      onPointerMove=${(pointer) => dragging.current && one.show(at(pointer))} onPointerUp=${() => { dragging.current = false; }}>
-    <canvas ref=${canvas} aria-hidden="true"></canvas>
-    <div class="marker" ref=${marker} style=${{ left: `${(first / events) * 100}%`, width: `${Math.max(0.3, ((last - first + 1) / events) * 100)}%` }}></div></div>`;
 }
 
 function Foot({ q, found, selected, change, params, next, one, ready, unseen, toEnd: end }) {

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.js";
 import { follow } from "../api/live.js";
+import { remember } from "../list/listed.js";
 import { Copy } from "../parts/copy.js";
 import { html } from "../parts/html.js";
 import { useKeys } from "../parts/keys.js";
@@ -20,7 +21,7 @@ function asked(params) {
   return { limit: PAGE, sort: params.get("sort") === "created_at" ? "created_at" : "activity", counts: true, q: given("q"),
     lifecycle: given("lifecycle"), "statuses[]": given("status"), agent_id: given("agent"), after: given("after"),
     include_archived: params.get("archived") ? true : undefined,
-    ...(given("tool") ? { "metadata[source]": given("tool") } : {}) };
+    ...(given("tool") ? { "metadata[tool]": given("tool") } : {}) };
 }
 
 function useSessions(params) {
@@ -75,9 +76,12 @@ function changed(old, news) {
 export default function Sessions() {
   const { params } = route.value;
   const { data, error, next, fresh, reload, more } = useSessions(params);
-  const [marked, mark] = useState([]);
+  const [marked, mark] = useState([]), marks = useRef(marked); // keys see the marks at once, the rows when they are drawn
   const field = useRef(null), typing = useRef(0);
-  useKeys({ "/": () => field.current?.focus(), Escape: () => document.activeElement?.blur() });
+  const toggle = (id) => mark(marks.current = marks.current.includes(id) ? marks.current.filter((one) => one !== id) : [...marks.current.slice(-1), id]);
+  useKeys({ "/": () => field.current?.focus(), Escape: () => (marks.current.length ? mark(marks.current = []) : document.activeElement?.blur()),
+    "=": () => { const [a, b] = marks.current; if (b) go(address("/compare", { a, b })); } });
+  useEffect(() => { remember((data ?? []).map((one) => one.id)); }, [data]);
   useEffect(() => {
     document.title = "Sessions · Durable Sessions";
     return () => clearTimeout(typing.current);
@@ -101,11 +105,12 @@ export default function Sessions() {
       <${Choice} name="sort" label="Sort" values=${["activity", "created_at"]} params=${params} change=${change} required />
       <label class="check"><input type="checkbox" checked=${Boolean(params.get("archived"))} onChange=${(event) => change("archived", event.target.checked ? "1" : "")} /> archived</label>
       <span class="room"></span>
+      ${marked.length > 0 && html`<span class="note" role="status">${marked.length === 1 ? "1 marked; mark another to compare" : html`<a href=${address("/compare", { a: marked[0], b: marked[1] })}>Compare the two that are marked</a>`}</span>`}
       ${fresh.size > 0 && html`<button type="button" class="pill" onClick=${reload}>${fresh.size} new ↑</button>`}
       ${data && html`<span class="count">${exact(data.length)}${next ? "+" : ""} sessions</span>`}</div>
     ${error ? html`<${Failed} error=${error} retry=${reload} />` : !data ? html`<${Loading} />`
       : !data.length ? html`<${Empty} filters=${filters} change=${change} />`
-      : html`<${List} data=${data} more=${more} marked=${marked} mark=${mark} />`}`;
+      : html`<${List} data=${data} more=${more} marked=${marked} mark=${toggle} />`}`;
 }
 
 function Choice({ name, label, values, params, change, required }) {
@@ -124,7 +129,7 @@ function Empty({ filters, change }) {
     <ul class="commands">${commands.map((text) => html`<li><code>${text}</code> <${Copy} text=${text} /></li>`)}</ul><//>`;
 }
 
-function List({ data, more, marked }) {
+function List({ data, more, marked, mark }) {
   const view = useRef(null);
   const [range, setRange] = useState([0, 40]);
   const scrolled = () => {
@@ -137,6 +142,8 @@ function List({ data, more, marked }) {
   const shown = useMemo(() => data.slice(range[0], range[1]), [data, range]);
   const moved = (event) => {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
+    const focused = document.activeElement.closest("a.session")?.dataset.id;
+    if ((event.key === " " || event.key === "m") && focused) { event.preventDefault(); mark(focused); }
     if (!step) return;
     const links = [...view.current.querySelectorAll("a.session")];
     const at = links.indexOf(document.activeElement.closest("a.session"));
@@ -154,15 +161,15 @@ const waits = (one) => {
   return (stop.kind ?? stop.type ?? stop.reason ?? "stopped").replace(/_/g, " ");
 };
 
-function SessionRow({ one, top }) {
+function SessionRow({ one, top, isMarked }) {
   const at = Date.parse(one.last_activity_at ?? one.updated_at);
   const tokens = one.usage ? one.usage.input_tokens + one.usage.output_tokens + one.usage.cache_read_input_tokens : 0;
   const running = one.status === "running" && !one.imported && !["closed", "archived"].includes(one.lifecycle);
   const state = waits(one) ? "waits" : running ? "running" : one.lifecycle === "closed" || one.archived_at ? "ended" : "idle";
   const agent = one.agent?.name && one.agent.name !== "unknown" ? one.agent.name : one.metadata?.source ?? one.metadata?.tool ?? "";
   const failed = one.counts?.failed;
-  return html`<li style=${{ top: `${top}px` }}><a class="session" href=${sessionAddress(one.id)}>
-    <span class=${`dot ${state}`} title=${`${one.lifecycle}, ${one.status}`}></span>
+  return html`<li style=${{ top: `${top}px` }}><a class=${`session ${isMarked ? "marked" : ""}`} data-id=${one.id} href=${sessionAddress(one.id)}>
+    <span class=${`dot ${state}`} title=${`${one.lifecycle}, ${one.status}`}></span>${isMarked && html`<span class="visually-hidden">marked</span>`}
     <span class="title"><bdi>${oneLine(one.title || one.id, 200)}</bdi>${one.title && html`<span class="id">${one.id}</span>`}</span>
     <span class="agent-name"><bdi>${oneLine(String(agent), 40)}</bdi></span>
     <span class="n">${exact(one.event_count)}<span class="unit"> ev</span></span>
