@@ -23,7 +23,8 @@ def advised(error: click.ClickException, given: Sequence[str]) -> click.ClickExc
     if isinstance(error, click.NoSuchOption):
         return _told(error, error.message, _other_option(error, given))
     if isinstance(error, click.UsageError) and error.message.startswith(_EXTRA):
-        return _told(error, error.message, _data_directory(error, given))
+        advice = _data_directory(error, given)
+        return _told(error, f"{error.message}.", advice) if advice else error
     return error
 
 
