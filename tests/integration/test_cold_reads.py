@@ -20,8 +20,8 @@ from tests.support.keys import BOOTSTRAP, bearer, make_secret
 pytestmark = pytest.mark.anyio
 
 TEXT = {"Content-Type": "text/plain"}
-READ_BYTES = 3 * MIB
-"""What one read takes of the budget."""
+READ_BYTES = 5 * MIB
+"""What one read takes of the budget: 1 MiB fetched, decoded and answered, and 2 MiB decoded ahead of it."""
 
 
 @asynccontextmanager

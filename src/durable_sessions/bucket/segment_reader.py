@@ -13,14 +13,16 @@ from durable_sessions.bucket.records import AppendRun
 from durable_sessions.errors import ObjectDamagedError
 from durable_sessions.threads import CPU
 
+READS_AHEAD = 2
+"""How many reads of the same size are prefetched: one is decoded while the one before it is sent."""
 _FOOTER = -1
 _Decoded = TypeVar("_Decoded")
 
 
 class SegmentSlice(NamedTuple):
-    """Consecutive records as wire bytes, and the position after them."""
+    """Consecutive records as wire bytes, in views of cached blocks, and the position after them."""
 
-    data: bytes
+    pieces: list[memoryview]
     next: int
 
 
@@ -42,26 +44,27 @@ class SegmentReader:
         The segment must hold ``start``. Fewer than fit come only where the segment leaves a gap or ends.
         """
         footer = await self._footer()
-        # Twice as much as is read now: the second half is what is prefetched below.
-        pieces = self._pieces(footer, stream, start, stop, 2 * bytes_max)
+        # What is read now, and behind it what is prefetched below.
+        pieces = self._pieces(footer, stream, start, stop, (1 + READS_AHEAD) * bytes_max)
         self._expect(footer, pieces, start, bytes_max)
         found: list[memoryview] = []
         position, left = start, bytes_max
         for piece in pieces:
             block = await self._block(footer, piece.group)
-            data, following = block.cut(piece, position, stop, left)
-            if found and len(data) > left:
+            views, following = block.cut(piece, position, stop, left)
+            size = sum(map(len, views))
+            if found and size > left:
                 break
-            found.append(data)
-            position, left = following, left - len(data)
+            found += views
+            position, left = following, left - size
             if position < piece.next or left <= 0:
                 break
         # A sequential reader needs what follows next: load it while this answer is being sent.
-        self._expect(footer, pieces, position, bytes_max)
-        return SegmentSlice(b"".join(found), position)
+        self._expect(footer, pieces, position, READS_AHEAD * bytes_max)
+        return SegmentSlice(found, position)
 
     def _expect(self, footer: Footer, pieces: list[Piece], position: int, bytes_max: int) -> None:
-        """Begin to load what a read of this size from ``position`` will need, as far as can be told."""
+        """Begin to load what so many bytes from ``position`` on are in, as far as can be told."""
         expected = 0
         for piece in pieces:
             if piece.next <= position:
@@ -135,8 +138,7 @@ class SegmentReader:
     async def _load_footer(self) -> Footer:
         info = self.info
         length = info.bytes - info.footer_offset
-        region = await fetch_range(self._bucket, info.path, info.footer_offset, length, info.footer_sha256)
-        return await self._decoded(lambda: decode_footer(region))
+        return await self._decoded(info.footer_offset, length, info.footer_sha256, decode_footer)
 
     async def _block(self, footer: Footer, group: int) -> DecodedRowGroup:
         return await self._cache.get(self._key(group), self._loader(footer, group))
@@ -144,16 +146,20 @@ class SegmentReader:
     def _loader(self, footer: Footer, group: int) -> Callable[[], Coroutine[None, None, DecodedRowGroup]]:
         async def load() -> DecodedRowGroup:
             place = footer.groups[group]
-            data = await fetch_range(self._bucket, self.info.path, place.offset, place.bytes, place.sha256)
-            return await self._decoded(lambda: decode_block(footer, group, data))
+            return await self._decoded(
+                place.offset, place.bytes, place.sha256, lambda data: decode_block(footer, group, data)
+            )
 
         return load
 
-    async def _decoded(self, decode: Callable[[], _Decoded]) -> _Decoded:
+    async def _decoded(
+        self, start: int, length: int, sha256: str, decode: Callable[[bytes], _Decoded]
+    ) -> _Decoded:
+        path = self.info.path
         try:
-            return await CPU.run(decode)
+            return await fetch_range(self._bucket, path, start, length, sha256, decode)
         except (ValueError, IndexError) as error:
-            raise ObjectDamagedError(path=self.info.path, problem=str(error)) from error
+            raise ObjectDamagedError(path=path, problem=str(error)) from error
 
 
 def _joined(parts: list[AppendRun]) -> AppendRun:

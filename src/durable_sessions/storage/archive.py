@@ -134,7 +134,7 @@ class NothingArchived:
         self.cold: ColdStreams = NothingCold()
         self.records: FlushedRecords = self
 
-    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
         """Refuse: nothing is archived."""
         raise AssertionError
 

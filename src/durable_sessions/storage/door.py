@@ -303,10 +303,16 @@ class Streams(Protocol):
         """
         ...
 
+    def read_pieces(
+        self, view: StreamView, start: int, bytes_max: int, stop: int | None = None
+    ) -> Awaitable[tuple[list[memoryview], int]]:
+        """Return the same in pieces that can be kept, uncopied where possible, and the position after."""
+        ...
+
     def read_hot(
         self, view: StreamView, start: int, bytes_max: int, stop: int | None = None
     ) -> tuple[list[memoryview], int] | None:
-        """Return the same, and the position after them, if all of them are in memory; otherwise None.
+        """Return the same pieces and position if all of them are in memory; otherwise None.
 
         The memoryviews are not copies: release them before the next append, whose buffer they pin.
         """

@@ -26,7 +26,7 @@ class _HotPart(NamedTuple):
 class FlushedRecords(Protocol):
     """Records in the bucket."""
 
-    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
         """Return records from ``start`` up to ``stop``, at least one, and the position after them."""
         ...
 
@@ -87,20 +87,29 @@ class Reader:
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
     ) -> Slice:
         """Return records from ``start`` up to ``stop``, as many as fit, at least one if there are any."""
-        pieces: list[bytes] = []
+        pieces, following = await self.read_pieces(durable, start, bytes_max, stop)
+        return Slice(b"".join(pieces), start, following)
+
+    async def read_pieces(
+        self, durable: DurableStream, start: int, bytes_max: int, stop: int | None = None
+    ) -> tuple[list[memoryview], int]:
+        """Return the same in pieces that can be kept, and the position after them."""
+        pieces: list[memoryview] = []
         position = start
         while position < _end(durable, stop) and (bytes_max > 0 or not pieces):
             hot = self._hot_part(durable, position, bytes_max, stop)
             if hot.pieces:
-                data, following = b"".join(hot.pieces), hot.next
+                # Copied, because a view would pin the buffer while this waits for the next part.
+                found, following = [memoryview(b"".join(hot.pieces))], hot.next
             else:
-                data, following = await self._read_cold(durable, position, bytes_max, stop)
-            if pieces and len(data) > bytes_max:
+                found, following = await self._read_cold(durable, position, bytes_max, stop)
+            size = sum(map(len, found))
+            if pieces and size > bytes_max:
                 break  # the next record does not fit
-            pieces.append(data)
-            bytes_max -= len(data)
+            pieces += found
+            bytes_max -= size
             position = following
-        return Slice(b"".join(pieces), start, position)
+        return pieces, position
 
     def _hot_part(self, durable: DurableStream, start: int, bytes_max: int, stop: int | None) -> "_HotPart":
         """Return the records from ``start`` on that are in memory, up to the first gap."""
@@ -119,7 +128,7 @@ class Reader:
 
     async def _read_cold(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None
-    ) -> tuple[bytes, int]:
+    ) -> tuple[list[memoryview], int]:
         owner, part_end, fork = self._owner(durable, start)
         end = min(part_end, _end(durable, stop))
         while True:
@@ -127,7 +136,7 @@ class Reader:
             if overlay:
                 erased = shown_to(overlay.get(start), fork)
                 if erased is not None:
-                    return erased.data, start + 1
+                    return [memoryview(erased.data)], start + 1
                 end = _first_erased(overlay, start, end, fork)
             found = await self._read_stored(owner, start, end, bytes_max)
             # What was erased, or settled, during the wait for log or bucket may be in what was found.
@@ -136,7 +145,7 @@ class Reader:
 
     async def _read_stored(
         self, owner: DurableStream, start: int, end: int, bytes_max: int
-    ) -> tuple[bytes, int]:
+    ) -> tuple[list[memoryview], int]:
         """Return records of one stream as log or bucket have them; the caller knows which are erased."""
         if start >= owner.flushed:
             try:
@@ -159,7 +168,7 @@ class Reader:
 
     async def _read_log(
         self, owner: DurableStream, start: int, stop: int, bytes_max: int
-    ) -> tuple[bytes, int]:
+    ) -> tuple[list[memoryview], int]:
         extents: list[Extent] = []
         checksums: list[int] = []
         size = 0
@@ -187,9 +196,9 @@ def _end(durable: DurableStream, stop: int | None) -> int:
 
 def _slice_of(
     found: list[bytes], checksums: list[int], start: int, stop: int, bytes_max: int
-) -> tuple[bytes, int]:
+) -> tuple[list[memoryview], int]:
     """Return the records from ``start`` up to ``stop`` of appends that were read from the log."""
-    pieces: list[bytes] = []
+    pieces: list[memoryview] = []
     position = start
     for encoded, checksum in zip(found, checksums, strict=True):
         if google_crc32c.value(encoded) != checksum:
@@ -202,16 +211,16 @@ def _slice_of(
             if pieces and size > bytes_max:
                 break  # the next record does not fit
             begin = sum(effect.lengths[:skip])
-            piece = effect.data[begin : begin + size]
+            piece = memoryview(effect.data)[begin : begin + size]
         else:
             take = min(take, skip + max(bytes_max, 1))
-            piece = effect.data[skip:take]
+            piece = memoryview(effect.data)[skip:take]
         pieces.append(piece)
         bytes_max -= len(piece)
         position = effect.first + take
         if position >= stop or bytes_max <= 0 or position < effect.next:
             break
-    return b"".join(pieces), position
+    return pieces, position
 
 
 def _fitting(lengths: Sequence[int], skip: int, take: int, bytes_max: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from durable_sessions.bucket.cache import BlockCache
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.bucket.segment_reader import SegmentReader
+from durable_sessions.bucket.segment_reader import READS_AHEAD, SegmentReader
 from durable_sessions.errors import BucketError, ColdReadError, ObjectDamagedError
 from durable_sessions.fair_queue import FairQueue
 from durable_sessions.limits import Limits
@@ -41,7 +41,7 @@ class ArchivedRecords:
         for path in self._segments.keys() - {info.path for info in manifest.segments}:
             self.cache.forget(self._segments.pop(path).info.sha256)
 
-    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[bytes, int]:
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
         """Return records from ``start``, before ``stop``, at least one, and the position after them."""
         return await self._read(
             stream, start, lambda reader: reader.read(stream, start, stop, bytes_max), bytes_max
@@ -55,7 +55,7 @@ class ArchivedRecords:
         self, stream: int, position: int, read: Callable[[SegmentReader], Awaitable[T]], bytes_max: int = 0
     ) -> T:
         """Wait for memory, shared fairly between callers, and read; both within the time for cold reads."""
-        memory_bytes = _COPIES * max(bytes_max, _ROW_GROUP_BYTES)
+        memory_bytes = _COPIES * max(bytes_max, _ROW_GROUP_BYTES) + READS_AHEAD * bytes_max
         seconds = self._cold_read_seconds_max
         try:
             async with asyncio.timeout(seconds), self.cold_reads.part(CURRENT_HOLDER.get(), memory_bytes):

@@ -128,3 +128,11 @@ def streams(draw: st.DrawFn) -> list[StreamRecords]:
             )
         )
     return found
+
+
+async def read(
+    reader: SegmentReader, stream: int, start: int, stop: int, bytes_max: int
+) -> tuple[bytes, int]:
+    """Return what a read finds in one piece, and the position after it."""
+    pieces, following = await reader.read(stream, start, stop, bytes_max)
+    return b"".join(pieces), following

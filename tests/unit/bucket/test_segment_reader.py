@@ -11,7 +11,7 @@ from durable_sessions.bucket.blocks import decode_footer
 from durable_sessions.bucket.cache import BlockCache
 from durable_sessions.bucket.fetch import FETCHES_MAX
 from durable_sessions.bucket.records import AppendRun, StreamRecords
-from durable_sessions.bucket.segment_reader import SegmentReader
+from durable_sessions.bucket.segment_reader import READS_AHEAD, SegmentReader
 from durable_sessions.errors import BucketError, ObjectDamagedError
 from tests.unit.bucket.support import (
     PATH,
@@ -22,6 +22,7 @@ from tests.unit.bucket.support import (
     json_stream,
     raw_append,
     raw_stream,
+    read,
     streams,
 )
 
@@ -39,7 +40,7 @@ async def test_a_read_returns_what_fits_and_at_least_one(
         start = data.draw(st.integers(first, after - 1))
         stop = data.draw(st.integers(start + 1, after + 5))
         bytes_max = data.draw(st.integers(0, 500))
-        found = await written.reader.read(stream.stream, start, stop, bytes_max)
+        found = await read(written.reader, stream.stream, start, stop, bytes_max)
         assert found == expected(stream, start, stop, bytes_max)
     await written.cache.close()
 
@@ -53,7 +54,7 @@ async def test_reading_on_gives_everything(
     for stream in records:
         position, after, wire = stream.appends[0].first, stream.appends[-1].next, b""
         while position < after:
-            data, position = await written.reader.read(stream.stream, position, after, bytes_max)
+            data, position = await read(written.reader, stream.stream, position, after, bytes_max)
             wire += data
         assert wire == b"".join(append.data for append in stream.appends)
         assert position == after
@@ -97,12 +98,12 @@ async def test_appends_are_given_across_gaps_and_reads_end_at_them() -> None:
         *(AppendRun(2, raw[0].at_ms, (), b"c"), AppendRun(10, raw[1].at_ms, (), b"d"))
     ]
     assert [run async for run in reader.appends(99, 0, 99)] == []
-    assert await reader.read(3, 6, 99, 1_000) == (b"2,3,", 8)
-    assert await reader.read(3, 20, 99, 1_000) == (b"4,", 21)
-    assert await reader.read(4, 1, 99, 1_000) == (b"bc", 3)
+    assert await read(reader, 3, 6, 99, 1_000) == (b"2,3,", 8)
+    assert await read(reader, 3, 20, 99, 1_000) == (b"4,", 21)
+    assert await read(reader, 4, 1, 99, 1_000) == (b"bc", 3)
     for stream, position in ((3, 4), (3, 8), (3, 21), (4, 3), (99, 0)):
         with pytest.raises(ObjectDamagedError, match=f"does not hold position {position} of stream {stream}"):
-            await reader.read(stream, position, 99, 1_000)
+            await read(reader, stream, position, 99, 1_000)
         with pytest.raises(ObjectDamagedError):
             await reader.append_end(stream, position)
 
@@ -131,10 +132,10 @@ async def test_only_the_footer_and_the_row_groups_that_are_needed_are_fetched() 
     assert len(groups) > 15
     await written.reader.directory()
     assert ranged(written) == [written.info.bytes - written.info.footer_offset]
-    await written.reader.read(7, 200, 400, 100)
+    await read(written.reader, 7, 200, 400, 100)
     (fetched,) = ranged(written)
     assert fetched in {group.bytes for group in groups}
-    await written.reader.read(7, 200, 400, 100)
+    await read(written.reader, 7, 200, 400, 100)
     assert ranged(written) == []
 
 
@@ -144,9 +145,9 @@ async def test_reading_on_fetches_ahead_and_nothing_twice() -> None:
     position = 0
     while position < 4_000:
         before = written.cache.misses
-        _, position = await written.reader.read(1, position, 4_000, 50_000)
+        _, position = await read(written.reader, 1, position, 4_000, 50_000)
         await asyncio.sleep(0.02)
-        assert written.cache.misses - before <= 4
+        assert written.cache.misses - before <= 2 + 2 * READS_AHEAD
     sizes = ranged(written)
     assert len(sizes) == 1 + len(groups)
     assert sum(sizes) == written.info.bytes - 4
@@ -158,7 +159,7 @@ async def test_a_read_that_spans_row_groups_fetches_them_at_once() -> None:
     written.bucket.order("delay", "get_range", times=100, seconds=1)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    data, _ = await written.reader.read(1, 0, 4_000, 400_000)
+    data, _ = await read(written.reader, 1, 0, 4_000, 400_000)
     assert len(data) > 390_000
     assert loop.time() - began < 5  # and not a second for each of them
 
@@ -166,7 +167,7 @@ async def test_a_read_that_spans_row_groups_fetches_them_at_once() -> None:
 async def test_concurrent_reads_share_one_fetch() -> None:
     written = Written([json_stream(1, events(300))])
     written.bucket.order("delay", "get_range", times=100, seconds=0.02)
-    found = await asyncio.gather(*(written.reader.read(1, 0, 300, 1_000) for _ in range(20)))
+    found = await asyncio.gather(*(read(written.reader, 1, 0, 300, 1_000) for _ in range(20)))
     assert len(set(found)) == 1
     assert len(ranged(written)) == 2
 
@@ -174,8 +175,8 @@ async def test_concurrent_reads_share_one_fetch() -> None:
 async def test_a_reader_that_goes_away_does_not_disturb_the_others() -> None:
     written = Written([json_stream(1, events(300))])
     written.bucket.order("delay", "get_range", times=100, seconds=0.05)
-    first = asyncio.create_task(written.reader.read(1, 0, 300, 1_000))
-    second = asyncio.create_task(written.reader.read(1, 0, 300, 1_000))
+    first = asyncio.create_task(read(written.reader, 1, 0, 300, 1_000))
+    second = asyncio.create_task(read(written.reader, 1, 0, 300, 1_000))
     await asyncio.sleep(0.01)
     first.cancel()
     data, position = await second
@@ -196,7 +197,7 @@ async def test_a_changed_byte_anywhere_is_never_served() -> None:
         written.memory.objects[PATH] = whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :]
         reader = SegmentReader(written.memory, written.info, BlockCache())
         outcomes = await asyncio.gather(
-            reader.read(1, 0, 40, 1 << 30), reader.read(2, 0, 200, 1 << 30), return_exceptions=True
+            read(reader, 1, 0, 40, 1 << 30), read(reader, 2, 0, 200, 1 << 30), return_exceptions=True
         )
         damaged = [isinstance(outcome, ObjectDamagedError) for outcome in outcomes]
         if at < 4:
@@ -213,7 +214,7 @@ async def test_what_was_spoilt_on_the_way_is_fetched_again(kind: str) -> None:
     stream = json_stream(1, events(300))
     written = Written([stream])
     written.bucket.order("truncate" if kind == "truncate" else "corrupt", "get_range", times=1)
-    assert await written.reader.read(1, 0, 300, 1_000) == expected(stream, 0, 300, 1_000)
+    assert await read(written.reader, 1, 0, 300, 1_000) == expected(stream, 0, 300, 1_000)
     written.bucket.order("corrupt", "get_range", times=1_000)
     fresh = SegmentReader(written.bucket, written.info, BlockCache())
     written.bucket.calls.clear()
@@ -228,8 +229,8 @@ async def test_a_failure_is_told_and_not_remembered() -> None:
     await written.reader.directory()
     written.bucket.order("fail", "get_range")
     with pytest.raises(BucketError, match="ordered to fail"):
-        await written.reader.read(1, 0, 300, 1_000)
-    assert await written.reader.read(1, 0, 300, 1_000) == expected(stream, 0, 300, 1_000)
+        await read(written.reader, 1, 0, 300, 1_000)
+    assert await read(written.reader, 1, 0, 300, 1_000) == expected(stream, 0, 300, 1_000)
 
 
 async def test_a_segment_that_is_missing_or_shorter_is_damage() -> None:
@@ -252,7 +253,7 @@ async def test_under_seeded_faults_every_answer_is_right_or_an_error(seed: int) 
     right = 0
     for start in range(0, 2_000, 50):
         try:
-            assert await reader.read(1, start, 2_000, 5_000) == expected(stream, start, 2_000, 5_000)
+            assert await read(reader, 1, start, 2_000, 5_000) == expected(stream, start, 2_000, 5_000)
             right += 1
         except (BucketError, ObjectDamagedError):
             continue

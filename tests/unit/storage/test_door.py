@@ -117,3 +117,25 @@ async def test_counts_are_of_one_moment(tmp_path: Path) -> None:
     assert sum(after.sync_seconds.counts) == sum(before.sync_seconds.counts) + 1
     assert not after.stopped
     await world.close()
+
+
+async def test_pieces_of_bucket_log_and_memory_can_be_kept(tmp_path: Path) -> None:
+    """They stay what they were while the stream grows, is flushed again, and leaves memory and caches."""
+    world = await World(tmp_path, replace(LIMITS, block_cache_bytes_max=1)).open()
+    await world.create("s", b"[1,2]")
+    await world.flush()
+    for _ in range(3):
+        await world.partition.evict_idle()
+    view = world.partition.find(key("s"))
+    await world.append("s", b"[3,4]")
+    assert world.partition.read_hot(view, 0, 100) is None, "1 and 2 are in the bucket only"
+    pieces, following = await world.partition.read_pieces(view, 0, 100)
+    assert following == 4
+    for number in range(5, 50):
+        await world.append("s", b"[%d]" % number)
+    await world.flush()
+    for _ in range(3):
+        await world.partition.evict_idle()
+    assert b"".join(pieces) == b"1,2,3,4,"
+    assert (await world.partition.read(view, 1, 4)).data == b"2,3,"
+    await world.close()

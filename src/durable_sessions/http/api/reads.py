@@ -120,8 +120,8 @@ class Reads:
         self, durable: StreamView, position: int, known: bytes | None, kind: str | None
     ) -> Response:
         await self._throttle.room()
-        found = await self._streams.read(durable, position, self._limits.read_chunk_bytes_max)
-        return self._records(durable, position, [memoryview(found.data)], found.next, known, kind)
+        found = await self._streams.read_pieces(durable, position, self._limits.read_chunk_bytes_max)
+        return self._records(durable, position, *found, known, kind)
 
     def _records(
         self,
