@@ -112,8 +112,11 @@ class Part:
 class LocalCluster:
     """The processes, by kind; ``ports`` are those of the nodes. Without ``nats`` the log is in the bucket."""
 
-    def __init__(self, directory: Path, ports: Sequence[int], *, with_nats: bool = True) -> None:
+    def __init__(
+        self, directory: Path, ports: Sequence[int], *, with_nats: bool = True, partitions: int = NODES
+    ) -> None:
         self.directory = directory
+        self.partitions = partitions
         self.ports = list(ports)
         self.nats: list[Part] = []
         self.nodes: list[Part] = []
@@ -141,17 +144,18 @@ class LocalCluster:
         return path.read_text()
 
     def start(self) -> None:
-        """Start everything; return when a node owns the log and all nodes answer."""
+        """Start everything; return when all partitions have an owner and all nodes answer."""
         if self._with_nats:
             self._start_nats()
         self._start_s3()
         self._wait("the S3 server", self._make_bucket)
         if self._with_nats:
             self.wait_for_nats()
-        self.ds("cluster", "init", "--name", CLUSTER)
+        self.ds("cluster", "init", "--name", CLUSTER, "--partitions", str(self.partitions))
         for number in range(len(self.ports)):
             self.nodes.append(self._node(number))
         self.wait_until_ready()
+        self.wait_until_owned()
 
     def ds(self, *arguments: str) -> str:
         """Run a command of the operator, and return what it prints."""
@@ -167,11 +171,22 @@ class LocalCluster:
         """Return the address of a node."""
         return f"http://127.0.0.1:{self.ports[number]}"
 
-    def owner(self) -> int | None:
-        """Return which node owns the log, by what the nodes tell."""
+    def owners(self) -> dict[str, int | None]:
+        """Return which node owns each partition, by what the nodes tell."""
         told = json.loads(self.ds("cluster", "status", "--json"))
         names = [f"node-{number}" for number in range(len(self.ports))]
-        return None if told["owner"] is None else names.index(told["owner"]["name"])
+        return {
+            one["partition"]: None if one["owner"] is None else names.index(one["owner"])
+            for one in told["partitions"]
+        }
+
+    def owner(self, partition: str = "00") -> int | None:
+        """Return which node owns a partition."""
+        return self.owners()[partition]
+
+    def wait_until_owned(self) -> None:
+        """Wait until every partition has an owner."""
+        self._wait("the partitions", lambda: None not in self.owners().values())
 
     def wait_until_ready(self, numbers: Sequence[int] | None = None) -> None:
         """Wait until these nodes, or all, can answer."""

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tools.local_cluster import LocalCluster, Part
@@ -16,9 +17,11 @@ from tools.local_cluster import LocalCluster, Part
 from durable_sessions.cli.main import cli
 from durable_sessions.cluster.heartbeat import NodeHeartbeat
 from durable_sessions.errors import BucketRefusedError, SettingsError
+from durable_sessions.http.api.first_key_file import FILE, HEADER
 from durable_sessions.log.nats.wire import NatsServers, NatsWire
 from durable_sessions.node.cluster_node import ClusterNode
 from durable_sessions.node.node import Node
+from durable_sessions.partition_id import SYSTEM
 from durable_sessions.settings import Settings
 from durable_sessions.testing.checker import assert_correct
 from tests.support.load import Load
@@ -33,7 +36,7 @@ SOAK = SOAK_VARIABLE in os.environ
 @asynccontextmanager
 async def judged(local: LocalCluster, seed: int) -> AsyncIterator[Load]:
     """Let clients work through all nodes for the length of a block, and judge what they saw."""
-    load = Load(local.ports, seed, answer_seconds_max=8)
+    load = Load(local.ports, seed, answer_seconds_max=8, prefix=f"load-{seed}-")
     try:
         async with load.running():
             yield load
@@ -43,13 +46,14 @@ async def judged(local: LocalCluster, seed: int) -> AsyncIterator[Load]:
     assert_correct(load.recorder.calls)
 
 
-async def owner(local: LocalCluster, besides: Part | None = None) -> Part:
-    """Return the node that tells that it owns the log, when there is one."""
+async def owner(local: LocalCluster, partition: int = SYSTEM, besides: Part | None = None) -> Part:
+    """Return the node that tells that it owns a partition, when there is one."""
     found: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(data: bytes) -> None:
         beat = NodeHeartbeat.decode(data)
-        if beat is not None and beat.owns:
+        said = None if beat is None else beat.partition(partition)
+        if beat is not None and said is not None and said.owns:
             found.put_nowait(beat.name)
 
     wire = await NatsWire.connect(NatsServers(tuple(local.environment["DURABLE_SESSIONS_NATS"].split(","))))
@@ -101,18 +105,19 @@ async def test_a_live_tail_through_another_node(local: LocalCluster) -> None:
 async def test_nothing_is_lost_doubled_or_stale_when_owners_change(local: LocalCluster) -> None:
     async with judged(local, seed=1) as load:
         await load.advance()
-        paused = await owner(local)
+        paused = await owner(local, SYSTEM)
         paused.pause()
         try:
-            await load.advance()  # through the next owner
+            await owner(local, SYSTEM, besides=paused)
+            await load.advance()  # through the next owners
         finally:
             paused.resume()  # it still believes that it owns the log
         await load.advance()
-        stopped = await owner(local, besides=paused)
+        stopped = await owner(local, 0)
         status = await asyncio.to_thread(stopped.stop)
         assert status == 0
         await load.advance()
-        killed = await owner(local, besides=stopped)
+        killed = await owner(local, 1, besides=stopped)
         killed.kill()
         await load.advance()
         await started(local, stopped)
@@ -128,7 +133,9 @@ async def test_nothing_is_lost_in_a_soak(local: LocalCluster) -> None:
         rounds += 1
         async with judged(local, seed=rounds) as load:
             await load.advance()
-            for victim in (await owner(local), local.leader_of("DS_local_0_00"), local.nodes[rounds % 3]):
+            partition = rounds % local.partitions
+            leader = local.leader_of(f"DS_local_0_0{partition}")
+            for victim in (await owner(local, partition), leader, local.nodes[rounds % 3]):
                 victim.kill()
                 await load.advance()
                 victim.start()
@@ -145,8 +152,9 @@ def environment(local: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("environment")
 async def test_the_operator_sees_owner_and_problems(local: LocalCluster) -> None:
     status, said = await asyncio.to_thread(ds, "cluster", "status")
-    assert (status, said.splitlines()[0]) == (0, "cluster local, log in nats")
-    assert said.count("owns the log since") == 1
+    assert (status, said.splitlines()[0]) == (0, "cluster local, log in nats, 4 partitions")
+    assert said.count("since") == 4
+    assert said.count("next node-") == 4
     urls = ",".join(f"http://127.0.0.1:{port}" for port in local.monitoring)
     checked = await asyncio.to_thread(ds, "cluster", "check", "--monitoring", urls)
     assert checked == (0, "Bucket and log are as they must be.\n")
@@ -157,6 +165,46 @@ async def test_the_operator_sees_owner_and_problems(local: LocalCluster) -> None
     assert said.startswith("The cluster local is made; its log is in NATS, on 3 servers.")
     status, said = await asyncio.to_thread(ds, "cluster", "init", "--name", "other")
     assert (status, "it belongs to the cluster local" in said) == (1, True)
+
+
+@pytest.mark.usefixtures("environment")
+async def test_a_partition_moves_and_a_node_is_drained_under_load(local: LocalCluster) -> None:
+    async with judged(local, seed=2) as load:
+        await load.advance()
+        before = await owner(local, 2)
+        target = next(node for node in local.nodes if node is not before)
+        assert await asyncio.to_thread(ds, "cluster", "move", "02", target.name) == (
+            0,
+            f"Partition 02 goes to {target.name}.\n",
+        )
+        assert await owner(local, 2, besides=before) is target
+        await load.advance()
+        status, _ = await asyncio.to_thread(ds, "cluster", "drain", target.name)
+        assert status == 0
+        await until(lambda: owned_by(local, target) == 0)
+        await load.advance()  # also through the node that owns nothing
+        assert (await asyncio.to_thread(ds, "cluster", "undrain", target.name))[0] == 0
+        await until(lambda: owned_by(local, target) > 0)
+        await load.advance()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not await asyncio.to_thread(is_so):
+            await asyncio.sleep(0.1)
+
+
+def owned_by(local: LocalCluster, node: Part) -> int:
+    owners = local.owners()
+    return 99 if None in owners.values() else list(owners.values()).count(local.nodes.index(node))
+
+
+@pytest.mark.usefixtures("environment")
+async def test_a_command_names_what_there_is(local: LocalCluster) -> None:
+    status, said = await asyncio.to_thread(ds, "cluster", "move", "07", "node-0")
+    assert (status, "There is no partition 07: there are 00, 01, 02, sys." in said) == (1, True)
+    status, said = await asyncio.to_thread(ds, "cluster", "drain", "node-9")
+    assert (status, "There is no node node-9: there are node-0, node-1, node-2." in said) == (1, True)
 
 
 @pytest.mark.usefixtures("environment")
@@ -187,3 +235,45 @@ async def test_a_node_says_what_it_lacks(tmp_path: Path) -> None:
     found = tuple(os.environ["DURABLE_SESSIONS_NATS"].split(","))
     with pytest.raises(SettingsError, match="the cluster secret is not the one"):
         await ClusterNode.open(replace(usual, nats=found), usual.limits())
+
+
+async def test_a_key_counts_at_every_node_and_a_revoked_one_at_none(local: LocalCluster) -> None:
+    """The last test on this cluster: from the first key on, every request needs one."""
+    await asyncio.to_thread(local.wait_until_ready)
+    system = await owner(local, SYSTEM)
+    ticket = msgspec.json.decode(await asyncio.to_thread((local.directory / system.name / FILE).read_bytes))
+    async with httpx2.AsyncClient(timeout=PATIENCE_SECONDS) as client:
+
+        async def made(headers: dict[str, str], principal: str, number: int) -> tuple[str, str]:
+            wanted = {"role": "admin", "principal": principal}
+            answer = await client.post(local.url(number) + "/v1/keys", json=wanted, headers=headers)
+            assert answer.status_code == 201, answer.text
+            assert answer.json()["everywhere"] is True
+            return answer.json()["id"], answer.json()["secret"]
+
+        async def statuses(key: str) -> list[int]:
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            urls = [f"{local.url(number)}/v1/whoami" for number in range(3)]
+            return [(await client.get(url, headers=headers)).status_code for url in urls]
+
+        _, admin = await made({HEADER: ticket["token"]}, "admin", 1)
+        headers = {"Authorization": f"Bearer {admin}"}
+        assert await statuses(admin) == [200, 200, 200]
+        assert await statuses("") == [401, 401, 401]
+        other = ""
+        for number in range(3):
+            key_id, other = await made(headers, f"other {number}", number)
+            assert await statuses(other) == [200, 200, 200]
+            url = f"{local.url((number + 1) % 3)}/v1/keys/{key_id}"
+            revoked = await client.delete(url, headers=headers)
+            assert (revoked.status_code, revoked.json()["everywhere"]) == (200, True)
+            assert await statuses(other) == [401, 401, 401]
+        system.kill()  # the next owner of the keys has them all
+        await until(lambda: None not in local.owners().values())
+        rest = [number for number in range(3) if local.nodes[number] is not system]
+        urls = [f"{local.url(number)}/v1/whoami" for number in rest]
+        for url in urls:
+            answer = await client.get(url, headers={"Authorization": f"Bearer {admin}"})
+            assert answer.status_code == 200, answer.text
+            answer = await client.get(url, headers={"Authorization": f"Bearer {other}"})
+            assert answer.status_code == 401, answer.text

@@ -197,7 +197,9 @@ async def test_a_node_signs_in_with_an_nkey_and_needs_few_rights(tmp_path: Path)
 async def _use_all_of_it(wire: NatsWire, directory: Path) -> None:
     """Do with NATS what a cluster does: make it, claim, append, read, trim, and tell."""
     bucket = await Bucket.open(str(directory / "bucket"))
-    made = await ClusterSetup(bucket, wire, SystemClock(), RandomIds()).run(CLUSTER, 1024 * 1024, replicas=1)
+    made = await ClusterSetup(bucket, wire, SystemClock(), RandomIds()).run(
+        CLUSTER, 1024 * 1024, replicas=1, partitions=1
+    )
     slots = NatsSlots(wire, STREAM, made.lineage, replicas=1)
     await slots.require_safe()
     await slots.refresh()

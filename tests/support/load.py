@@ -18,7 +18,8 @@ SHARED_STREAMS = 4
 class Load:
     """The clients of one server; the same seed makes the same choices, though not at the same times.
 
-    If there are several ports, one for each node of a cluster, the clients are spread over them.
+    If there are several ports, one for each node of a cluster, the clients are spread over them. All names of
+    streams begin with ``prefix``, which must be new if there was another load on the same server.
     """
 
     def __init__(
@@ -29,9 +30,11 @@ class Load:
         answer_seconds_max: float = 20.0,
         bytes_max: int = 40,
         ttl_seconds: int | None = None,
+        prefix: str = "",
     ) -> None:
         self.recorder = Recorder(time.monotonic)
-        self.known = Known([f"shared-{number}" for number in range(SHARED_STREAMS)])
+        self.known = Known([f"{prefix}shared-{number}" for number in range(SHARED_STREAMS)])
+        self._prefix = prefix
         self._seed = seed
         self._bytes_max = bytes_max
         self._ports = [port] if isinstance(port, int) else list(port)
@@ -114,6 +117,6 @@ class Load:
         return client
 
     def _role(self, kind: type[Role], number: int) -> Role:
-        name = f"{kind.__name__.removesuffix('Role').lower()}-{number}"
+        name = f"{self._prefix}{kind.__name__.removesuffix('Role').lower()}-{number}"
         chance = random.Random(f"{self._seed} {name}")
         return kind(self._client(name), self.known, chance, self._bytes_max)

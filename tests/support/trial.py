@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from durable_sessions.testing import history
 from durable_sessions.testing.checker import assert_correct
@@ -67,7 +67,7 @@ def plans(seconds: float) -> list[Plan]:
 
 
 @asynccontextmanager
-async def trial(server: ServerProcess, plan: Plan, **options: int) -> AsyncIterator[Load]:
+async def trial(server: ServerProcess, plan: Plan, **options: Any) -> AsyncIterator[Load]:
     """Run a server under load for the length of a ``with`` block, then judge what it has done.
 
     At the end the server is killed and started once more, and all streams are read: what counts

@@ -10,21 +10,25 @@ import click
 import msgspec
 
 from durable_sessions.bucket.cluster_description import NATS_LOG, ClusterDescription
+from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.cli.command_errors import CommandError
 from durable_sessions.cli.groups import CommandGroup
 from durable_sessions.cli.option_types import WholeNumber
 from durable_sessions.clock import SystemClock
+from durable_sessions.cluster.placement import ClusterPlacement, Placements
 from durable_sessions.errors import DurableSessionsError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.nats.wire import NatsWire
 from durable_sessions.node.cluster_logs import ClusterLogs, nats_servers
-from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.partition_id import PARTITIONS_MAX
 from durable_sessions.settings import ENVIRONMENT_PREFIX, Settings, load
 from durable_sessions.tools.cluster.servers import server_problems
 from durable_sessions.tools.cluster.setup import ClusterSetup
-from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status
+from durable_sessions.tools.cluster.status import ClusterStatus, cluster_status, live_nodes
 
+NATS_PARTITIONS, BUCKET_PARTITIONS = 8, 2
+"""How many partitions a new cluster gets, unless it is told; those in a bucket cost a PUT per frame each."""
 _NAMES = ("bucket", "nats", "nats_ca", "nats_certificate", "nats_key", "nats_credentials", "nats_nkey")
 _HELP = {
     "bucket": "Bucket of the cluster: s3://name/prefix, gs://… or az://….",
@@ -83,13 +87,21 @@ def cluster() -> None:
     show_default=True,
     help="How many NATS servers keep the log; fewer than 3 lose data with a server.",
 )
+@click.option(
+    "--partitions",
+    type=WholeNumber(min=1, max=PARTITIONS_MAX),
+    default=None,
+    help="Into how many partitions its data is divided: as many as you expect nodes, at most twice as many."
+    "  [default: 8, or 2 without --nats]",
+)
 @_as_json
-def init(settings: Settings, name: str, replicas: int, as_json: bool) -> None:
-    """Make a cluster on an empty bucket; its log is in NATS, or without --nats in the bucket itself.
+def init(settings: Settings, name: str, replicas: int, partitions: int | None, as_json: bool) -> None:
+    """Make a cluster on an empty bucket; its logs are in NATS, or without --nats in the bucket itself.
 
     Run it once. If it is interrupted, run it again.
     """
-    made = asyncio.run(_init(settings, name, replicas))
+    wanted = partitions or (NATS_PARTITIONS if settings.nats else BUCKET_PARTITIONS)
+    made = asyncio.run(_init(settings, name, replicas, wanted))
     if as_json:
         click.echo(msgspec.json.encode(made))
         return
@@ -100,12 +112,12 @@ def init(settings: Settings, name: str, replicas: int, as_json: bool) -> None:
     click.echo(f"  ds serve --cluster {made.name} --bucket {settings.bucket}{nats} --link HOST:4440")
 
 
-async def _init(settings: Settings, name: str, replicas: int) -> ClusterDescription:
+async def _init(settings: Settings, name: str, replicas: int, partitions: int) -> ClusterDescription:
     bucket = await Bucket.open(settings.bucket)
     wire = await NatsWire.connect(nats_servers(settings)) if settings.nats else None
     try:
         setup = ClusterSetup(bucket, wire, SystemClock(), RandomIds())
-        return await setup.run(name, settings.unflushed_bytes, replicas)
+        return await setup.run(name, settings.unflushed_bytes, replicas, partitions)
     finally:
         if wire is not None:
             await wire.close()
@@ -115,32 +127,100 @@ async def _init(settings: Settings, name: str, replicas: int) -> ClusterDescript
 @_with_cluster
 @_as_json
 def status(settings: Settings, as_json: bool) -> None:
-    """Show the nodes, which of them owns the log, and how far log and bucket are; no node need be running."""
+    """Show the nodes, who owns each partition, and how far logs and bucket are; no node need be running."""
     found = asyncio.run(_status(settings))
     if as_json:
         click.echo(msgspec.json.encode(found))
         return
-    click.echo(f"cluster {found.name}, log in {found.log}")
+    click.echo(f"cluster {found.name}, log in {found.log}, {len(found.partitions)} partitions")
     for beat in found.nodes:
-        owns = found.owner is not None and beat.node == found.owner.node
-        role = f"owns the log since {beat.epoch}" if owns else "leaving" if beat.draining else "stands by"
-        click.echo(f"  {beat.name:24} {beat.url:28} {beat.version:10} {role}")
+        role = f"owns {len(beat.owned)}"
+        if beat.draining:
+            role = "leaving"
+        elif beat.name in found.placement.drained:
+            role += ", drained"
+        problem = f"  {beat.problem}" if beat.problem else ""
+        click.echo(f"  {beat.name:24} {beat.url:28} {beat.version:10} {role}{problem}")
     if not found.nodes:
         click.echo("  no node tells of itself")
-    if found.log_problem is not None:
-        click.echo(f"log: {found.log_problem}")
-    else:
-        unflushed = max(0, (found.log_ends_at or 0) - found.flushed_through)
-        click.echo(
-            f"log: ends at {found.log_ends_at}, {found.log_bytes} bytes, {unflushed} frames after the flush"
-        )
-    click.echo(f"bucket: manifest {found.manifest}, flushed through {found.flushed_through}")
+    for one in found.partitions:
+        owner = "no owner" if one.owner is None else f"{one.owner} since {one.epoch}"
+        if one.moving_to:
+            owner += f", moving to {one.moving_to}"
+        if one.shadows:
+            owner += f", next {' '.join(one.shadows)}"
+        if one.log_problem is not None:
+            log = one.log_problem
+        else:
+            unflushed = max(0, (one.log_ends_at or 0) - one.flushed_through)
+            log = f"log ends at {one.log_ends_at}, {unflushed} frames after manifest {one.manifest}"
+        click.echo(f"partition {one.partition}: {owner}; {log}")
 
 
 async def _status(settings: Settings) -> ClusterStatus:
     logs = await _opened(settings)
     try:
         return await cluster_status(logs, SystemClock().now_ms())
+    finally:
+        await logs.close()
+
+
+@cluster.command()
+@_with_cluster
+@click.argument("partition")
+@click.argument("node", required=False, default="")
+def move(settings: Settings, partition: str, node: str) -> None:
+    """Let NODE own PARTITION, as ds cluster status shows them; without NODE, whichever node should.
+
+    The owner hands it over as soon as that node is ready; its clients wait for a moment.
+    """
+
+    def moved(found: ClusterPlacement, layout: PartitionLayout) -> ClusterPlacement:
+        numbers = {one.digits: one.number for one in layout.all}
+        if partition not in numbers:
+            raise CommandError(f"There is no partition {partition}: there are {', '.join(numbers)}.")
+        return found.moved(numbers[partition], node)
+
+    asyncio.run(_place(settings, node, moved))
+    click.echo(f"Partition {partition} goes to {node or 'the node that should own it'}.")
+
+
+@cluster.command()
+@_with_cluster
+@click.argument("node")
+def drain(settings: Settings, node: str) -> None:
+    """Let NODE own nothing, so that it can be stopped; it still takes requests and passes them on."""
+    asyncio.run(_place(settings, node, lambda found, _: found.drain(node)))
+    click.echo(f"{node} gives its partitions to other nodes; ds cluster status shows when it owns none.")
+
+
+@cluster.command()
+@_with_cluster
+@click.argument("node")
+def undrain(settings: Settings, node: str) -> None:
+    """Let NODE own its share of the partitions again."""
+    asyncio.run(_place(settings, "", lambda found, _: found.undrain(node)))
+    click.echo(f"{node} gets its share of the partitions again.")
+
+
+async def _place(
+    settings: Settings, node: str, change: Callable[[ClusterPlacement, PartitionLayout], ClusterPlacement]
+) -> None:
+    """Change what the nodes are to do; ``node`` must be one that runs, if it is given."""
+    logs = await _opened(settings)
+    try:
+        now_ms = SystemClock().now_ms()
+        if node:
+            names = sorted(beat.name for beat in await live_nodes(logs, now_ms))
+            if node not in names:
+                running = f"there are {', '.join(names)}" if names else "no node tells of itself"
+                raise CommandError(f"There is no node {node}: {running}.")
+        placements = Placements(logs.bucket)
+        layout = await read_layout(logs.bucket) or PartitionLayout()
+        while True:  # somebody else may be doing the same
+            wanted = change(await placements.newest(), layout)
+            if await placements.replace(msgspec.structs.replace(wanted, created_at_ms=now_ms)):
+                return
     finally:
         await logs.close()
 
@@ -182,14 +262,17 @@ async def _problems(settings: Settings) -> list[str]:
         raise
     except DurableSessionsError as error:
         return [str(error)]
+    problems = []
     try:
-        log = await logs.log(ONLY_PARTITION)
-        await log.require_safe()
-    except DurableSessionsError as error:
-        return [str(error)]
+        for partition in (await read_layout(logs.bucket) or PartitionLayout()).all:
+            try:
+                log = await logs.log(partition)
+                await log.require_safe()
+            except DurableSessionsError as error:
+                problems.append(str(error))
     finally:
         await logs.close()
-    return []
+    return problems
 
 
 async def _opened(settings: Settings) -> ClusterLogs:

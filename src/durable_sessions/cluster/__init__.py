@@ -1,1 +1,1 @@
-"""Which node of a cluster owns the log: heartbeats, and the decision to claim. Nothing here does I/O."""
+"""Which node of a cluster owns which partition: heartbeats, assignment, and the decision to claim."""

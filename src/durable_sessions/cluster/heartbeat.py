@@ -31,13 +31,29 @@ BUCKET_TIMING = Timing(beat=3.0, suspect=6.0, dead=12.0, proof=10.0)
 """Slower, for every heartbeat is a PUT and every look a LIST."""
 
 
+class PartitionBeat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A partition as a node sees it that owns it, has just given it up, or is ready to take it over.
+
+    ``epoch`` and ``tail`` are the claim of its owner and the last position. An owner that wants to give it
+    up says to whom (``moving_to``); once it has, ``released_to`` says so, and ``tail`` is the frame that
+    did. ``catalog`` is the manifest that a shadow's copy of the catalog is of.
+    """
+
+    number: int
+    owns: bool = False
+    epoch: int = 0
+    tail: int = 0
+    moving_to: str = ""
+    released_to: str = ""
+    catalog: int = 0
+
+
 class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node as it is now.
 
     ``node`` is random for each process, ``name`` is what people call it, ``link`` where other nodes reach it
-    and ``url`` where clients do. ``epoch`` and ``tail`` are the claim of an owner and its last position. An
-    owner that has given the log up says to whom (``released_to``), and with which frame (``tail``).
-    ``number`` grows with each heartbeat of a process.
+    and ``url`` where clients do. ``number`` grows with each heartbeat of a process. ``placement`` is the
+    number of the operator's wishes that the node has read. ``problem`` says what keeps it from owning more.
     """
 
     node: str
@@ -47,11 +63,19 @@ class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
     number: int = 0
     wall_ms: int = 0
-    owns: bool = False
-    epoch: int = 0
-    tail: int = 0
-    released_to: str = ""
     draining: bool = False
+    placement: int = 0
+    problem: str = ""
+    partitions: tuple[PartitionBeat, ...] = ()
+
+    def partition(self, number: int) -> PartitionBeat | None:
+        """Return what the node says of a partition, None if nothing."""
+        return next((one for one in self.partitions if one.number == number), None)
+
+    @property
+    def owned(self) -> list[PartitionBeat]:
+        """The partitions that the node owns."""
+        return [one for one in self.partitions if one.owns]
 
     def encode(self) -> bytes:
         """Return it as bytes."""

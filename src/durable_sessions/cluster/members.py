@@ -1,10 +1,10 @@
 """The members of a cluster, as one node has heard of them."""
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from statistics import median
+from typing import NamedTuple
 
-from durable_sessions.cluster.heartbeat import NodeHeartbeat, Timing
+from durable_sessions.cluster.heartbeat import NodeHeartbeat, PartitionBeat, Timing
 
 SKEW_SECONDS_MAX = 5.0
 """How far the wall clock of a node may be from the others': beyond it, TTLs would end early."""
@@ -19,6 +19,13 @@ class _Heard:
     ahead_seconds: float
 
 
+class PartitionMember(NamedTuple):
+    """What a node says of one partition."""
+
+    beat: NodeHeartbeat
+    partition: PartitionBeat
+
+
 class ClusterMembers:
     """The last heartbeat of every node, the own one included, and when it was heard.
 
@@ -28,8 +35,9 @@ class ClusterMembers:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self._heard: dict[str, _Heard] = {}
-        self.tail = 0
-        """The highest position that an owner has told of."""
+        self._tails: dict[int, int] = {}
+        # By partition: the epoch that was given up, and when that was heard.
+        self._released: dict[int, tuple[int, float]] = {}
 
     def hear(self, beat: NodeHeartbeat, now: float, wall_ms: int) -> bool:
         """Note a heartbeat; return False if it is an old one, which says nothing."""
@@ -37,10 +45,17 @@ class ClusterMembers:
         if before is not None and beat.number <= before.beat.number:
             return False
         self._heard[beat.node] = _Heard(beat, now, (beat.wall_ms - wall_ms) / 1000)
-        self.tail = max(self.tail, beat.tail)
+        for one in beat.partitions:
+            self._tails[one.number] = max(self._tails.get(one.number, 0), one.tail)
+            if one.released_to and self._released.get(one.number, (0, 0.0))[0] < one.epoch:
+                self._released[one.number] = one.epoch, now
         if len(self._heard) > MEMBERS_MAX:
             del self._heard[min(self._heard, key=lambda node: self._heard[node].at)]
         return True
+
+    def tail(self, partition: int) -> int:
+        """Return the highest position that an owner of a partition has told of."""
+        return self._tails.get(partition, 0)
 
     def live(self, now: float) -> list[NodeHeartbeat]:
         """Return the last heartbeats of the nodes that are not dead, by name."""
@@ -49,20 +64,42 @@ class ClusterMembers:
     def _live(self, now: float) -> list[_Heard]:
         return [one for one in self._heard.values() if now - one.at < self._timing.dead]
 
-    def owner(self, now: float) -> NodeHeartbeat | None:
-        """Return the owner of the log: of several that say so, the one with the latest claim."""
-        owners = [one.beat for one in self._live(now) if one.beat.owns]
-        return max(owners, key=lambda beat: beat.epoch, default=None)
+    def node(self, node: str, now: float) -> NodeHeartbeat | None:
+        """Return the last heartbeat of a node that is not dead."""
+        heard = self._heard.get(node)
+        return heard.beat if heard is not None and now - heard.at < self._timing.dead else None
+
+    def owner(self, partition: int, now: float) -> PartitionMember | None:
+        """Return the owner of a partition: of several that say so, the one with the latest claim."""
+        return max(
+            (one for one in self._of(partition, now) if one.partition.owns),
+            key=lambda one: one.partition.epoch,
+            default=None,
+        )
+
+    def released(self, partition: int, now: float) -> PartitionMember | None:
+        """Return who gave a partition up, if nobody has claimed it since."""
+        latest = max(self._of(partition, now), key=lambda one: one.partition.epoch, default=None)
+        if latest is None or latest.partition.owns or not latest.partition.released_to:
+            return None
+        return latest
+
+    def released_seconds_ago(self, partition: int, now: float) -> float:
+        """Return how long ago it was heard that the partition was given up."""
+        return now - self._released.get(partition, (0, 0.0))[1]
+
+    def _of(self, partition: int, now: float) -> list[PartitionMember]:
+        found = []
+        for one in self._live(now):
+            said = one.beat.partition(partition)
+            if said is not None:
+                found.append(PartitionMember(one.beat, said))
+        return found
 
     def is_suspect(self, node: str, now: float) -> bool:
         """Say whether a node has been silent for so long that it may be dead."""
         heard = self._heard.get(node)
         return heard is None or now - heard.at >= self._timing.suspect
-
-    def released(self, now: float) -> NodeHeartbeat | None:
-        """Return the last heartbeat of the owner that gave the log up, if nobody has claimed it since."""
-        latest = max((one.beat for one in self._live(now)), key=lambda beat: beat.epoch, default=None)
-        return latest if latest is not None and latest.released_to and not latest.owns else None
 
     def skew_seconds(self, node: str, now: float) -> float:
         """Return how far the wall clock of a node is from the median of all."""
@@ -72,25 +109,15 @@ class ClusterMembers:
             return 0.0
         return heard.ahead_seconds - median(one.ahead_seconds for one in live)
 
-    def successor(self, lineage: str, now: float, without: str = "") -> NodeHeartbeat | None:
-        """Return who should own the log if nobody does; every node that hears the same names the same.
-
-        The one to whom it was released; else the first by a hash that changes with the log and the names
-        only, so that a node that starts or ends changes nothing for others.
-        """
-        eligible = [
-            beat
-            for beat in self.live(now)
-            if not beat.draining
-            and beat.node != without
-            and abs(self.skew_seconds(beat.node, now)) <= SKEW_SECONDS_MAX
-        ]
-        released = self.released(now)
-        for beat in eligible:
-            if released is not None and beat.node == released.released_to:
-                return beat
-        return max(eligible, key=lambda beat: (_rank(lineage, beat.name), beat.node), default=None)
-
-
-def _rank(lineage: str, name: str) -> bytes:
-    return blake2b(f"{lineage}\0{name}".encode(), digest_size=8).digest()
+    def eligible(self, now: float) -> dict[str, NodeHeartbeat]:
+        """Return the nodes that may own partitions, by name; of two of one name the one heard last."""
+        live = self._live(now)
+        if not live:
+            return {}
+        middle = median(one.ahead_seconds for one in live)
+        live.sort(key=lambda one: one.at)
+        return {
+            one.beat.name: one.beat
+            for one in live
+            if not one.beat.draining and abs(one.ahead_seconds - middle) <= SKEW_SECONDS_MAX
+        }

@@ -1,7 +1,8 @@
-"""When a node claims the log, and from when on it may answer.
+"""When a node claims a partition, and from when on it may answer for it.
 
-The log alone decides who owns it: a claim on a wrong guess costs its owner a pause, never data. These rules
-keep such guesses rare. Nobody claims from an owner that lives; and of those who could, all name the same one.
+The log alone decides who owns a partition: a claim on a wrong guess costs its owner a pause, never data.
+These rules keep such guesses rare. Nobody claims from an owner that lives; and of those who could, all name
+the same one.
 """
 
 from enum import Enum
@@ -11,10 +12,12 @@ from durable_sessions.cluster.members import ClusterMembers
 
 CHOICES = 2
 """How many times in a row a node must be the chosen one before it claims."""
+RELEASE_SECONDS_MAX = 2.0
+"""How long a partition waits for the one to whom it was released; then whoever is assigned takes it."""
 
 
 class Step(Enum):
-    """What a node that does not own the log does now."""
+    """What a node that does not own a partition does now."""
 
     FOLLOW = "follow"
     WAIT = "wait"
@@ -22,11 +25,11 @@ class Step(Enum):
 
 
 class Succession:
-    """The decisions of one node; ``decide`` is asked after each heartbeat of its own."""
+    """The decisions of one node about one partition; ``decide`` is asked after each heartbeat of its own."""
 
-    def __init__(self, node: str, lineage: str, timing: Timing, now: float) -> None:
+    def __init__(self, node: str, partition: int, timing: Timing, now: float) -> None:
         self._node = node
-        self._lineage = lineage
+        self._partition = partition
         self._timing = timing
         self._chosen = 0
         self._listens_since = now
@@ -43,19 +46,24 @@ class Succession:
         if tail != self._tail:
             self._tail, self._tail_seen_at = tail, now
 
-    def decide(self, members: ClusterMembers, now: float) -> Step:
-        """Return what to do, by what was heard so far."""
-        owner = members.owner(now)
-        if owner is not None and owner.node != self._node:
+    def decide(self, members: ClusterMembers, assigned: str | None, now: float) -> Step:
+        """Return what to do, by what was heard so far; ``assigned`` is the node that should own it."""
+        owner = members.owner(self._partition, now)
+        if owner is not None and owner.beat.node != self._node:
             self._chosen = 0
             return Step.FOLLOW
-        successor = members.successor(self._lineage, now)
-        if successor is None or successor.node != self._node:
+        released = members.released(self._partition, now)
+        if released is not None:
+            to = released.partition.released_to
+            if to == self._node:
+                return Step.CLAIM  # a promise of the owner itself: there is nothing to wait for
+            waited = members.released_seconds_ago(self._partition, now) >= RELEASE_SECONDS_MAX
+            if not waited and members.node(to, now) is not None:
+                self._chosen = 0
+                return Step.WAIT
+        if assigned != self._node:
             self._chosen = 0
             return Step.WAIT
-        released = members.released(now)
-        if released is not None and released.released_to == self._node:
-            return Step.CLAIM  # a promise of the owner itself: there is nothing to wait for
         if now - self._listens_since < self._timing.dead:
             return Step.WAIT  # an owner may be there that was not heard yet
         self._chosen += 1
@@ -67,8 +75,10 @@ class Succession:
         A predecessor answers from its state for a while after it *sent* its last acknowledged frame. That
         frame was sent before it was seen, and at the latest before it was fenced by the claim.
         """
-        released = members.released(now)
-        if released is not None and released.released_to == self._node and released.tail == epoch - 1:
-            return claimed_at
+        released = members.released(self._partition, now)
+        if released is not None:
+            said = released.partition
+            if said.released_to == self._node and said.tail == epoch - 1:
+                return claimed_at
         seen_at = self._tail_seen_at if self._tail == epoch - 1 else claimed_at
         return max(claimed_at, seen_at + self._timing.wait)

@@ -81,7 +81,7 @@ class SharedLog:
         self._heard = heard
         self._payload_bytes_max = payload_bytes_max
         self._resolve_seconds_max = resolve_seconds_max
-        self._proof_seconds = proof_seconds
+        self.proof_seconds = proof_seconds
         self._pause_seconds = pause_seconds
         self._now = now
         self._one = asyncio.Lock()
@@ -160,7 +160,7 @@ class SharedLog:
         async with self._one:
             if self._stopped is not None:
                 raise self._stopped
-            if self.proven_until <= asked + self._proof_seconds / 2:
+            if self.proven_until <= asked + self.proof_seconds / 2:
                 await self._write(FrameKind.PROOF, b"")
 
     async def give_up(self, to: str) -> None:
@@ -236,7 +236,7 @@ class SharedLog:
         self._tail.take(position, frame)
         # From the first send, not from the answer: a successor waits from when it saw the frame, and the
         # frame may have been there long before its answer came.
-        self.proven_until = sent + self._proof_seconds
+        self.proven_until = sent + self.proof_seconds
         self.syncs += 1
         self.bytes_written += len(frame)
         return position

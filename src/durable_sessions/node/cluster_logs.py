@@ -47,8 +47,6 @@ class ClusterLogs:
     description: ClusterDescription
     wire: NatsWire | None
     ids: Ids
-    heard: int = 0
-    """The highest position that anybody is known to have acknowledged."""
 
     @classmethod
     async def open(cls, settings: Settings, ids: Ids) -> "ClusterLogs":
@@ -114,15 +112,15 @@ class ClusterLogs:
         await slots.refresh()
         return slots
 
-    async def log(self, partition: PartitionId) -> SharedLog:
-        """Return the log of a partition, unclaimed."""
+    async def log(self, partition: PartitionId, heard: int = 0) -> SharedLog:
+        """Return the log of a partition, unclaimed; ``heard`` is the last position that anybody told of."""
         slots = await self.slots(partition)
         payload_bytes_max = slots.payload_bytes_max if isinstance(slots, NatsSlots) else PAYLOAD_BYTES_MAX
         return SharedLog(
             slots,
             self.description.lineage,
             partition.number,
-            heard=self.heard,
+            heard=heard,
             payload_bytes_max=payload_bytes_max,
             proof_seconds=self.timing.proof,
         )

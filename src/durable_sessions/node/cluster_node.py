@@ -1,7 +1,7 @@
-"""A node of a cluster: it answers while it owns the log, and passes requests on to the owner otherwise.
+"""A node of a cluster: it answers for the partitions that it owns, and asks their owners for all others.
 
 The decisions are in ``cluster``; here are the loops that carry them out: telling and hearing heartbeats,
-taking the log over, and giving it up.
+taking partitions over, and giving them up.
 """
 
 import asyncio
@@ -16,87 +16,147 @@ import msgspec
 import structlog
 
 from durable_sessions import __version__
+from durable_sessions.access.key_table import KeyTable
+from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.clock import SystemClock
-from durable_sessions.cluster.heartbeat import NodeHeartbeat
+from durable_sessions.cluster.assignment import assign
+from durable_sessions.cluster.heartbeat import NodeHeartbeat, PartitionBeat
 from durable_sessions.cluster.members import SKEW_SECONDS_MAX, ClusterMembers
+from durable_sessions.cluster.placement import NO_PLACEMENT, ClusterPlacement, Placements
 from durable_sessions.cluster.succession import Step, Succession
 from durable_sessions.errors import (
-    BucketError,
     DurableSessionsError,
     LinkDownError,
-    LogError,
-    LogFencedError,
     LogMisconfiguredError,
     LogRegressedError,
     SettingsError,
 )
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
+from durable_sessions.http.api.app import Application
+from durable_sessions.http.api.first_key import FirstKey
+from durable_sessions.http.api.health import Health
 from durable_sessions.http.bodies.operations import Alive
-from durable_sessions.http.carrier.message import AdmitAll, Admitted, Answer, Request, Response
+from durable_sessions.http.carrier.message import (
+    AdmitAll,
+    Admitted,
+    Answer,
+    Handler,
+    Request,
+    Response,
+)
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
-from durable_sessions.log import Claimant
+from durable_sessions.log import Claimant, MeasuredLog
 from durable_sessions.log.disk import REAL_DISK
-from durable_sessions.log.shared import SharedLog, boottime
+from durable_sessions.log.shared import boottime
+from durable_sessions.node.catalog_shadows import CatalogShadows
 from durable_sessions.node.cluster_keys import derived, share_signing_keys
 from durable_sessions.node.cluster_logs import ClusterLogs
-from durable_sessions.node.forwarder import Forwarder
+from durable_sessions.node.cluster_operations import ClusterOperations
+from durable_sessions.node.cluster_partitions import ENTRANCE, ClusterPartitions
+from durable_sessions.node.disk_space import DiskSpace, Space
+from durable_sessions.node.garbage_collector import COLLECTOR
+from durable_sessions.node.link import NodeLink
 from durable_sessions.node.link_address import TcpAddress
 from durable_sessions.node.link_handshake import SECRET_BYTES_MIN
 from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.listen_policy import cannot_listen, is_loopback, require_guarded
-from durable_sessions.node.node import ClusterPlace, Node
-from durable_sessions.node.process_parts import SharedLogs
+from durable_sessions.node.merged_operations import MergedOperations
+from durable_sessions.node.owned_partition import OwnedPartition
+from durable_sessions.node.partition_files import remove_other_generations
+from durable_sessions.node.partitions import answered
+from durable_sessions.node.process_parts import Entrance, ProcessParts, SharedLogs
+from durable_sessions.node.rate_exchange import RATES, RateExchange
+from durable_sessions.node.router import Router
 from durable_sessions.node.serving import Serving
-from durable_sessions.partition_id import ONLY_PARTITION, PartitionId
+from durable_sessions.node.supervisor import Supervisor
+from durable_sessions.node.system_calls import SystemLink
+from durable_sessions.node.system_keys import SystemKeys
+from durable_sessions.node.worker_id import ONLY_WORKER
+from durable_sessions.partition_id import SYSTEM, PartitionId
 from durable_sessions.settings import Settings
+from durable_sessions.streams.outbox import OwedRecord
 
 logger = structlog.get_logger(__name__)
 
 BATCH_BYTES_MAX = 1024 * 1024
 """Small appends wait behind a batch of at most so many bytes."""
 CHECK_SECONDS = 60.0
-"""How often the configuration of the log is compared with what it must be."""
-HAND_OVER_SECONDS_MAX = 20.0
+"""How often the configuration of the logs is compared with what it must be."""
+PLACEMENT_SECONDS = 5.0
+"""How often the operator's wishes are read, unless another node is heard to have newer ones."""
+STABLE_SECONDS = 10.0
+"""For how long the same nodes must have been there before partitions move for balance."""
+PREPARE_SECONDS_MAX = 15.0
+"""How long a successor may take to prepare; then it gets the partition all the same."""
+HAND_OVER_SECONDS_MAX = 30.0
+HAND_OVERS_MAX = 2
+"""How many partitions a node that stops gives up at a time."""
 _LOCK = "cluster"
 _ALIVE = Response(200, [(b"Content-Type", b"application/json")], msgspec.json.encode(Alive("alive")))
-_READY = b"/readyz"
+_OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
 
 
 class ClusterNode:
-    """One process of a cluster. Of all nodes one at a time owns the log and answers; the others ask it."""
+    """One process of a cluster, and the partitions that it owns."""
 
     def __init__(
-        self, settings: Settings, limits: Limits, logs: ClusterLogs, ids: Ids, address: TcpAddress
+        self,
+        settings: Settings,
+        limits: Limits,
+        logs: ClusterLogs,
+        layout: PartitionLayout,
+        ids: Ids,
+        address: TcpAddress,
     ) -> None:
         self._settings = settings
-        self._limits = replace(limits, batch_bytes_max=min(limits.batch_bytes_max, BATCH_BYTES_MAX))
         self._logs = logs
+        self._layout = layout
+        self.partitions = {one.number: one for one in layout.all}
         self._clock = SystemClock()
-        self._id = ids.token("node_")
+        self.id = ids.token("node_")
         self._address = address
         self._timing = logs.timing
-        self._members = ClusterMembers(self._timing)
-        self._succession = Succession(self._id, logs.description.lineage, self._timing, boottime())
+        self.members = ClusterMembers(self._timing)
+        self._successions = {
+            number: Succession(self.id, number, self._timing, boottime()) for number in self.partitions
+        }
         self._channel = logs.channel
         self._beats = 0
-        secret = derived(settings.cluster_secret, "links")
-        self._first_key_token = hmac.digest(secret, b"first key", "sha256").hex()
-        self._forwarder = Forwarder(self._other_owner, lambda: self._serving, secret, limits)
-        self._link_server = LinkServer(self._answer_link, secret, limits, refuse=ANSWER_FORMAT.refuse)
+        self._placements = Placements(logs.bucket)
+        self.placement: ClusterPlacement = NO_PLACEMENT
+        self._secret = derived(settings.cluster_secret, "links")
+        limits = replace(limits, batch_bytes_max=min(limits.batch_bytes_max, BATCH_BYTES_MAX))
+        self._process = self._parts(limits.divided(1, layout.partitions), ids)
+        limits = self._limits = self._process.limits
+        self.owned: dict[int, OwnedPartition] = {}
+        self._taking: dict[int, asyncio.Task[None]] = {}
+        self._released: dict[int, PartitionBeat] = {}
+        self.asked = ClusterPartitions(self, self._secret, limits)
+        self._link_server = LinkServer(self._answer_link, self._secret, limits, refuse=ANSWER_FORMAT.refuse)
         self.server = HttpServer(
             self.handle, limits, admission=_ClusterAdmission(self, limits), answer_format=ANSWER_FORMAT
         )
-        self.node: Node | None = None
-        self._log: SharedLog | None = None
-        self._serving: Serving | None = None
-        self._taking: asyncio.Task[None] | None = None
+        self._process.health.server = self.server
+        self._process.health.forwarded = lambda: self.asked.forwarded
+        self._process.entrance.handle = self.handle
+        self._system = SystemLink(_SystemAsker(self.asked))
+        self.keys = SystemKeys(self._process, self._system, self.id)
+        self._links: list[NodeLink] = []
+        self._rates = RateExchange(self._process.keys, lambda: self._links, self.id, limits)
+        self.shadows = CatalogShadows(logs.bucket, settings.data, limits)
+        self.operations = ClusterOperations(self)
+        self._births = 0
+        self._last_front: Application | None = None
+        self._route = self._router()
+        self._assigned: dict[int, str] = {}
+        self._names: tuple[str, ...] = ()
+        self._names_since = boottime()
+        self._moving: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._released_to = ""
-        self._released_at = self._released_epoch = 0
-        self._draining = False
-        self._problem = ""
+        self.draining = False
+        self.problem = ""
         self._resources = AsyncExitStack()
 
     @classmethod
@@ -110,22 +170,75 @@ class ClusterNode:
             logs = await ClusterLogs.open(settings, ids)
             opened.push_async_callback(logs.close)
             await share_signing_keys(logs.bucket, settings.cluster_secret, settings.data)
-            node = cls(settings, limits, logs, ids, TcpAddress.parse(settings.link))
+            layout = await read_layout(logs.bucket)
+            if layout is None:
+                problem = f"The cluster {logs.description.name} is not made completely: run ds cluster init."
+                raise SettingsError(problem=problem)
+            await asyncio.to_thread(remove_other_generations, settings.data, layout.generation)
+            node = cls(settings, limits, logs, layout, ids, TcpAddress.parse(settings.link))
+            node.placement = await node._placements.newest()
             node._resources = opened.pop_all()
         return node
 
+    def _parts(self, limits: Limits, ids: Ids) -> ProcessParts:
+        settings, clock = self._settings, self._clock
+        keys = KeyTable(clock, settings.workspace)
+        if settings.api_key:
+            keys.bootstrap(settings.api_key)
+        token = hmac.digest(self._secret, b"first key", "sha256").hex()
+        return ProcessParts(
+            settings,
+            limits,
+            clock,
+            ids,
+            REAL_DISK,
+            Supervisor(clock, limits),
+            Health(),
+            keys,
+            FirstKey(settings.data, token),
+            Entrance(),
+            SharedLogs(self._open_log, Claimant(self.id, settings.node_name)),
+        )
+
+    def _router(self) -> Handler | None:
+        """Return what finds the partition of a request; None if there is only one."""
+        if self._layout.partitions == 1:
+            return None
+        merged = MergedOperations(self.asked, ONLY_WORKER, self._layout.all[0], self._limits)
+        every = {**merged.handlers, **self.operations.handlers}
+        return Router(self._layout.partitions, self._birthplace, self.asked, every, self._limits)
+
+    def _birthplace(self) -> int:
+        """Return where a session without an id is created: here if possible, and everywhere in turn."""
+        own = [number for number in self.owned if number != SYSTEM and self.serving(number) is not None]
+        choices = own or range(self._layout.partitions)
+        self._births += 1
+        return choices[self._births % len(choices)]
+
     async def listen(self) -> None:
         """Take requests of clients and of other nodes, and tell these of this node."""
-        settings = self._settings
+        settings, supervisor = self._settings, self._process.supervisor
         try:
             await self._link_server.listen(self._address)
             await self.server.start(settings.host, settings.port)
         except OSError as error:
             raise SettingsError(problem=cannot_listen(settings.host, settings.port, error)) from error
+        space = DiskSpace(settings.data, settings.low_space_bytes, self._limits, self._space_changed)
+        supervisor.start("disk space", space.run)
+        supervisor.start("collector", lambda: COLLECTOR.run(self._objects))
+        if self._route is not None:
+            supervisor.start("rates", self._rates.run)
+            self.keys.follow()
         await self._channel.open(self._hear)
         self._tasks = [
-            asyncio.create_task(self._beat_forever(), name="heartbeats"),
-            asyncio.create_task(self._check_forever(), name="log configuration"),
+            asyncio.create_task(run(), name=name)
+            for name, run in (
+                ("heartbeats", self._beat_forever),
+                ("succession", self._decide_forever),
+                ("log configuration", self._check_forever),
+                ("placement", self._read_placement_forever),
+                ("shadows", self._shadow_forever),
+            )
         ]
         said = replace(settings, port=self.server.port).address()
         logger.info("listening", **said, node=self.name, link=str(self._address))
@@ -138,42 +251,88 @@ class ClusterNode:
     # Requests ---------------------------------------------------------------------------
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request of a client: here, if this node owns the log, else by the owner."""
+        """Answer a request of a client, wherever its partition is."""
         if request.path == b"/livez":
             return _ALIVE
-        serving = self._serving
-        if serving is None:
-            return self._unready(request) or self._forwarder.forward(request)
-        return self._forwarder.unless_moved(request, serving.answer(request))
+        if self.operations.serves(request):
+            return self.operations.answer(request)
+        return self._enter(request) or self.asked.forward(ENTRANCE, request)
 
-    def _unready(self, request: Request) -> Answer | None:
-        """Return that this node cannot pass anything on, to who asks whether it can."""
-        if request.path != _READY or (self._other_owner() is not None and not self._draining):
+    def _enter(self, request: Request) -> Answer | Awaitable[Answer] | None:
+        """Answer a request as its entrance; None if this node owns nothing and so cannot."""
+        if self.front is None:
             return None
-        reason = "this node is stopping" if self._draining else self._problem or "no node owns the log now"
-        body = msgspec.json.encode({"status": "not ready", "reason": reason})
-        return Response(503, [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")], body)
+        return self.asked.ask(0, request) if self._route is None else self._route(request)
 
     def _answer_link(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request that another node passes on."""
-        if self._serving is None:
-            error = LinkDownError(reason="this node does not own the log")
+        if request.path == RATES:
+            return self._rates.answer(request)
+        if partition == ENTRANCE:
+            answer = self._enter(request)
+            if answer is not None:
+                return answer
+        serving = self.serving(partition)
+        if serving is None:
+            error = LinkDownError(reason="this node does not own the partition")
             return ANSWER_FORMAT.refuse(request.path, error, request.id)
-        return self._serving.answer(request)
+        return serving.answer(request)
 
-    def _other_owner(self) -> NodeHeartbeat | None:
-        owner = self._members.owner(boottime())
-        return None if owner is None or owner.node == self._id else owner
+    def serving(self, partition: int) -> Serving | None:
+        """Return what answers for a partition that this node owns."""
+        owned = self.owned.get(partition)
+        return None if owned is None else owned.serving
+
+    def owner(self, partition: int) -> NodeHeartbeat | None:
+        """Return which other node owns a partition, or for ``ENTRANCE``, any that owns one."""
+        now = boottime()
+        if partition == ENTRANCE:
+            others = [beat for beat in self.members.live(now) if beat.owned and beat.node != self.id]
+            return others[0] if others else None
+        found = self.members.owner(partition, now)
+        return None if found is None or found.beat.node == self.id else found.beat
+
+    @property
+    def front(self) -> Application | None:
+        """The application of a partition of this node; None if it has none, or does not know the keys."""
+        if self._route is not None and not self.keys.are_known:
+            return None
+        front = next((one.engine.app for one in self.owned.values() if one.serving is not None), None)
+        self._last_front = front or self._last_front
+        return front
+
+    @property
+    def app(self) -> Application:
+        """The application of a partition of this node, for requests that any can answer."""
+        # If all was given up while a request was under way, the last one still words its refusal.
+        front = self.front or self._last_front
+        assert front is not None, "only a node that can be an entrance routes requests"
+        return front
+
+    async def _ask(self, partition: int, request: Request) -> Answer:
+        """Answer a question that one partition has for another."""
+        return await answered(self.asked.ask(partition, request))
+
+    async def _deliver(self, record: OwedRecord) -> None:
+        """Give the system partition a record that another partition owes to it."""
+        if self._route is None or self.serving(SYSTEM) is not None:
+            await self._take(record)
+        else:
+            await self._system.deliver(record)
+
+    async def _take(self, record: OwedRecord) -> None:
+        """Take a record for the system partition, which this node owns."""
+        system = self.owned.get(SYSTEM if self._route is not None else 0)
+        if system is None:
+            raise LinkDownError(reason="this node does not own the system partition")
+        await system.engine.access.audit.take(record)
 
     # Heartbeats -------------------------------------------------------------------------
 
     def _beat(self) -> NodeHeartbeat:
         self._beats += 1
-        owns = self._serving is not None and self.node is not None
-        epoch = self.node.engine.partition.epoch if owns and self.node is not None else self._released_epoch
-        tail = (self._log.ends_at or 0) if owns and self._log is not None else self._released_at
         return NodeHeartbeat(
-            node=self._id,
+            node=self.id,
             name=self.name,
             link=str(self._address),
             url=self._settings.public_url
@@ -181,199 +340,394 @@ class ClusterNode:
             version=__version__,
             number=self._beats,
             wall_ms=self._clock.now_ms(),
-            owns=owns,
-            epoch=epoch,
-            tail=tail,
-            released_to=self._released_to,
-            draining=self._draining,
+            draining=self.draining,
+            placement=self.placement.number,
+            problem=self.problem,
+            partitions=tuple(self._told(number) for number in self.partitions if self._has_told(number)),
         )
+
+    def _has_told(self, number: int) -> bool:
+        return self.serving(number) is not None or number in self._released or number in self.shadows
+
+    def _told(self, number: int) -> PartitionBeat:
+        owned = self.owned.get(number)
+        if owned is not None and owned.serving is not None:
+            return PartitionBeat(
+                number,
+                owns=True,
+                epoch=owned.epoch,
+                tail=owned.log.ends_at or 0,
+                moving_to=owned.moving_to,
+                catalog=owned.engine.archive.manifest.number,
+            )
+        released = self._released.get(number)
+        return released or PartitionBeat(number, catalog=self.shadows.manifest(number))
 
     def _hear(self, data: bytes) -> None:
         beat = NodeHeartbeat.decode(data)
-        if beat is None or beat.node == self._id:
+        if beat is None or beat.node == self.id:
             return
-        if self._members.hear(beat, boottime(), self._clock.now_ms()) and beat.released_to == self._id:
-            self._consider()  # at once: nobody answers until the log is claimed
+        if self.members.hear(beat, boottime(), self._clock.now_ms()):
+            for one in beat.partitions:
+                if one.released_to == self.id and one.number in self.partitions:
+                    self._consider(one.number)  # at once: nobody answers until the log is claimed
+                if one.owns:
+                    self._released.pop(one.number, None)
+            self.asked.notify()
 
     async def _tell(self) -> None:
         beat = self._beat()
-        self._members.hear(beat, boottime(), beat.wall_ms)
-        await self._channel.send(self._id, beat.encode())
+        self.members.hear(beat, boottime(), beat.wall_ms)
+        self.asked.notify()
+        await self._channel.send(self.id, beat.encode())
 
     async def _beat_forever(self) -> None:
         while True:
             try:
                 await self._tell()
-                await self._look_at_tail()
             except (DurableSessionsError, OSError, TimeoutError) as error:
-                self._problem = str(error)
-            self._consider()
+                self.problem = str(error)
             await asyncio.sleep(self._timing.beat)
 
-    async def _look_at_tail(self) -> None:
-        """Note where the log ends, while its owner is silent: when it was last seen to grow counts."""
-        owner = self._members.owner(boottime())
-        if self._taking is None and (owner is None or self._members.is_suspect(owner.node, boottime())):
-            slots = await self._logs.slots(ONLY_PARTITION)
-            self._succession.saw_tail(slots.last, boottime())
+    # Assignment -------------------------------------------------------------------------
 
-    def _consider(self) -> None:
-        if self._taking is not None or self._draining:
+    async def _decide_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._timing.beat)
+            try:
+                await self._assign()
+                await self._look_at_tails()
+            except (DurableSessionsError, OSError, TimeoutError) as error:
+                self.problem = str(error)
+            skew = self.members.skew_seconds(self.id, boottime())
+            if abs(skew) > SKEW_SECONDS_MAX:
+                self.problem = f"the clock of this machine is {skew:.1f} seconds off that of the others"
+            for number in self._by_weight():
+                self._consider(number)
+            self._balance()
+            others = [beat.link for beat in self.members.live(boottime()) if beat.node != self.id]
+            self._links = await self.asked.keep_links(others)
+
+    def _by_weight(self) -> list[int]:
+        """Return the partitions in the order in which they are claimed: without keys nobody is admitted."""
+        return sorted(self.partitions, key=lambda number: (number != SYSTEM, number))
+
+    async def _assign(self) -> None:
+        """Compute who should own what; in a thread, for with a thousand nodes it takes a while."""
+        eligible = self.members.eligible(boottime())
+        names = tuple(sorted(eligible))
+        if names != self._names:
+            self._names, self._names_since = names, boottime()
+        owners = await asyncio.to_thread(self._assignment, names)
+        self._assigned = {number: eligible[name].node for number, name in owners.items()}
+
+    def _assignment(self, names: tuple[str, ...]) -> dict[int, str]:
+        shared = [number for number in self.partitions if number != SYSTEM]
+        light = [number for number in self.partitions if number == SYSTEM]
+        return assign(shared, names, self.placement.wishes, light=light)
+
+    async def _successor(self, partition: int) -> NodeHeartbeat | None:
+        """Return who should own a partition if this node did not."""
+        eligible = self.members.eligible(boottime())
+        names = tuple(sorted(name for name, beat in eligible.items() if beat.node != self.id))
+        name = (await asyncio.to_thread(self._assignment, names)).get(partition)
+        return None if name is None else eligible[name]
+
+    async def _look_at_tails(self) -> None:
+        """Note where logs end whose owner is silent: when one was last seen to grow counts."""
+        now = boottime()
+        silent = []
+        for number, partition in self.partitions.items():
+            owner = self.members.owner(number, now)
+            is_silent = owner is None or self.members.is_suspect(owner.beat.node, now)
+            if is_silent and number not in self.owned and number not in self._taking:
+                silent.append(partition)
+        await asyncio.gather(*(self._look_at_tail(partition) for partition in silent))
+
+    async def _look_at_tail(self, partition: PartitionId) -> None:
+        slots = await self._logs.slots(partition)
+        self._successions[partition.number].saw_tail(slots.last, boottime())
+
+    def _consider(self, number: int) -> None:
+        if self.draining or number in self._taking:
             return
-        skew = self._members.skew_seconds(self._id, boottime())
-        if abs(skew) > SKEW_SECONDS_MAX:
-            self._problem = f"the clock of this machine is {skew:.1f} seconds off that of the others"
-        if self._succession.decide(self._members, boottime()) is Step.CLAIM:
-            self._taking = asyncio.create_task(self._own(), name="ownership")
+        assigned = self._assigned.get(number)
+        if self._successions[number].decide(self.members, assigned, boottime()) is Step.CLAIM:
+            self._taking[number] = asyncio.create_task(self._own(number), name="ownership")
+
+    async def _read_placement_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._timing.beat)
+            newest = max((beat.placement for beat in self.members.live(boottime())), default=0)
+            if newest <= self.placement.number:
+                await asyncio.sleep(PLACEMENT_SECONDS)
+            try:
+                self.placement = await self._placements.newest()
+            except DurableSessionsError as error:
+                logger.warning("placement_not_read", reason=str(error))
 
     # Owning -----------------------------------------------------------------------------
 
-    async def _own(self) -> None:
-        """Take the log over, answer until it is lost, and go back to passing on."""
+    async def _open_log(self, partition: PartitionId) -> MeasuredLog:
+        return await self._logs.log(partition, self.members.tail(partition.number))
+
+    async def _own(self, number: int) -> None:
+        """Take a partition over, answer for it until it is lost or given up."""
         try:
-            await self._take_over()
+            await self._take_over(number)
         except (DurableSessionsError, OSError) as error:
-            self._problem = str(error)
-            logger.warning("not_taken_over", reason=str(error) or repr(error))
+            self.problem = str(error)
+            logger.warning("not_taken_over", partition=number, reason=str(error) or repr(error))
         except Exception as error:
-            self._problem = repr(error)
-            logger.exception("not_taken_over")
+            self.problem = repr(error)
+            logger.exception("not_taken_over", partition=number)
         finally:
-            self._succession.listen_again(boottime())
-            self._taking = None
+            self._successions[number].listen_again(boottime())
+            self._taking.pop(number, None)
 
-    async def _take_over(self) -> None:
-        began = boottime()
-        self._logs.heard = self._members.tail
-        place = ClusterPlace(
-            SharedLogs(self._open_log, Claimant(self._id, self.name)), self.server, self._first_key_token
-        )
-        node = await Node.open(self._settings, limits=self._limits, cluster=place)
-        self.node = node
-        failed = asyncio.ensure_future(node.until_failed())
+    async def _take_over(self, number: int) -> None:
+        began, partition = boottime(), self.partitions[number]
+        planned = self.members.released(number, began) is not None
+        await self.shadows.finish(number)
+        has_keys = self._route is not None and partition.is_system
+        if has_keys:
+            await self.keys.stop_following()
+        owned = OwnedPartition(self._process, partition, self._deliver, self._ask, self._settle)
         try:
-            require_guarded(self._settings.host, keys=node.keys.required, bootstrap=self._settings.api_key)
-            assert self._log is not None
-            epoch, now = node.engine.partition.epoch, boottime()
-            answers_at = self._succession.may_answer_at(epoch, now, self._members, now)
-            await asyncio.wait((failed,), timeout=max(0.0, answers_at - now))
-            if not failed.done():
-                self._serving = Serving(node.handle, self._log, self._lost, boottime)
-                self._problem, self._released_to = "", ""
-                self._released_at = self._released_epoch = 0
-                node.process.offer_first_key()
+            await owned.open()
+            self.owned[number] = owned
+            if partition.is_system:
+                keys = self._process.keys.required
+                require_guarded(self._settings.host, keys=keys, bootstrap=self._settings.api_key)
+            now = boottime()
+            answers_at = self._successions[number].may_answer_at(owned.epoch, now, self.members, now)
+            error = await owned.until_lost(max(0.0, answers_at - now))
+            if error is None:
+                owned.serve(self._answering(owned))
+                self.problem = ""
+                self._released.pop(number, None)
+                self.operations.took_over(boottime() - began, planned=planned)
                 await self._tell()
-                logger.info("owns_log", node=self.name, epoch=epoch, seconds=round(boottime() - began, 3))
-            error = await failed
-            logger.warning("lost_log", node=self.name, epoch=epoch, reason=str(error))
+                logger.info(
+                    "owns_partition",
+                    node=self.name,
+                    partition=partition.digits,
+                    epoch=owned.epoch,
+                    seconds=round(boottime() - began, 3),
+                )
+                error = await owned.until_lost()
+            if not owned.is_given_up:
+                self.operations.fenced()
+                logger.warning(
+                    "lost_partition", node=self.name, partition=partition.digits, reason=str(error)
+                )
         finally:
-            failed.cancel()
-            if not self._draining:
-                self._serving = None
-                await node.abandon()
-                self.node = self._log = None
+            if number in self.owned and not owned.is_given_up:
+                await owned.abandon()
+            self.owned.pop(number, None)
+            if has_keys and not self.draining:
+                self.keys.follow()
 
-    async def _open_log(self, partition: PartitionId) -> SharedLog:
-        self._log = await self._logs.log(partition)
-        return self._log
+    def _answering(self, owned: OwnedPartition) -> Handler:
+        # The only partition answers clients themselves; one of several answers routers, which may ask more.
+        if self._route is None:
+            self._process.offer_first_key()
+            return owned.engine.app
+        return self.keys.publish(owned, self._take) if owned.id.is_system else owned.engine.answer
 
-    def _lost(self, error: LogError) -> None:
-        """End the ownership: ``node.until_failed`` returns, and the engines are thrown away."""
-        if self.node is None:
-            return
-        if isinstance(error, LogFencedError):
-            self.node.engine.partition.step_down(error)
-        else:
-            self.node.engine.partition.log_failed(str(error))
+    async def _settle(self) -> None:
+        await self.server.settle(self._limits.clean_up_seconds_max)
 
     async def _check_forever(self) -> None:
-        """Compare the configuration of the log now and then; one that can lose data ends the ownership."""
+        """Compare the configuration of the logs now and then; one that can lose data ends the ownership."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            if self._log is not None and self._serving is not None:
+            for owned in list(self.owned.values()):
+                if owned.serving is None:
+                    continue
                 try:
-                    await self._log.require_safe()
+                    await owned.tidy()
+                    await owned.log.require_safe()
                 except (LogMisconfiguredError, LogRegressedError) as error:
-                    logger.error("log_not_safe", reason=str(error))
-                    self._lost(error)
-                except LogError as error:
-                    logger.warning("log_not_checked", reason=str(error))
+                    logger.error("log_not_safe", partition=owned.id.digits, reason=str(error))
+                    owned.lost(error)
+                except DurableSessionsError as error:
+                    logger.warning("log_not_checked", partition=owned.id.digits, reason=str(error))
 
-    # Ending -----------------------------------------------------------------------------
+    # Shadows ----------------------------------------------------------------------------
+
+    async def _shadow_forever(self) -> None:
+        """Keep the catalogs ready of the partitions that this node would take over."""
+        while True:
+            await asyncio.sleep(self._timing.beat)
+            try:
+                await self.shadows.keep(await self._shadowed())
+            except (DurableSessionsError, OSError) as error:
+                logger.warning("shadow_not_advanced", reason=str(error))
+
+    async def _shadowed(self) -> dict[PartitionId, int]:
+        """Return the partitions to be ready for, and the manifests that their owners have told of."""
+        now = boottime()
+        found: dict[PartitionId, int] = {}
+        after: dict[str, dict[int, str]] = {}
+        eligible = self.members.eligible(now)
+        for number, partition in self.partitions.items():
+            owner = self.members.owner(number, now)
+            if owner is None or owner.beat.node == self.id or number in self._taking:
+                continue
+            name = owner.beat.name
+            if name not in after:
+                others = tuple(sorted(other for other in eligible if other != name))
+                after[name] = await asyncio.to_thread(self._assignment, others)
+            is_next = after[name].get(number) == self.name or owner.partition.moving_to == self.id
+            if is_next and not self.draining:
+                found[partition] = owner.partition.catalog
+        return found
+
+    # Giving up --------------------------------------------------------------------------
+
+    def _balance(self) -> None:
+        """Move one partition to the node that should own it, if the same nodes were there for a while."""
+        if self._moving is not None or self.draining or boottime() - self._names_since < STABLE_SECONDS:
+            return
+        for number in self._by_weight():
+            to = self._assigned.get(number)
+            if self.serving(number) is not None and to is not None and to != self.id:
+                self._moving = asyncio.create_task(self._move(number, to), name="hand-over")
+                return
+
+    async def _move(self, number: int, to: str) -> None:
+        try:
+            owned = self.owned[number]
+            owned.moving_to = to
+            await self._prepared(owned, to)
+            if self.members.node(to, boottime()) is not None and self.serving(number) is not None:
+                await self._give(owned, to)
+            owned.moving_to = ""
+        except (DurableSessionsError, OSError) as error:
+            logger.warning("not_handed_over", partition=number, reason=str(error) or repr(error))
+        except Exception:
+            logger.exception("not_handed_over", partition=number)
+        finally:
+            self._moving = None
+
+    async def _prepared(self, owned: OwnedPartition, to: str) -> None:
+        """Flush, and wait until the next owner has the catalog of that."""
+        await owned.flush()
+        await self._tell()
+        deadline = boottime() + PREPARE_SECONDS_MAX
+        while boottime() < deadline:
+            successor = self.members.node(to, boottime())
+            said = None if successor is None else successor.partition(owned.id.number)
+            manifest = owned.engine.archive.manifest.number
+            if successor is None or (said is not None and said.catalog >= manifest):
+                return
+            await asyncio.sleep(self._timing.beat / 5)
+
+    async def _give(self, owned: OwnedPartition, to: str) -> None:
+        """Give a partition to another node: from the first line on requests wait for that one."""
+        number, began = owned.id.number, boottime()
+
+        async def released() -> None:
+            self._released[number] = PartitionBeat(
+                number, epoch=owned.epoch, tail=owned.log.ends_at or 0, released_to=to
+            )
+            self.operations.handed_over(boottime() - began)
+            await self._tell()
+
+        await owned.hand_over(to, released)
+        logger.info("handed_over", partition=owned.id.digits, to=to, seconds=round(boottime() - began, 3))
 
     async def close(self) -> None:
-        """Give the log to another node, finish the requests under way, and leave the cluster."""
-        self._draining = True
+        """Give all partitions to other nodes, finish the requests under way, and leave the cluster."""
+        self.draining = True
         try:
             async with asyncio.timeout(HAND_OVER_SECONDS_MAX):
-                await self._hand_over()
+                await self._tell()
+                await self._hand_over_all()
         except (DurableSessionsError, OSError, TimeoutError) as error:
             logger.warning("not_handed_over", reason=str(error) or repr(error))
         await self.server.shutdown(self._limits.shutdown_seconds_max)
-        ending = [*self._tasks, *([] if self._taking is None else [self._taking])]
+        ending = [*self._tasks, *self._taking.values(), *([] if self._moving is None else [self._moving])]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
+        await self._process.supervisor.close()
+        await self.shadows.close()
         await self._link_server.close()
-        await self._forwarder.close()
-        await self._channel.close(self._id)
+        await self.asked.close()
+        await self._channel.close(self.id)
         await self._resources.aclose()
         logger.info("stopped")
 
-    async def _hand_over(self) -> None:
-        if self._taking is None:
-            return await self._tell()
-        node, log = self.node, self._log
-        if node is None or log is None or self._serving is None:
-            self._taking.cancel()
-            await asyncio.gather(self._taking, return_exceptions=True)
-            return await self._tell()
-        await self._tell()
-        try:
-            # Most of it before the pause: what is flushed need not be flushed while nobody answers.
-            await node.engine.flusher.flush_all()
-        except BucketError as error:
-            logger.warning("last_flush_failed", reason=str(error))
-        successor = self._members.successor(self._logs.description.lineage, boottime(), without=self._id)
-        epoch = node.engine.partition.epoch
-        self._serving = None  # from here on requests wait for the next owner
+    async def _hand_over_all(self) -> None:
+        """Give up everything, the keys first; what nobody can take is closed with all that is durable."""
+        if self._moving is not None:
+            await asyncio.gather(self._moving, return_exceptions=True)
+        turns = asyncio.Semaphore(HAND_OVERS_MAX)
 
-        async def released() -> None:
-            if successor is not None:
-                await log.give_up(successor.node)
-                self._released_to, self._released_epoch = successor.node, epoch
-                self._released_at = log.ends_at or 0
-            await self._tell()
+        async def one(number: int) -> None:
+            async with turns:
+                owned = self.owned.get(number)
+                if owned is None or owned.serving is None:
+                    return
+                successor = await self._successor(number)
+                if successor is not None:
+                    await owned.flush()
+                    await self._give(owned, successor.node)
+                else:
+                    await owned.close()
 
-        await node.hand_over(released)
-        return None
+        await asyncio.gather(*(one(number) for number in self._by_weight()))
+
+    # The process ------------------------------------------------------------------------
+
+    def _objects(self) -> int:
+        """Estimate how many objects a full garbage collection would visit."""
+        streams = sum(one.engine.partition.active_streams for one in self.owned.values())
+        return _OBJECTS_OF_STREAM * streams + _OBJECTS_OF_CONNECTION * self.server.open_connections
+
+    def _space_changed(self, space: Space, mark: int, is_low: bool) -> None:
+        health = self._process.health
+        health.disk_free_bytes, health.disk_low_bytes = space.free, mark
+        health.low_space = f"only {space.free} bytes are free on the disk" if is_low else None
+        for owned in self.owned.values():
+            owned.engine.feed.pause(health.low_space)
+
+
+class _SystemAsker:
+    """The way to the owner of the system partition, whichever node that is."""
+
+    def __init__(self, partitions: ClusterPartitions) -> None:
+        self._partitions = partitions
+
+    def ask(self, partition: int, request: Request) -> Awaitable[Answer]:
+        """Send a request to the owner of a partition."""
+        return self._partitions.forward(partition, request)
 
 
 class _ClusterAdmission:
-    """Admission by the keys of this node, if it owns the log; else the owner decides."""
+    """Admission by the keys, if this node can be an entrance; else the node that is one decides."""
 
     def __init__(self, node: ClusterNode, limits: Limits) -> None:
         self._node = node
         self._all = AdmitAll(max(limits.append_body_bytes_max, limits.artifact_bytes_max))
 
-    def _current(self) -> Node | None:
-        return self._node.node
-
     @property
     def keys_required(self) -> bool:
         """Whether a request needs a key, as far as this node knows."""
-        node = self._current()
-        return False if node is None else node.app.admission.keys_required
+        front = self._node.front
+        return False if front is None else front.admission.keys_required
 
     def holder(self, request: Request) -> str | None:
         """Return the holder that a request is counted for; this counts and refuses nothing."""
-        node = self._current()
-        return None if node is None else node.app.admission.holder(request)
+        front = self._node.front
+        return None if front is None else front.admission.holder(request)
 
     def admit(self, request: Request) -> Admitted:
         """Return the holder of a request and how large its body may be, or raise the refusal."""
-        node = self._current()
-        return self._all.admit(request) if node is None else node.app.admission.admit(request)
+        front = self._node.front
+        return self._all.admit(request) if front is None else front.admission.admit(request)
 
 
 def _require_usable(settings: Settings) -> None:

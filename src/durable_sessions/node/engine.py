@@ -142,6 +142,7 @@ class Engine:
     async def _open_log(self) -> MeasuredLog:
         """Open the log: in the data directory, or where other machines reach it too."""
         if self._process.logs is not None:
+            await asyncio.to_thread(self._directory.mkdir, mode=0o700, parents=True, exist_ok=True)
             return await self._process.logs.open(self.partition_id)
         return await FileLog.open(
             self._directory / LOG_NAME,
@@ -320,25 +321,36 @@ class Engine:
         self._api.drain()
         self.partition.wake_readers()
 
-    async def close(self, released: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Finish accepted work, flush if the bucket is available, and release everything.
-
-        ``released`` is called when nothing more is appended, before the log is closed.
-        """
+    async def close(self) -> None:
+        """Finish accepted work, flush if the bucket is available, and release everything."""
         if self.partition_id.is_system:
             self._process.first_key.withdraw()
         if not self._is_closed:
             self._is_closed = True
             await self._stop_background()
+            await self._stop_services()
             await self.partition.close()
             await self.maintenance.close()
             await self.flusher.close()
-            await self.artifact_names.close()
-            await self.archive.close()
-            await asyncio.to_thread(self._views.close)
-            if released is not None:
-                await released()
-            await self.log.close()
+            await self._close_files()
+
+    async def hand_over(self, release: Callable[[], Awaitable[None]]) -> None:
+        """Finish accepted work, give the log to another process with ``release``, and release the rest.
+
+        Until then nobody answers for this partition. So only what must come before it does: nothing more is
+        appended, and no manifest is under way. What is not flushed, the next owner finds in the log.
+        """
+        if self.partition_id.is_system:
+            self._process.first_key.withdraw()
+        self._is_closed = True
+        await self._stop_background()
+        async with self.archive.quiet():
+            await self.maintenance.close()
+            await self.flusher.stop()
+        await self.partition.close()
+        await release()
+        await self._stop_services()
+        await self._close_files()
 
     async def abandon(self, settle: Callable[[], Awaitable[None]]) -> None:
         """Release everything after the log has failed; nothing is flushed, and nothing acknowledged is lost.
@@ -348,6 +360,7 @@ class Engine:
         if self._is_closed:
             return
         await self._stop_background()
+        await self._stop_services()
         # Wait for a manifest in flight: the next engine must not read its predecessor before it arrives.
         async with self.archive.quiet():
             await self.maintenance.close()
@@ -357,6 +370,9 @@ class Engine:
         await settle()
         self._is_closed = True
         await self.partition.close()
+        await self._close_files()
+
+    async def _close_files(self) -> None:
         await self.artifact_names.close()
         await self.archive.close()
         await asyncio.to_thread(self._views.close)
@@ -375,5 +391,7 @@ class Engine:
             if self._has_quotas:
                 await self._hearing.stop()
         await self._subscriptions.close()
+
+    async def _stop_services(self) -> None:
         await self._webhooks.close()
         await self.feed.close()

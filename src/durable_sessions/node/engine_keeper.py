@@ -89,10 +89,15 @@ class EngineKeeper:
         self.engine.app.operations.draining = True
         self.engine.drain()
 
-    async def close(self, released: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Leave everything durable and release it; ``released`` is called before the log is closed."""
+    async def close(self) -> None:
+        """Leave everything durable and release it."""
         await self._keeping.stop()
-        await self.engine.close(released)
+        await self.engine.close()
+
+    async def hand_over(self, release: Callable[[], Awaitable[None]]) -> None:
+        """Give the log to another process with ``release``, and then release everything else."""
+        await self._keeping.stop()
+        await self.engine.hand_over(release)
 
     async def abandon(self) -> None:
         """Release everything after the log has failed, and open nothing again."""

@@ -46,9 +46,7 @@ class GroupMember:
         self._calls: SystemCalls | None = None
         self._system: SystemLink | None = None
         process.health.forwarded = lambda: sum(link.counts.forwarded for link in self.links.values())
-        self._rates = RateExchange(
-            process.keys, self.links, process.ids.token(""), group.worker.of, process.limits
-        )
+        self._rates = RateExchange(process.keys, self.links.values, process.ids.token(""), process.limits)
         if group.worker.owns(SYSTEM):
             publisher = KeyPublisher(process.keys, process.ids, limits, boot_seconds)
             self._calls = SystemCalls(publisher, take)
@@ -65,7 +63,7 @@ class GroupMember:
             await self._follow_keys(self._system)
 
     async def _follow_keys(self, system: SystemLink) -> None:
-        name = follower_name(self._group.worker, self._process.ids.token(""))
+        name = follower_name(str(self._group.worker.number), self._process.ids.token(""))
         follower = KeyFollower(
             name, self._process.keys, system.acknowledge, boot_seconds, self._process.limits
         )

@@ -33,11 +33,11 @@ def merged_metrics(answers: Mapping[PartitionId, Response], workers: WorkerId) -
             found = [_labelled(sample, *label) for sample in family.samples]
             known.samples = found if known is family else known.samples + found
         processes.add(worker)
-    return generate_latest(_Collected(families.values()))
+    return generate_latest(Collected(families.values()))
 
 
-class _Collected(Collector):
-    """Metrics that were collected already."""
+class Collected(Collector):
+    """Metrics that were collected already, for whoever renders them."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

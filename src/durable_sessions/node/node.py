@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -36,7 +36,7 @@ from durable_sessions.node.merged_operations import MergedOperations
 from durable_sessions.node.partition_files import remove_other_generations
 from durable_sessions.node.partitions import answered
 from durable_sessions.node.peers import Peers
-from durable_sessions.node.process_parts import Entrance, ProcessParts, SharedLogs
+from durable_sessions.node.process_parts import Entrance, ProcessParts
 from durable_sessions.node.router import Router
 from durable_sessions.node.supervisor import Supervisor
 from durable_sessions.node.worker_group import WorkerGroup
@@ -49,15 +49,6 @@ from durable_sessions.streams.outbox import OwedRecord
 logger = structlog.get_logger(__name__)
 
 _OBJECTS_OF_STREAM, _OBJECTS_OF_CONNECTION = 8, 40
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterPlace:
-    """What a node has from its cluster: the logs, a server that listens, and the first key's proof."""
-
-    logs: SharedLogs
-    server: HttpServer
-    first_key_token: str
 
 
 class Node:
@@ -94,12 +85,10 @@ class Node:
         disk: Disk = REAL_DISK,
         partitions: int | None = None,
         group: WorkerGroup | None = None,
-        cluster: ClusterPlace | None = None,
     ) -> "Node":
         """Return a node that has replayed its logs and can answer, but does not listen yet.
 
         ``partitions`` is how many a new bucket gets; for any other it must be as many as it has, or None.
-        ``cluster`` is given if its log is one that other machines reach, too.
         """
         worker = ONLY_WORKER if group is None else group.worker
         layout = await _layout(settings, partitions, worker.of)
@@ -109,8 +98,6 @@ class Node:
         if settings.api_key:
             keys.bootstrap(settings.api_key)
         token = ids.token("") + ids.token("") if group is None else group.first_key_token
-        if cluster is not None:
-            token = cluster.first_key_token
         process = ProcessParts(
             settings,
             limits,
@@ -122,7 +109,6 @@ class Node:
             keys,
             FirstKey(settings.data, token),
             Entrance(),
-            None if cluster is None else cluster.logs,
         )
         node = cls(process, group, worker.partitions(layout.partitions, layout.generation))
         # If one engine cannot be opened, those before it release their logs.
@@ -133,12 +119,12 @@ class Node:
             if worker.owns(SYSTEM):
                 await asyncio.to_thread(remove_other_generations, settings.data, layout.generation)
             opened.pop_all()
-        node._start(None if cluster is None else cluster.server)
+        node._start()
         return node
 
-    def _start(self, server: HttpServer | None) -> None:
+    def _start(self) -> None:
         process = self.process
-        self.server = process.health.server = server or HttpServer(
+        self.server = process.health.server = HttpServer(
             self.handle, process.limits, admission=CurrentAdmission(self), answer_format=ANSWER_FORMAT
         )
         space = DiskSpace(
@@ -155,8 +141,7 @@ class Node:
         def engine(health: EngineHealth) -> Engine:
             return Engine(self.process, health, writers, partition, self._deliver, self._ask)
 
-        reopens = self.process.logs is None
-        return EngineKeeper(engine, self.process.limits, self._settle, self._fail, reopens=reopens)
+        return EngineKeeper(engine, self.process.limits, self._settle, self._fail)
 
     async def _deliver(self, record: OwedRecord) -> None:
         """Give the system partition a record that another partition owes to it."""
@@ -185,7 +170,11 @@ class Node:
     def _router(self, own: PartitionId) -> Handler:
         limits = self.process.limits
         return Router(
-            own, self._peers, MergedOperations(self._peers, self._worker, own, limits).handlers, limits
+            own.of,
+            lambda: own.number,
+            self._peers,
+            MergedOperations(self._peers, self._worker, own, limits).handlers,
+            limits,
         )
 
     def _answer_link(self, partition: int, request: Request) -> Answer | Awaitable[Answer]:
@@ -265,18 +254,6 @@ class Node:
         await asyncio.gather(*(keeper.close() for keeper in self.keepers.values()))
         await self.supervisor.close()
         logger.info("stopped")
-
-    async def hand_over(self, released: Callable[[], Awaitable[None]]) -> None:
-        """Leave everything durable and give up the log with ``released``; the server goes on listening."""
-        for keeper in self.keepers.values():
-            keeper.drain()
-        await asyncio.gather(*(keeper.close(released) for keeper in self.keepers.values()))
-        await self.supervisor.close()
-
-    async def abandon(self) -> None:
-        """Throw the engines away after a log has failed or was claimed by another; the server goes on."""
-        await asyncio.gather(*(keeper.abandon() for keeper in self.keepers.values()))
-        await self.supervisor.close()
 
     async def _settle(self) -> None:
         await self.server.settle(self.process.limits.clean_up_seconds_max)

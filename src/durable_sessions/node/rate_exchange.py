@@ -6,7 +6,7 @@ tellings, each worker may admit a burst. One that does not hear the others admit
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import msgspec
@@ -38,25 +38,42 @@ _TOLD = msgspec.msgpack.Decoder(_Told)
 class RateExchange:
     """Tells what this process admits, and hears what the others do.
 
-    ``process`` names this process among all that ever were; ``workers`` is how many there are.
+    ``process`` names this process among all that ever were; ``links`` returns those to all others now.
     """
 
     def __init__(
-        self, keys: KeyTable, links: Mapping[int, NodeLink], process: str, workers: int, limits: Limits
+        self, keys: KeyTable, links: Callable[[], Collection[NodeLink]], process: str, limits: Limits
     ) -> None:
         self._keys = keys
         self._links = links
         self._process = process
-        self._workers = workers
         self._limits = limits
         # By process: what it has said, and when. After a restart of its worker another one speaks.
         self._heard: dict[str, Admitted] = {}
         self._heard_at: dict[str, float] = {}
-        keys.divide_rates(workers)
+        keys.divide_rates(self._workers)
+
+    @property
+    def _workers(self) -> int:
+        return 1 + len(self._links())
 
     async def run(self) -> None:
         """Tell all others again and again, until cancelled."""
-        await asyncio.gather(*(self._tell_often(link) for link in self._links.values()))
+        telling: dict[NodeLink, asyncio.Task[None]] = {}
+        try:
+            while True:
+                links = self._links()
+                for link in [link for link in telling if link not in links]:
+                    telling.pop(link).cancel()
+                for link in links:
+                    if link not in telling:
+                        telling[link] = asyncio.create_task(self._tell_often(link))
+                await asyncio.sleep(self._limits.rate_tell_seconds)
+                self._divide()
+        finally:
+            for task in telling.values():
+                task.cancel()
+            await asyncio.gather(*telling.values(), return_exceptions=True)
 
     async def _tell_often(self, link: NodeLink) -> None:
         told: Admitted = {}
@@ -70,7 +87,6 @@ class RateExchange:
             except DurableSessionsError:
                 pass  # it is told everything the next time
             await asyncio.sleep(self._limits.rate_tell_seconds)
-            self._divide()
 
     def _changed(self, told: Admitted) -> Admitted:
         """Return the keys whose number has changed; the others of very many follow the next time."""

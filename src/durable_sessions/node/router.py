@@ -23,7 +23,6 @@ from durable_sessions.node.targets import (
     subscriptions_partition,
     target_of,
 )
-from durable_sessions.partition_id import PartitionId
 from durable_sessions.sessions.record import path_of
 from durable_sessions.streams.stream import Key
 
@@ -49,20 +48,25 @@ _CREATED, _HOOK = msgspec.json.Decoder(_Created), msgspec.json.Decoder(_Hook)
 
 
 class Router:
-    """A ``Handler`` in front of several partitions; ``own`` is the one that new sessions go to.
+    """A ``Handler`` in front of ``of`` partitions; ``birthplace`` says where new sessions go.
 
     ``every`` answers, by method and path, what concerns all partitions.
     """
 
     def __init__(
-        self, own: PartitionId, partitions: Partitions, every: Mapping[Operation, Every], limits: Limits
+        self,
+        of: int,
+        birthplace: Callable[[], int],
+        partitions: Partitions,
+        every: Mapping[Operation, Every],
+        limits: Limits,
     ) -> None:
-        self._own = own.number
-        self._of = own.of
+        self._birthplace = birthplace
+        self._of = of
         self._partitions = partitions
         self._every = every
         self._parser = BodyParser(limits)
-        self._named = NamedRequests(partitions, own.of, limits)
+        self._named = NamedRequests(partitions, of, limits)
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request, synchronously where possible."""
@@ -111,7 +115,7 @@ class Router:
         workspace = request.caller.workspace
         target, named = target_of(workspace, request, self._of), named_of(request)
         if target < 0 or named is None:  # no session has such an id: whoever is asked refuses it
-            return await answered(self._partitions.ask(self._own, request))
+            return await answered(self._partitions.ask(self._birthplace(), request))
         request.named = named
         return await answered(self._named.ask(Key(workspace, named.path), target, request))
 
@@ -131,7 +135,7 @@ class Router:
         number = RequestTarget.ANY if name is None else session_partition(workspace, name.encode(), self._of)
         if name is None or number < 0:
             # Without an id, or with one that cannot be, this process's own partition creates or refuses it.
-            return await answered(self._partitions.ask(self._own, request))
+            return await answered(self._partitions.ask(self._birthplace(), request))
         request.named = NamedStream(path_of(name))
         return await answered(self._named.ask(Key(workspace, request.named.path), number, request))
 

@@ -80,7 +80,7 @@ class Serving:
 
     async def _once_proven(self, request: Request, answer: Answer) -> Answer:
         try:
-            await self._prove()
+            await self.prove()
         except (PartitionMovedError, OwnershipUnprovenError) as error:
             if isinstance(answer, StreamingResponse):
                 await close_iterator(answer.chunks)
@@ -93,14 +93,14 @@ class Serving:
             async for chunk in chunks:
                 if not self.is_proven:
                     try:
-                        await self._prove()
+                        await self.prove()
                     except (PartitionMovedError, OwnershipUnprovenError):
                         return
                 yield chunk
         finally:
             await close_iterator(chunks)
 
-    async def _prove(self) -> None:
+    async def prove(self) -> None:
         """Renew the proof; all who wait for it share one frame."""
         if self._proving is None or self._proving.done():
             self._proving = asyncio.create_task(self._log.prove())

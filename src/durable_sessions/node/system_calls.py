@@ -5,6 +5,7 @@ These requests go over links only. No client can send them: a router never passe
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
 
 import msgspec
 
@@ -14,8 +15,6 @@ from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.internal import ROOT
 from durable_sessions.http.carrier.handler_failures import close_iterator
 from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse
-from durable_sessions.node.link import NodeLink
-from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.partition_id import SYSTEM
 from durable_sessions.streams.outbox import OwedRecord
 
@@ -31,9 +30,12 @@ def boot_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def follower_name(worker: WorkerId, token: str) -> str:
-    """Return the name under which a process follows the keys; ``token`` is new for each process."""
-    return f"{worker.number}{_NAME_SEPARATOR}{token}"
+def follower_name(process: str, token: str) -> str:
+    """Return the name under which a process follows the keys; ``token`` is new each time that it begins.
+
+    Who follows with the same ``process`` and another token has taken the place of the one before.
+    """
+    return f"{process}{_NAME_SEPARATOR}{token}"
 
 
 class SystemCalls:
@@ -71,10 +73,18 @@ class SystemCalls:
         return Response(204, [])
 
 
-class SystemLink:
-    """Makes the calls, over the link to the worker that has the system partition."""
+class SystemAsker(Protocol):
+    """A way to whoever has the system partition, such as a link."""
 
-    def __init__(self, link: NodeLink) -> None:
+    def ask(self, partition: int, request: Request) -> Awaitable[Answer]:
+        """Send a request to the owner of a partition."""
+        ...
+
+
+class SystemLink:
+    """Makes the calls, over the link to the process that has the system partition."""
+
+    def __init__(self, link: SystemAsker) -> None:
         self._link = link
 
     async def follow(self, name: str) -> AsyncIterator[bytes]:

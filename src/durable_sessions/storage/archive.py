@@ -114,6 +114,10 @@ class Archive(Protocol):
         """Archive the batches after the last flush, up to ``through``; all or nothing."""
         ...
 
+    async def skip(self, through: int) -> None:
+        """Record that the log has no batch between the last flush and ``through``."""
+        ...
+
     async def check_fence(self) -> None:
         """Raise ManifestLostError if another writer has taken over the archive."""
         ...
@@ -199,6 +203,10 @@ class NothingArchived:
 
     async def flush(self, batches: Sequence[bytes], through: int) -> Flushed:
         """Refuse: there is nowhere to flush to."""
+        raise AssertionError
+
+    async def skip(self, through: int) -> None:
+        """Refuse: nothing is archived, so that nothing may be trimmed."""
         raise AssertionError
 
     async def check_fence(self) -> None:

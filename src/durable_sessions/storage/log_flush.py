@@ -58,6 +58,15 @@ class LogFlush:
         await self._log.trim(flushed.through)
         return True
 
+    async def skip(self, through: int) -> bool:
+        """Trim a log that has no batch between the last flush and ``through``; say whether that is so."""
+        oldest = self._backlog.oldest
+        if through <= self._archive.flushed_through or (oldest is not None and oldest.position <= through):
+            return False
+        await self._archive.skip(through)
+        await self._log.trim(through)
+        return True
+
     def _noting(self, flushed: Flushed) -> Iterator[None]:
         """Mark the flushed records stream by stream; other work may change the state between two steps."""
         for number, tail in flushed.tails.items():

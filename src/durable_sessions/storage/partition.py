@@ -470,6 +470,15 @@ class Partition:
         """
         return await self._flush.step()
 
+    async def skip_empty_frames(self) -> bool:
+        """Trim a log in which nothing but empty frames follows the last flush; say whether it was one.
+
+        A quiet log grows by the frames that prove its ownership, and nothing else would ever trim them.
+        """
+        through = self._log.ends_at
+        await self.settled()  # after this, every batch up to there is in the backlog
+        return through is not None and await self._flush.skip(through)
+
     def crowded(self, times: int = 1) -> bool:
         """Say whether the streams in memory, or their documents, exceed ``times`` their budget."""
         return self._eviction.crowded(times)

@@ -44,7 +44,7 @@ from durable_sessions.tier.disposal import free_gradually
 from durable_sessions.tier.flush_contents import flush_contents
 from durable_sessions.tier.flush_objects import write_objects
 from durable_sessions.tier.manifest_chain import ManifestChain
-from durable_sessions.tier.next_manifest import FlushPoint, Replacement, after_flush, unchanged
+from durable_sessions.tier.next_manifest import FlushPoint, Replacement, after_flush, skipped, unchanged
 from durable_sessions.tier.ownership import claim, first_manifest, require_numbers
 
 
@@ -254,6 +254,14 @@ class BucketArchive:
                 await self.replace(following)
                 if following.flushed is not None:
                     return following.flushed
+
+    async def skip(self, through: int) -> None:
+        """Record that the log has no batch between the last flush and ``through``."""
+        assert self._log is not None, "only what has a log can be flushed"
+        async with self.changing() as manifest:
+            if manifest is not None and manifest.flushed_through < through:
+                point = FlushPoint(through, await self._log.checksum(through))
+                await self.replace(skipped(manifest, point, self._clock.now_ms()))
 
     async def _flush(self, batches: Sequence[bytes], through: int) -> Replacement:
         """Write the objects of a flush and build its manifest, which is not committed yet."""

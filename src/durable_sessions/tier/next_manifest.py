@@ -61,6 +61,14 @@ def unchanged(manifest: Manifest, now_ms: int) -> Replacement:
     return Replacement(following, Change(about(following)))
 
 
+def skipped(manifest: Manifest, point: FlushPoint, now_ms: int) -> Replacement:
+    """Return a replacement with the same contents, which reaches further because nothing lies between."""
+    following = msgspec.structs.replace(
+        successor(manifest, now_ms), flushed_through=point.through, frame=point.frame
+    )
+    return Replacement(following, Change(about(following)))
+
+
 def after_flush(
     manifest: Manifest, contents: FlushContents, written: FlushObjects, point: FlushPoint, now_ms: int
 ) -> Replacement:

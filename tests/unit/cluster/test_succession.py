@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from durable_sessions.cluster.heartbeat import NATS_TIMING, NodeHeartbeat
+from durable_sessions.cluster.heartbeat import NATS_TIMING, NodeHeartbeat, PartitionBeat
 from durable_sessions.cluster.members import MEMBERS_MAX, SKEW_SECONDS_MAX, ClusterMembers
-from durable_sessions.cluster.succession import Step, Succession
+from durable_sessions.cluster.succession import RELEASE_SECONDS_MAX, Step, Succession
 
-LINEAGE = "log_" + "0" * 32
+PARTITION = 5
+_OF_PARTITION = ("owns", "epoch", "tail", "released_to", "moving_to", "catalog")
 T = NATS_TIMING
 
 
@@ -24,16 +25,23 @@ class World:
 
     def hear(self, node: str, **said: Any) -> None:
         self.number += 1
-        self.members.hear(NodeHeartbeat(node, node, "127.0.0.1:1", number=self.number, **said), self.now, 0)
+        self.members.hear(heartbeat(node, self.number, **said), self.now, 0)
 
-    def step(self) -> Step:
+    def step(self, assigned: str = "a") -> Step:
         self.hear("a")
-        return self.succession.decide(self.members, self.now)
+        return self.succession.decide(self.members, assigned, self.now)
+
+
+def heartbeat(node: str, number: int, **said: Any) -> NodeHeartbeat:
+    """Return a heartbeat of a node that says something of the partition, or nothing."""
+    of_partition = {name: said.pop(name) for name in _OF_PARTITION if name in said}
+    partitions = (PartitionBeat(PARTITION, **of_partition),) if of_partition else ()
+    return NodeHeartbeat(node, node, "127.0.0.1:1", number=number, partitions=partitions, **said)
 
 
 @pytest.fixture
 def world() -> World:
-    return World(ClusterMembers(T), Succession("a", LINEAGE, T, 1000.0))
+    return World(ClusterMembers(T), Succession("a", PARTITION, T, 1000.0))
 
 
 def test_a_node_that_has_just_started_waits_for_an_owner_to_tell_of_itself(world: World) -> None:
@@ -56,21 +64,13 @@ def test_nobody_claims_from_an_owner_that_lives(world: World) -> None:
     assert [world.step(), world.step()] == [Step.WAIT, Step.CLAIM]
 
 
-def test_all_nodes_name_the_same_successor(world: World) -> None:
-    names = [f"node-{number}" for number in range(7)]
-    for name in reversed(names):
-        world.hear(name)
-    chosen = world.members.successor(LINEAGE, world.now)
-    assert chosen is not None
-    other = ClusterMembers(T)
-    for number, name in enumerate(names, 1):
-        other.hear(NodeHeartbeat(name, name, "127.0.0.1:1", number=number), 5.0, 0)
-    same = other.successor(LINEAGE, 5.0)
-    assert same is not None
-    assert same.name == chosen.name
-    without = other.successor(LINEAGE, 5.0, without=same.node)
-    assert without is not None
-    assert without.name != same.name
+def test_only_the_assigned_node_claims(world: World) -> None:
+    world.now += 100
+    assert [world.step("b") for _ in range(5)] == [Step.WAIT] * 5
+    assert [world.step(), world.step("b"), world.step(), world.step()] == [
+        *(Step.WAIT, Step.WAIT, Step.WAIT),
+        Step.CLAIM,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,15 @@ def test_who_is_leaving_or_has_a_wrong_clock_is_not_chosen(world: World, said: d
         world.hear("c")
         world.hear("d", **said)
     assert abs(world.members.skew_seconds("b", world.now)) == 0
-    for lineage in map(str, range(50)):
-        chosen = world.members.successor(lineage, world.now)
-        assert chosen is not None
-        assert chosen.node != "d"
+    assert sorted(world.members.eligible(world.now)) == ["b", "c"]
+
+
+def test_of_two_nodes_with_one_name_the_one_heard_last_counts(world: World) -> None:
+    for node in ("old", "new"):
+        world.number += 1
+        world.members.hear(NodeHeartbeat(node, "b", "c:1", number=world.number), world.now, 0)
+        world.now += 1
+    assert world.members.eligible(world.now)["b"].node == "new"
 
 
 def test_a_release_is_a_promise_and_is_taken_at_once(world: World) -> None:
@@ -105,11 +110,22 @@ def test_a_release_to_another_that_dies_ends_with_it(world: World) -> None:
     assert [world.step(), world.step()] == [Step.WAIT, Step.CLAIM]
 
 
+def test_a_release_to_another_that_does_not_take_it_ends_after_a_while(world: World) -> None:
+    world.now += 100
+    world.hear("b", epoch=7, tail=21, released_to="c")
+    world.hear("c")
+    world.now += RELEASE_SECONDS_MAX - 0.1
+    assert [world.step(), world.step()] == [Step.WAIT, Step.WAIT]
+    world.now += 0.1
+    assert [world.step(), world.step()] == [Step.WAIT, Step.CLAIM]
+    assert world.succession.may_answer_at(22, world.now, world.members, world.now) == world.now + T.wait
+
+
 def test_a_release_before_a_later_claim_counts_no_more(world: World) -> None:
     world.hear("b", epoch=7, tail=21, released_to="a")
     world.hear("c", owns=True, epoch=22, tail=22)
     assert world.step() is Step.FOLLOW
-    assert world.members.released(world.now) is None
+    assert world.members.released(PARTITION, world.now) is None
 
 
 def test_an_owner_that_was_seen_silent_for_long_enough_is_not_waited_for(world: World) -> None:
@@ -130,12 +146,12 @@ def test_the_proof_ends_before_a_successor_answers_whatever_the_clocks_do() -> N
 
 def test_old_and_foreign_messages_say_nothing(world: World) -> None:
     world.hear("b", owns=True, epoch=3)
-    old = NodeHeartbeat("b", "b", "127.0.0.1:1", number=0, epoch=9, owns=False)
+    old = heartbeat("b", 0, epoch=9, owns=False)
     assert not world.members.hear(old, world.now, 0)
-    assert world.members.owner(world.now) is not None
+    assert world.members.owner(PARTITION, world.now) is not None
     for data in (b"", b"{}", b"\xff", b'{"node":1}', b"[]"):
         assert NodeHeartbeat.decode(data) is None
-    beat = NodeHeartbeat("a", "b", "c:1", owns=True, epoch=2**60)
+    beat = heartbeat("a", 1, owns=True, epoch=2**60)
     assert NodeHeartbeat.decode(beat.encode()) == beat
 
 

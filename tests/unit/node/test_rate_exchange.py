@@ -52,7 +52,7 @@ class Worker:
         self.clock = clock
         others = [other for other in range(of) if other != number]
         self.links = {other: DirectLink(workers, other) for other in others}
-        self.exchange = RateExchange(self.table, cast(Any, self.links), f"process {number}", of, limits)
+        self.exchange = RateExchange(self.table, cast(Any, self.links.values), f"process {number}", limits)
 
     def taken(self, secret: bytes = b"fast", most: int = 1_000) -> int:
         """Send requests until one is refused; return how many were admitted."""
@@ -138,7 +138,7 @@ async def test_what_was_admitted_before_a_worker_was_started_does_not_count_ther
         for _ in range(20):
             assert one.taken() == 10
             one.clock.advance(1)
-        two.exchange = RateExchange(two.table, cast(Any, two.links), "process 1 again", 2, LIMITS)
+        two.exchange = RateExchange(two.table, cast(Any, two.links.values), "process 1 again", LIMITS)
         one.clock.advance(60)
         before = two.exchange
         await until(lambda: bool(before._heard))

@@ -11,7 +11,6 @@ from durable_sessions.errors import LinkDownError, PartitionStoppedError
 from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.system_calls import SystemCalls, SystemLink, follower_name
-from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.partition_id import SYSTEM
 from durable_sessions.streams.outbox import OwedRecord, RecordId
 from durable_sessions.streams.stream import Key
@@ -115,7 +114,7 @@ def test_a_worker_that_was_started_again_takes_the_place_of_its_process_before()
     setup = Setup()
 
     def follow(worker: int, token: str) -> None:
-        name = follower_name(WorkerId(worker, 12), token).encode()
+        name = follower_name(str(worker), token).encode()
         answer = setup.calls.answer(Request(b"POST", b"/internal/keys/follow", b"", {}, name))
         assert isinstance(answer, StreamingResponse)
 

@@ -86,13 +86,13 @@ class Operations:
         return Response(200, _JSON, _ALIVE)
 
     def _readiness(self, request: Request, _: Caller | None) -> Response:
-        return self._ready(detailed=self._is_known(request))
+        return self._ready(detailed=self.is_known(request))
 
     def _metered(self, request: Request, _: Caller | None) -> Response:
         self._require_home(self._auth.caller(request))
         return Response(200, [(b"Content-Type", CONTENT_TYPE)], self._metrics.render())
 
-    def _is_known(self, request: Request) -> bool:
+    def is_known(self, request: Request) -> bool:
         """Say whether a caller may see the details of problems, which name files and buckets."""
         try:
             self._require_home(self._auth.caller(request))
@@ -107,7 +107,7 @@ class Operations:
             )
 
     def _ready(self, *, detailed: bool) -> Response:
-        said = Readiness("ready", self._searchable(detailed=detailed))
+        said = Readiness("ready", self.searchable(detailed=detailed))
         tasks = self._supervisor.failures()
         if tasks:
             said.status = "degraded"
@@ -135,7 +135,7 @@ class Operations:
             said.reopening = Reopening(self._engine_health.reopening_failure)
         return Response(503, _JSON, msgspec.json.encode(said))
 
-    def _searchable(self, *, detailed: bool) -> SearchReadiness:
+    def searchable(self, *, detailed: bool) -> SearchReadiness:
         """Return the progress of search, which never makes the server unready."""
         feed = self._feed
         if feed.failure is not None:

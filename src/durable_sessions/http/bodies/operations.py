@@ -59,6 +59,20 @@ class Reopening(msgspec.Struct):
     reason: Annotated[str, about("Why the log, which has failed, could not be opened again yet.")]
 
 
+class PartitionOwner(msgspec.Struct, omit_defaults=True):
+    """Who owns a partition of a cluster; the node that owns it knows more than the others."""
+
+    node: Annotated[str, about("The name of the node; empty while no node owns it.")]
+    epoch: Annotated[Whole, about("The position of the claim that it owns the log with.")] = 0
+    tail: Annotated[Whole, about("The last position of the log, as far as was heard.")] = 0
+    flushed_through: Annotated[
+        Whole | msgspec.UnsetType, about("Up to which position the bucket has everything.")
+    ] = msgspec.UNSET
+    proof_age_ms: Annotated[
+        Whole | msgspec.UnsetType, about("How long ago the frame was sent that last proved the ownership.")
+    ] = msgspec.UNSET
+
+
 class Readiness(msgspec.Struct):
     """Whether the server takes work, and what hinders it."""
 
@@ -84,6 +98,10 @@ class Readiness(msgspec.Struct):
     partitions: Annotated[
         dict[str, "Readiness"] | msgspec.UnsetType,
         about("Where there are several: each of them. The members beside are those of the worst one."),
+    ] = msgspec.UNSET
+    owners: Annotated[
+        dict[str, PartitionOwner] | msgspec.UnsetType,
+        about("In a cluster, who owns each partition; for callers of the home workspace."),
     ] = msgspec.UNSET
 
 

@@ -27,7 +27,7 @@ from durable_sessions.errors import BucketRefusedError, LogError, ObjectExistsEr
 from durable_sessions.ids import Ids
 from durable_sessions.log.nats.stream import stream_configuration, stream_name
 from durable_sessions.log.nats.wire import NatsWire
-from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.partition_id import PartitionId
 from durable_sessions.tier.ownership import first_manifest
 
 ROOM = 1.5
@@ -45,18 +45,22 @@ class ClusterSetup:
     clock: Clock
     ids: Ids
 
-    async def run(self, name: str, unflushed_bytes_max: int, replicas: int) -> ClusterDescription:
-        """Make the cluster, or finish making it; return its description."""
+    async def run(
+        self, name: str, unflushed_bytes_max: int, replicas: int, partitions: int
+    ) -> ClusterDescription:
+        """Make the cluster with so many partitions, or finish making it; return its description."""
         if not NAME.fullmatch(name):
             raise SettingsError(
                 problem=f"{name!r} cannot be the name of a cluster: write 1 to 32 of a-z, 0-9 and hyphen."
             )
         await probe(self.bucket, self.ids)
         description = await self._describe(name, unflushed_bytes_max, replicas)
-        if self.wire is not None:
-            await self._make_stream(self.wire, description)
-        await self._tie(description)
-        await ensure_layout(self.bucket, PartitionLayout())
+        layout = await read_layout(self.bucket) or PartitionLayout(partitions=partitions)
+        for partition in layout.all:
+            if self.wire is not None:
+                await self._make_stream(self.wire, description, partition)
+            await self._tie(description, partition)
+        await ensure_layout(self.bucket, layout)  # last: nodes start only on a bucket that has a layout
         return description
 
     async def _describe(self, name: str, unflushed_bytes_max: int, replicas: int) -> ClusterDescription:
@@ -89,8 +93,8 @@ class ClusterSetup:
             )
         return found
 
-    async def _make_stream(self, wire: NatsWire, cluster: ClusterDescription) -> None:
-        name = stream_name(cluster.name, ONLY_PARTITION.generation, ONLY_PARTITION.digits)
+    async def _make_stream(self, wire: NatsWire, cluster: ClusterDescription, partition: PartitionId) -> None:
+        name = stream_name(cluster.name, partition.generation, partition.digits)
         wanted = stream_configuration(
             name,
             cluster.lineage,
@@ -113,11 +117,11 @@ class ClusterSetup:
             reason = f"NATS does not make the stream {name}: {answer['error'].get('description')}"
             raise LogError(reason=reason)
 
-    async def _tie(self, cluster: ClusterDescription) -> None:
-        manifests = Manifests(self.bucket, ONLY_PARTITION)
+    async def _tie(self, cluster: ClusterDescription, partition: PartitionId) -> None:
+        manifests = Manifests(self.bucket, partition)
         while (found := await manifests.newest()) is None:
             first: Manifest = msgspec.structs.replace(
-                first_manifest(ONLY_PARTITION, self.clock),
+                first_manifest(partition, self.clock),
                 number=1,
                 writer=self.ids.token("writer_"),
                 lineage=cluster.lineage,

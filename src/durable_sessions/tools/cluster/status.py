@@ -1,28 +1,35 @@
-"""How a cluster is, from what its nodes tell, its log and its bucket; no node need be running."""
+"""How a cluster is, from what its nodes tell, its logs and its bucket; no node need be running."""
 
 import asyncio
 from dataclasses import dataclass
 
 from durable_sessions.bucket.manifest import Manifests
+from durable_sessions.bucket.partition_layout import PartitionLayout, read_layout
 from durable_sessions.cluster.heartbeat import NodeHeartbeat
 from durable_sessions.cluster.members import ClusterMembers
+from durable_sessions.cluster.placement import ClusterPlacement, Placements
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.log.shared import boottime
 from durable_sessions.node.cluster_logs import ClusterLogs
-from durable_sessions.partition_id import ONLY_PARTITION
+from durable_sessions.partition_id import PartitionId
 
 LISTEN_BEATS = 3
 """For how many heartbeats the nodes are listened to."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterStatus:
-    """The nodes that tell of themselves, the owner among them, and how far log and bucket are."""
+class PartitionStatus:
+    """One partition: the node that owns it, by name, and how far its log and the bucket are.
 
-    name: str
-    log: str
-    nodes: list[NodeHeartbeat]
-    owner: NodeHeartbeat | None
+    ``shadows`` are the nodes that keep its catalog ready.
+    """
+
+    partition: str
+    number: int
+    owner: str | None
+    epoch: int
+    moving_to: str
+    shadows: list[str]
     log_begins_after: int | None
     log_ends_at: int | None
     log_bytes: int | None
@@ -31,8 +38,19 @@ class ClusterStatus:
     flushed_through: int
 
 
-async def cluster_status(logs: ClusterLogs, now_ms: int) -> ClusterStatus:
-    """Listen to the nodes for a while, look at log and bucket, and return what was found."""
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The nodes that tell of themselves, what the operator wishes, and all partitions."""
+
+    name: str
+    log: str
+    nodes: list[NodeHeartbeat]
+    placement: ClusterPlacement
+    partitions: list[PartitionStatus]
+
+
+async def live_nodes(logs: ClusterLogs, now_ms: int) -> list[NodeHeartbeat]:
+    """Listen to the nodes for a while, and return the last heartbeat of each."""
     members = ClusterMembers(logs.timing)
 
     def hear(data: bytes) -> None:
@@ -47,19 +65,38 @@ async def cluster_status(logs: ClusterLogs, now_ms: int) -> ClusterStatus:
     if logs.wire is None:
         await channel.open(hear)
     # The object of a dead node stays in a bucket: only one that has changed meanwhile is of a live node.
-    live = [beat for beat in members.live(boottime()) if seen.get(beat.node) != beat.number]
-    newest = await Manifests(logs.bucket, ONLY_PARTITION).newest()
+    return [beat for beat in members.live(boottime()) if seen.get(beat.node) != beat.number]
+
+
+async def cluster_status(logs: ClusterLogs, now_ms: int) -> ClusterStatus:
+    """Listen to the nodes for a while, look at logs and bucket, and return what was found."""
+    nodes = await live_nodes(logs, now_ms)
+    layout = await read_layout(logs.bucket) or PartitionLayout()
+    placement = await Placements(logs.bucket).newest()
+    found = [await _partition(logs, partition, nodes) for partition in layout.all]
+    return ClusterStatus(logs.description.name, logs.description.log, nodes, placement, found)
+
+
+async def _partition(
+    logs: ClusterLogs, partition: PartitionId, nodes: list[NodeHeartbeat]
+) -> PartitionStatus:
+    said = [(node, one) for node in nodes if (one := node.partition(partition.number)) is not None]
+    owner = max((one for one in said if one[1].owns), key=lambda one: one[1].epoch, default=None)
+    names = {node.node: node.name for node in nodes}
+    newest = await Manifests(logs.bucket, partition).newest()
     begins, ends, size, problem = None, None, None, None
     try:
-        slots = await logs.slots(ONLY_PARTITION)
+        slots = await logs.slots(partition)
         begins, ends, size = slots.begins_after, slots.last, slots.stored_bytes
     except DurableSessionsError as error:
         problem = str(error)
-    return ClusterStatus(
-        logs.description.name,
-        logs.description.log,
-        live,
-        max((beat for beat in live if beat.owns), key=lambda beat: beat.epoch, default=None),
+    return PartitionStatus(
+        partition.digits,
+        partition.number,
+        None if owner is None else owner[0].name,
+        0 if owner is None else owner[1].epoch,
+        "" if owner is None else names.get(owner[1].moving_to, ""),
+        [node.name for node, one in said if one.catalog and not one.owns],
         begins,
         ends,
         size,

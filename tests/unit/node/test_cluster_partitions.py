@@ -1,23 +1,26 @@
-"""A node that does not own the log passes requests on, and repeats what certainly did not happen."""
+"""A node asks the owners of partitions, and repeats what certainly did not happen."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from durable_sessions.cluster.heartbeat import NodeHeartbeat
 from durable_sessions.errors import PartitionMovedError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
-from durable_sessions.http.carrier.message import Answer, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import Answer, Later, Request, Response
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.node.forwarder import Forwarder
+from durable_sessions.node.cluster_partitions import ClusterPartitions
 from durable_sessions.node.link_address import TcpAddress
 from durable_sessions.node.link_server import LinkServer
+from durable_sessions.node.partitions import answered
 
 pytestmark = pytest.mark.anyio
 
 SECRET = b"0123456789abcdef0123456789abcdef"
+PARTITION = 7
 LIMITS = replace(DEFAULT_LIMITS, link_hold_seconds_max=0.3)
 
 
@@ -46,22 +49,42 @@ class Owner:
 
     @property
     def beat(self) -> NodeHeartbeat:
-        return NodeHeartbeat("b", "b", str(self.address), owns=True, epoch=1)
+        return NodeHeartbeat("b", "b", str(self.address))
 
     async def close(self) -> None:
         await self._server.close()
 
 
+class Own:
+    """A partition of this node, which answers as it is told to."""
+
+    def __init__(self, answer: Answer | Awaitable[Answer]) -> None:
+        self._answer = answer
+
+    def answer(self, _: Request) -> Answer | Awaitable[Answer]:
+        return self._answer
+
+
 class World:
+    """What a node knows: who owns the partition, itself or another one."""
+
     def __init__(self, owner: Owner) -> None:
-        self.owner = owner
+        self.other = owner
         self.known = True
-        self.forwarder = Forwarder(lambda: owner.beat if self.known else None, lambda: None, SECRET, LIMITS)
+        self.own: Own | None = None
+        self.partitions = ClusterPartitions(cast(Any, self), SECRET, LIMITS)
+
+    def owner(self, partition: int) -> NodeHeartbeat | None:
+        return self.other.beat if self.known else None
+
+    def serving(self, partition: int) -> Own | None:
+        own, self.own = self.own, None  # once: then it has lost the partition
+        return own
 
     async def ask(self, method: bytes = b"GET", **headers: bytes) -> Response:
         named = {name.replace("_", "-").encode(): value for name, value in headers.items()}
         request = Request(method, b"/v1/stream/x", b"", named, b"{}")
-        answer = await self.forwarder.forward(request)
+        answer = await answered(self.partitions.ask(PARTITION, request))
         assert isinstance(answer, Response)
         return answer
 
@@ -71,7 +94,7 @@ async def world() -> AsyncIterator[World]:
     owner = await Owner().start()
     world = World(owner)
     yield world
-    await world.forwarder.close()
+    await world.partitions.close()
     await owner.close()
 
 
@@ -85,9 +108,9 @@ async def test_the_owner_answers(world: World) -> None:
 
 @pytest.mark.parametrize("method", [b"GET", b"POST", b"PUT", b"DELETE"])
 async def test_what_the_log_has_moved_from_under_is_asked_again(world: World, method: bytes) -> None:
-    world.owner.answers = [moved(), moved()]
+    world.other.answers = [moved(), moved()]
     assert (await world.ask(method)).body == b"owner"
-    assert len(world.owner.asked) == 3
+    assert len(world.other.asked) == 3
 
 
 async def test_without_an_owner_requests_wait_and_are_then_refused(world: World) -> None:
@@ -103,7 +126,7 @@ async def test_without_an_owner_requests_wait_and_are_then_refused(world: World)
 
 async def test_no_more_wait_than_the_limit_allows(world: World) -> None:
     world.known = False
-    world.forwarder._limits = replace(LIMITS, link_held_requests_max=2)
+    world.partitions._limits = replace(LIMITS, link_held_requests_max=2)
     answers = await asyncio.gather(*(world.ask() for _ in range(3)))
     assert sum(b"overloaded" in answer.body for answer in answers) == 1
 
@@ -121,26 +144,32 @@ async def test_no_more_wait_than_the_limit_allows(world: World) -> None:
 async def test_after_a_lost_link_only_what_takes_effect_once_is_repeated(
     world: World, method: bytes, headers: dict[str, bytes], repeated: bool
 ) -> None:
-    world.owner.cuts = 1
+    world.other.cuts = 1
     answer = await world.ask(method, **headers)
     if repeated:
         assert answer.body == b"owner"
     else:
         assert b"outcome_unknown" in answer.body
-    assert len(world.owner.asked) == 1 + repeated
+    assert len(world.other.asked) == 1 + repeated
 
 
-async def test_the_own_answer_of_a_node_that_lost_the_log_is_the_next_owners(world: World) -> None:
-    request = Request(b"POST", b"/v1/stream/x", b"", {}, b"")
-    kept = Response(200, [], b"own")
-    assert world.forwarder.unless_moved(request, kept) is kept
-
+async def test_the_own_answer_of_a_node_that_lost_the_partition_is_the_next_owners(world: World) -> None:
     async def late() -> Answer:
         return moved()
 
-    for answer in (moved(), late()):
-        found = world.forwarder.unless_moved(request, answer)
-        assert not isinstance(found, Response | StreamingResponse)
-        asked = await found
-        assert isinstance(asked, Response)
-        assert asked.body == b"owner"
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(moved())
+    for answer in (moved(), late(), Later(future, lambda asked: asked.result())):
+        world.own = Own(answer)
+        assert (await world.ask(b"POST")).body == b"owner"
+    world.own = Own(Response(200, [], b"own"))
+    assert (await world.ask(b"POST")).body == b"own"
+
+
+async def test_links_to_nodes_that_are_gone_are_closed(world: World) -> None:
+    await world.ask()
+    address = str(world.other.address)
+    (kept,) = await world.partitions.keep_links([address])
+    assert kept.is_open
+    assert await world.partitions.keep_links([]) == []
+    assert world.partitions.link(address) is not kept
