@@ -288,6 +288,7 @@ def test_the_strip_goes_by_time_and_a_range_is_chosen_on_it(opened: OpenPage, cl
     ("path", "text"),
     [
         ("/sessions/first-try?panel=tools", "Median"),
+        ("/sessions/first-try/usage", "Results by tool"),
         ("/sessions/second-try/graph", "forked from first-try at #3"),
         ("/sessions/first-try/dossier?kind=engineering", "Missing:"),
         ("/sessions/first-try?panel=usage", "No model request was recorded."),

@@ -20,7 +20,7 @@ const views = {
   sessions: () => import("./views/sessions.js"), search: () => import("./views/search.js"),
   session: () => import("./views/session.js"), approvals: () => import("./views/approvals.js"),
   compare: () => import("./views/compare.js"), memory: () => import("./views/memory.js"), admin: () => import("./views/admin.js"),
-  graph: () => import("./views/graph.js"), dossier: () => import("./views/dossier.js"),
+  graph: () => import("./views/graph.js"), dossier: () => import("./views/dossier.js"), usage: () => import("./views/usage.js"),
 };
 const failure = signal(null);
 

@@ -6,7 +6,7 @@ const VIEWS = [
   [/^\/$|^\/sessions$/, "sessions"], [/^\/search$/, "search"], [/^\/sessions\/([^/]+)$/, "session"],
   [/^\/login$/, "login"], [/^\/approvals$/, "approvals"], [/^\/compare$/, "compare"],
   [/^\/memory$/, "memory"], [/^\/admin\/(?:health|keys|audit)$/, "admin"], [/^\/sessions\/([^/]+)\/graph$/, "graph"],
-  [/^\/sessions\/([^/]+)\/dossier$/, "dossier"],
+  [/^\/sessions\/([^/]+)\/dossier$/, "dossier"], [/^\/sessions\/([^/]+)\/usage$/, "usage"],
 ];
 
 function read() {

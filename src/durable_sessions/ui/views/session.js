@@ -189,7 +189,7 @@ function Reading({ id }) {
   const actions = info ? actionsOf(info) : [];
   const links = info ? [
     { name: "Copy link", act: copies.c }, { name: "Copy as curl", act: copies.u }, { name: "JSON", href: url(sessionPath(id)), target: "_blank" },
-    { name: "Graph", href: sessionAddress(id, {}, "/graph") }, { name: "Dossier", href: sessionAddress(id, {}, "/dossier") },
+    { name: "Graph", href: sessionAddress(id, {}, "/graph") }, { name: "Usage", href: sessionAddress(id, {}, "/usage") }, { name: "Dossier", href: sessionAddress(id, {}, "/dossier") },
     info.forked_from && { name: "Compare with its source", href: address("/compare", { a: info.forked_from.session_id, b: id }) },
   ].filter(Boolean) : [];
   const things = [...actions.map((item) => ({ name: item.name, act: () => act(item.dialog) })), ...links];

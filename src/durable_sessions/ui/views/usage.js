@@ -1,17 +1,53 @@
 // Usage of a session, from its outline: so at any length. Costs only where events say them.
 import { useEffect, useState } from "preact/hooks";
+import { get, sessionPath } from "../api/client.js";
+import { Outline, TOOL } from "../api/outline.js";
 import { html } from "../parts/html.js";
 import { exact, money, short } from "../parts/number.js";
+import { Failed, Loading } from "../parts/states.js";
+import { oneLine } from "../reading/text.js";
+import { go, route, sessionAddress } from "../router.js";
 
 const BLOCKS_MAX = 16;
 
+/** The view of its own: the same as the panel beside a session. */
+export default function Usage() {
+  const { id } = route.value, [made, set] = useState(null), [error, fail] = useState(null);
+  useEffect(() => {
+    document.title = `Usage of ${id} · Durable Sessions`;
+    const outline = new Outline(id, () => {});
+    Promise.all([get(sessionPath(id)), outline.open()]).then(([info]) =>
+      set({ info, one: { outline, session: id, show: (position) => go(sessionAddress(id, { at: position })) } }), fail);
+    return () => { outline.closed = true; };
+  }, [id]);
+  if (error) return html`<${Failed} error=${error} />`;
+  return html`<div class="toolbar"><h1>Usage</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a></div>
+    <div class="found used">${made ? html`<${UsagePanel} ...${made} />` : html`<${Loading} />`}</div>`;
+}
+
+/** How many bytes the results of each tool have: that is what fills the context. */
+function resultBytes(outline, blocks) {
+  const tools = new Map();
+  for (const block of blocks) {
+    for (let i = 0; i < block.count; i++) {
+      if (block.role[i] !== TOOL || !block.pair[i]) continue;
+      const other = block.from + i + block.pair[i], home = blocks.find((one) => other >= one.from && other < one.from + one.count);
+      const name = outline.names[block.name[i] - 1] ?? "unnamed", known = tools.get(name) ?? [0, 0];
+      if (home) tools.set(name, [known[0] + 1, known[1] + home.bytes[other - home.from]]);
+    }
+  }
+  return [...tools].sort((a, b) => b[1][1] - a[1][1]).slice(0, 20);
+}
+
 export function UsagePanel({ one, info }) {
-  const [requests, set] = useState(null);
+  const [requests, set] = useState(null), [tools, setTools] = useState([]);
   const { outline } = one, isAll = outline.blockCount <= BLOCKS_MAX;
   useEffect(() => {
     const numbers = Array.from({ length: Math.min(outline.blockCount, BLOCKS_MAX) }, (_, at) => outline.blockCount - 1 - at).reverse();
-    Promise.all(numbers.map((number) => outline.fetch(number))).then((blocks) =>
-      set(blocks.flatMap((block) => block.requests.map(([at, ...rest]) => [block.from + at, ...rest]))), () => set([]));
+    Promise.all(numbers.map((number) => outline.fetch(number))).then((blocks) => {
+      set(blocks.flatMap((block) => block.requests.map(([at, ...rest]) => [block.from + at, ...rest])));
+      setTools(resultBytes(outline, blocks));
+    }, () => set([]));
   }, [Math.floor(outline.events / 100)]);
   if (!requests) return null;
   const sum = (at) => requests.reduce((all, request) => all + (request[at] ?? 0), 0), cost = sum(5);
@@ -20,7 +56,9 @@ export function UsagePanel({ one, info }) {
     ...(cost ? [["Cost, as recorded", money(cost / 1e6)]] : [])];
   return html`<h2>Usage</h2>${!isAll && html`<p class="note">Of the last ${exact(BLOCKS_MAX * 4096)} events; in all ${exact((used.input_tokens ?? 0) + (used.cache_read_input_tokens ?? 0))} tokens in, ${exact(used.output_tokens ?? 0)} out.</p>`}
     <table class="plain-table"><tbody>${rows.map(([name, value]) => html`<tr><th scope="row">${name}</th><td class="n">${value}</td></tr>`)}</tbody></table>
-    <h2>Context by request</h2><${Curve} requests=${requests} go=${(position) => one.show(position)} />`;
+    <h2>Context by request</h2><${Curve} requests=${requests} go=${(position) => one.show(position)} />
+    ${tools.length > 0 && html`<h2>Results by tool</h2><table class="plain-table"><thead><tr><th>Tool</th><th class="n">Results</th><th class="n">Bytes</th></tr></thead>
+      <tbody>${tools.map(([name, [count, bytes]]) => html`<tr key=${name}><th scope="row"><bdi>${oneLine(name, 60)}</bdi></th><td class="n">${exact(count)}</td><td class="n">${exact(bytes)}</td></tr>`)}</tbody></table>`}`;
 }
 
 function Curve({ requests, go }) {
