@@ -1,8 +1,9 @@
 """Lists and searches over several partitions show what one partition would show."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,28 @@ NAMES = [f"session-{number:02d}" for number in range(23)]
 Clients = tuple[httpx2.AsyncClient, httpx2.AsyncClient]
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Return the event loop that the tests share with the servers of ``read_only``."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def read_only(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clients]:
+    """The same servers for all tests that change nothing: filling them takes longer than most tests."""
+    async with filled(tmp_path_factory.mktemp("read_only")) as clients:
+        yield clients
+
+
 @pytest.fixture
 async def clients(tmp_path: Path) -> AsyncIterator[Clients]:
-    """A server with three partitions and one with one, with the same sessions."""
+    async with filled(tmp_path) as clients:
+        yield clients
+
+
+@asynccontextmanager
+async def filled(tmp_path: Path) -> AsyncIterator[Clients]:
+    """Run a server with three partitions and one with one, with the same sessions."""
     clock = ManualClock()
     async with (
         local_server(tmp_path / "three", clock=clock, partitions=3) as three,
@@ -66,10 +86,10 @@ def ids(page: Any) -> list[str]:
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("sort", ["created_at", "updated_at", "activity", "started_at"])
 @pytest.mark.parametrize("limit", [1, 5, 23, 40])
-async def test_a_list_is_the_same(clients: Clients, order: str, sort: str, limit: int) -> None:
+async def test_a_list_is_the_same(read_only: Clients, order: str, sort: str, limit: int) -> None:
     merged, single = [
         [ids(page) for page in await pages(client, "/v1/sessions", order=order, sort=sort, limit=limit)]
-        for client in clients
+        for client in read_only
     ]
     assert [*chain(*merged)] == [*chain(*single)]
     assert sorted(chain(*merged)) == NAMES
@@ -77,8 +97,8 @@ async def test_a_list_is_the_same(clients: Clients, order: str, sort: str, limit
 
 
 @pytest.mark.parametrize("sort", ["created_at", "activity"])
-async def test_pages_lead_back_to_the_first(clients: Clients, sort: str) -> None:
-    merged, _ = clients
+async def test_pages_lead_back_to_the_first(read_only: Clients, sort: str) -> None:
+    merged, _ = read_only
     forward = await pages(merged, "/v1/sessions", sort=sort, limit=4)
     token = forward[-1]["prev_page"]
     back = await pages(merged, "/v1/sessions", "prev_page", sort=sort, limit=4, page=token)
@@ -87,8 +107,8 @@ async def test_pages_lead_back_to_the_first(clients: Clients, sort: str) -> None
     assert [ids(page) for page in again] == [ids(page) for page in forward[1:]]
 
 
-async def test_filters_hold_in_every_partition(clients: Clients) -> None:
-    for client in clients:
+async def test_filters_hold_in_every_partition(read_only: Clients) -> None:
+    for client in read_only:
         wanted: Any = {"metadata[parity]": "1", "limit": 3, "order": "asc"}
         found = await pages(client, "/v1/sessions", **wanted)
         assert [*chain(*map(ids, found))] == NAMES[1::2]
@@ -140,8 +160,8 @@ async def test_what_is_created_meanwhile_is_on_no_later_page(clients: Clients) -
         {"statuses": "sleeping"},
     ],
 )
-async def test_wrong_requests_are_refused(clients: Clients, query: dict[str, str]) -> None:
-    merged, single = clients
+async def test_wrong_requests_are_refused(read_only: Clients, query: dict[str, str]) -> None:
+    merged, single = read_only
     answer = await merged.get("/v1/sessions", params=query)
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
@@ -150,15 +170,15 @@ async def test_wrong_requests_are_refused(clients: Clients, query: dict[str, str
         assert answer.json()["error"] == expected["error"]
 
 
-async def test_an_order_must_be_that_of_the_page(clients: Clients) -> None:
-    merged, _ = clients
+async def test_an_order_must_be_that_of_the_page(read_only: Clients) -> None:
+    merged, _ = read_only
     token = (await merged.get("/v1/sessions", params={"limit": 3, "order": "asc"})).json()["next_page"]
     assert (await merged.get("/v1/sessions", params={"page": token, "order": "desc"})).status_code == 400
     assert (await merged.get("/v1/sessions", params={"page": token, "limit": 3})).status_code == 200
 
 
-async def test_a_search_finds_every_session_once_the_best_first(clients: Clients) -> None:
-    merged, _ = clients
+async def test_a_search_finds_every_session_once_the_best_first(read_only: Clients) -> None:
+    merged, _ = read_only
     found = await pages(merged, "/v1/search", q="needle", limit=4)
     names = [group["session"]["id"] for page in found for group in page["data"]]
     assert sorted(names) == NAMES
@@ -170,8 +190,8 @@ async def test_a_search_finds_every_session_once_the_best_first(clients: Clients
         assert "complete" not in page
 
 
-async def test_a_search_in_named_sessions_asks_for_these(clients: Clients) -> None:
-    for client in clients:
+async def test_a_search_in_named_sessions_asks_for_these(read_only: Clients) -> None:
+    for client in read_only:
         query = {"q": "needle", "session": ",".join(NAMES[:5])}
         answer = (await client.get("/v1/search", params=query)).json()
         assert sorted(group["session"]["id"] for group in answer["data"]) == NAMES[:5]
@@ -180,14 +200,14 @@ async def test_a_search_in_named_sessions_asks_for_these(clients: Clients) -> No
 
 
 @pytest.mark.parametrize("query", [{}, {"q": ""}, {"q": "x", "page": "nonsense"}, {"q": "x", "role": "me"}])
-async def test_wrong_searches_are_refused_alike(clients: Clients, query: dict[str, str]) -> None:
-    merged, single = [await client.get("/v1/search", params=query) for client in clients]
+async def test_wrong_searches_are_refused_alike(read_only: Clients, query: dict[str, str]) -> None:
+    merged, single = [await client.get("/v1/search", params=query) for client in read_only]
     assert merged.status_code == single.status_code == 400
     assert merged.json()["error"] == single.json()["error"]
 
 
-async def test_what_only_routers_ask_is_not_served(clients: Clients) -> None:
-    for client in clients:
+async def test_what_only_routers_ask_is_not_served(read_only: Clients) -> None:
+    for client in read_only:
         for path in ("/internal/sessions", "/internal/search?q=needle"):
             assert (await client.get(path)).status_code == 404
 
@@ -202,26 +222,24 @@ async def test_what_only_routers_ask_is_not_served(clients: Clients) -> None:
     ],
     ids=["injected", "negative", "too deep", "too few"],
 )
-async def test_a_forged_page_of_a_search_is_refused(clients: Clients, places: list[Any]) -> None:
-    merged, _ = clients
+async def test_a_forged_page_of_a_search_is_refused(read_only: Clients, places: list[Any]) -> None:
+    merged, _ = read_only
     answer = await merged.get("/v1/search", params={"q": "needle", "page": page_token(places)})
     assert answer.status_code == 400
     assert "page is not one that this search gave" in answer.json()["error"]["message"]
 
 
-async def test_a_name_of_a_session_stays_one_parameter(clients: Clients) -> None:
-    merged, _ = clients
+async def test_a_name_of_a_session_stays_one_parameter(read_only: Clients) -> None:
+    merged, _ = read_only
     for name in ("x&hits=99", "x%26limt=3", "a b"):
         answer = await merged.get("/v1/search", params={"q": "needle", "session": name})
         assert answer.status_code == 400
         assert "id is 1 to 200" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("order", ["asc", "desc"])
-@pytest.mark.parametrize("sort", ["created_at", "updated_at", "activity"])
 @pytest.mark.parametrize("looked_at", [2, 10_000])
 async def test_filtered_pages_go_on_where_the_slowest_partition_has_looked(
-    tmp_path: Path, order: str, sort: str, looked_at: int
+    tmp_path: Path, looked_at: int
 ) -> None:
     limits = replace(DEFAULT_LIMITS, listed_sessions_max=looked_at)
     clock = ManualClock()
@@ -234,18 +252,25 @@ async def test_filtered_pages_go_on_where_the_slowest_partition_has_looked(
             title = "rare" if number % 5 == 0 else "common"
             body = {"id": name, "title": title, "metadata": {"parity": number % 2}}
             assert (await client.post("/v1/sessions", json=body)).status_code == 201
-        for query, expected in (
-            ({"q": "rare"}, NAMES[::5]),
-            ({"metadata[parity]": "1"}, NAMES[1::2]),
-            ({"metadata[parity]": "0", "q": "rare"}, NAMES[::10]),
-            ({"metadata[parity]": "2"}, []),
-        ):
-            wanted: Any = {"sort": sort, "order": order, "limit": 2, **query}
-            forward = await pages(client, "/v1/sessions", **wanted)
-            found = [*chain(*map(ids, forward))]
-            assert found == (expected if order == "asc" else expected[::-1])
-            if len(forward) > 1:
-                token = forward[-1]["prev_page"]
-                back = await pages(client, "/v1/sessions", "prev_page", page=token, **wanted)
-                returned = [*chain(*(ids(page) for page in reversed(back))), *ids(forward[-1])]
-                assert returned == found
+        for sort, order in product(("created_at", "updated_at", "activity"), ("asc", "desc")):
+            for query, expected in (
+                ({"q": "rare"}, NAMES[::5]),
+                ({"metadata[parity]": "1"}, NAMES[1::2]),
+                ({"metadata[parity]": "0", "q": "rare"}, NAMES[::10]),
+                ({"metadata[parity]": "2"}, []),
+            ):
+                wanted: Any = {"sort": sort, "order": order, "limit": 2, **query}
+                found = await there_and_back(client, wanted)
+                assert found == (expected if order == "asc" else expected[::-1]), wanted
+
+
+async def there_and_back(client: httpx2.AsyncClient, wanted: Any) -> list[str]:
+    """Return the sessions of all pages; assert that the pages lead back to the first, too."""
+    forward = await pages(client, "/v1/sessions", **wanted)
+    found = [*chain(*map(ids, forward))]
+    if len(forward) > 1:
+        token = forward[-1]["prev_page"]
+        back = await pages(client, "/v1/sessions", "prev_page", page=token, **wanted)
+        returned = [*chain(*(ids(page) for page in reversed(back))), *ids(forward[-1])]
+        assert returned == found, wanted
+    return found

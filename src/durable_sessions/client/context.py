@@ -48,6 +48,7 @@ class Context:
         messages: list[dict[str, Any]] = [{"role": "system", "content": [known]}]
         for item in self.items:
             role, blocks = _said(item)
+            # Models want turns: two messages of one role in a row are refused by some of them.
             if messages[-1]["role"] == role:
                 messages[-1]["content"] += blocks
             else:

@@ -79,6 +79,7 @@ def changes(directory: Path | str, handed: Handoff, checkpoint: Mapping[str, Any
     problems = list(_breaches(wanted, found))
     if problems:
         raise HandoffBreachError(problems)
+    # A claim stands in the checkpoint until it is judged, and reading the files again must not repeat it.
     told = [] if checkpoint is None else checkpoint["done"]
     open_ = [name for name, one in wanted.items() if not one["passes"]]
     claimed = [name for name in open_ if found[name].get("passes") is True]

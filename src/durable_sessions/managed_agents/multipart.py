@@ -36,6 +36,7 @@ def form(content_type: str, body: bytes) -> dict[str, FormPart]:
     for _ in range(_PARTS_MAX + 1):
         if body.startswith(b"--", at):
             return parts
+        # The line end before a boundary belongs to it, not to the file.
         end = body.find(line + mark, at)
         if end < 0 or not body.startswith(line, at):
             raise InvalidFileError(problem="The body ends before its last boundary; send all of it.")

@@ -49,6 +49,7 @@ def replacements(
 
 def _dropped(drafts: Sequence[Draft]) -> Iterator[tuple[int, int]]:
     """Yield the places of events that hold no slot behind the last one, each with that of its dropper."""
+    # From the last event back: what an event holds in the end depends only on those behind it.
     changed: SlotCover[int] = SlotCover()
     dropped: SlotCover[int] = SlotCover()
     for at in reversed(range(len(drafts))):

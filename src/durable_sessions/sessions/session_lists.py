@@ -67,6 +67,7 @@ class SessionLists:
         turn = self._turns.begin()
         now_ms = self._clock.now_ms()
         terms = (await self.rarest(workspace, pairs, turn))[0] if pairs and slot is None else ()
+        # A filter that fits nothing would look at every session: the page ends, and says where to go on.
         while looked < self._limits.listed_sessions_max:
             step = min(self._limits.listed_sessions_max - looked, _STEP_SESSIONS)
             if slot is None:

@@ -168,6 +168,7 @@ class Sessions:
             try:
                 stored = await self.append(key, batch, body_bytes, await self._drop_plan(key, batch))
             except dropping.DropPlanStaleError:
+                # Somebody else changed slots after the plan was read: read it again, behind what is pending.
                 await asyncio.sleep(0)
                 continue
             if not stored.repeats.unread:
@@ -269,6 +270,8 @@ class Sessions:
             if made.unfolded is None:
                 await self._remembered(key, request.drafts)
                 return made
+            # The fork begins before the last change of control: what it inherits is folded first, then it is
+            # decided again, since deciding cannot wait for a fold.
             number, base = made.unfolded
             durable = self.streams.peek_id(number)
             if durable is not None:

@@ -26,6 +26,7 @@ async def _of_intact(bucket: ObjectStore) -> PartitionLayout | None:
 async def _of_names(bucket: ObjectStore) -> PartitionLayout:
     """Return the newest generation that has partitions in the bucket, with as many as there are."""
     found = {partition_in(info.path) for info in await bucket.list(PARTITIONS)} - {None}
+    # Objects of an earlier generation lie there until a sweep: only the newest ones count.
     newest = max((generation for generation, _ in filter(None, found)), default=0)
     numbers = [number for generation, number in filter(None, found) if generation == newest]
     count = 1 + max((number for number in numbers if number != SYSTEM), default=0)

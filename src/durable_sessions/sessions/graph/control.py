@@ -170,6 +170,7 @@ class Control:
             if event is not None:
                 self._step_strict(event, happened)
             return
+        # Who imports a run did not do its work, and may judge it.
         if happened.imported is None and kind.startswith("agent."):
             generators = self.generators
             if happened.actor not in generators:
@@ -217,6 +218,8 @@ class Control:
         """Return what a fork begins with: no lease, route, pause or pending approvals of its source."""
         core = self.core
         begun = Control(self.attributes(), self._limits)
+        # A budget that has tripped stays so: branching is no way round it. The epoch begins at 0 again, so
+        # that no worker of the source can write here.
         begun._parts[CONTROL] = Core(
             checked_from=core.checked_from,
             through=core.through,
@@ -264,6 +267,7 @@ class Control:
         self.core.route = None if event.to == "*" else route
 
     def _fact(self, event: schemas.Fact, _happened: Happened) -> None:
+        # Counted and not kept: a list that grows would be written again with every event.
         self.core.facts += 1
         self.core.facts_bytes += len(event.key.encode()) + len(bytes(event.value))
 
@@ -307,6 +311,7 @@ class Control:
                 feature.judge(verdict.verdict, verdict.id, verdict.by)
 
     def _part(self, name: str, empty: Callable[[], Any]) -> Any:
+        # Decoded when it is asked for: an append needs one or two of the six, and an outcome can be 256 KiB.
         if name not in self._parts:
             stored = self._stored.get(name)
             self._parts[name] = empty() if stored is None else _DECODERS[name].decode(stored)

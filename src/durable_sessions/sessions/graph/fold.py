@@ -92,8 +92,10 @@ class Fold:
         """Cross the boundary between what a fork inherits and its own events."""
         folded = self.folded
         self.control = self.control.cross_fork()
+        # What the source spent is shown apart, or a family would be billed for it twice.
         folded.inherited.add(folded.own)
         folded.own = ModelUsage()
+        # Results of these calls arrive in the source, and two sessions in a sandbox overwrite each other.
         folded.open_calls, folded.sandboxes, folded.sandbox = {}, {}, None
         folded.status, folded.stop_reason, folded.is_resumed = "idle", None, False
         folded.leased_since, folded.is_overdue = None, False

@@ -115,6 +115,7 @@ class SessionRoutes:
             request.body, bodies.initial_events, body, self._limits, strict=strict
         )
         wanted = NewSession(said, caller.principal, events, may_judge=caller.role >= Role.EVALUATOR)
+        # Computed here, in a thread for large bodies: the decision, which cannot be interrupted, compares it.
         await self._parser.parsed(request.body, wanted.digest)
         return wanted
 

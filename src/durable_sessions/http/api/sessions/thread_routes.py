@@ -54,6 +54,7 @@ class ThreadRoutes:
     async def _archive(self, request: Request, caller: Caller, key: Key, thread: str) -> Answer:
         by = incarnations.by(request, caller)
         if await self._sessions.archive_thread(key, thread, by) is None:
+            # A thread that nobody knows is refused as such first.
             self._show(key, thread, by.incarnation)
             raise InvalidRequestError(problem="The primary thread is archived with its session.")
         return self._show(key, thread, by.incarnation)
