@@ -55,7 +55,7 @@ stalls: setup
 
 # The adapters of frameworks that are too large for the other environment, with the frameworks' own tests.
 ADAPTERS := .venv-adapters
-UPSTREAM := claude-agent-sdk langgraph openai-agents
+UPSTREAM := claude-agent-sdk langgraph langgraph-checkpoint-sqlite openai-agents
 
 $(ADAPTERS)/.ready: requirements.lock requirements-adapters.lock pyproject.toml
 	@echo "Installing agent frameworks into $(ADAPTERS): once, a few minutes, 900 MB"

@@ -19,9 +19,46 @@ FILES = [
     )
 ]
 
+VECTORS = "ranks by embeddings, and ours by words"
+STORE_EXPECTED = {
+    **dict.fromkeys(
+        (
+            "test_vector_store_initialization",
+            "test_vector_search_with_filters",
+            "test_embed_with_path",
+            "test_embed_with_path_operation_config",
+            "test_scores",
+        ),
+        VECTORS,
+    ),
+    "test_nonnull_migrations": "looks into the SQL of migrations",
+    "test_sql_injection_vulnerability": "wants names refused that would be SQL: here they are names",
+    "test_no_running_loop": "wants sync calls refused in an event loop: these block it, as any sync client",
+}
+STORE_LEFT_OUT = {
+    "test_async_store.py::test_large_batches_async": "5,000 calls at once, which theirs joins into one"
+}
+
 
 def test_the_tests_of_the_engine_pass_with_our_saver(shared: BackgroundServer, tmp_path: Path) -> None:
     folder = upstream.sources("langgraph", tmp_path)
     options = ["-k", "sqlite", "-n", "2", "-p", "no:asyncio"]
     passed = upstream.run(folder, FILES, "langgraph", shared.url, expected={}, left_out={}, options=options)
     assert passed >= 300
+
+
+STORE_FILES = ["tests/test_store.py", "tests/test_async_store.py"]
+
+
+def test_the_tests_of_the_sqlite_stores_pass_with_our_store(shared: BackgroundServer, tmp_path: Path) -> None:
+    folder = upstream.sources("langgraph-checkpoint-sqlite", tmp_path)
+    passed = upstream.run(
+        folder,
+        STORE_FILES,
+        "langgraph_store",
+        shared.url,
+        expected=STORE_EXPECTED,
+        left_out=STORE_LEFT_OUT,
+        options=["-p", "no:anyio", "-o", "asyncio_mode=auto"],
+    )
+    assert passed >= 60

@@ -32,6 +32,7 @@ MODULES = {
     "google-adk": "google.adk.sessions",
     "langgraph": "langgraph.graph",
     "langgraph-checkpoint": "langgraph.checkpoint.base",
+    "langgraph-checkpoint-sqlite": "langgraph.store.sqlite",
     "openai-agents": "agents",
     "pydantic-ai-slim": "pydantic_ai",
 }

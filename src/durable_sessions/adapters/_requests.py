@@ -1,16 +1,19 @@
 """The requests that plans are made of."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from durable_sessions.adapters._plans import Plan, PlanStep
-from durable_sessions.client import Appended, Artifact, Event, SessionInfo
+from durable_sessions.client import Appended, Artifact, Event, SearchPage, SessionInfo
 from durable_sessions.client.calls import join_append
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.pages import Order
 
+HITS_MAX = 1_000
+HITS_PER_REQUEST = 100
 NAMES_PER_REQUEST = 100
 NAMES_BYTES_MAX = 8_000
 """How many bytes of slot names a request line has, at most about half of what the server takes."""
@@ -83,6 +86,27 @@ def events(session: str, **filters: Any) -> Plan[list[Event]]:
         found: list[Event] = yield PlanStep(lambda client: client.session(session).events(**filters))
     except NotFoundError:
         return []
+    return found
+
+
+def scores(session: str, words: str, *, types: str) -> Plan[dict[str, float]]:
+    """Search events of a session by words; return the ids of the best ones with how well each matches."""
+    query = " ".join(f'"{word}"' for word in re.findall(r"\w+", words))  # in quotes: none is syntax
+    found: dict[str, float] = {}
+    page: str | None = None
+    while query and len(found) < HITS_MAX:
+        try:
+            answer: SearchPage = yield PlanStep(
+                lambda client, page=page: client.session(session).search(  # type: ignore[misc]
+                    query, types=types, page=page, limit=HITS_PER_REQUEST
+                )
+            )
+        except NotFoundError:
+            break
+        found.update((hit.event.id, hit.score) for hit in answer.hits)
+        page = answer.next_page
+        if page is None:
+            break
     return found
 
 
