@@ -8,7 +8,7 @@ import pytest
 from tests.browser.browsing import CHROMIUM, MISSING
 from tests.browser.conftest import OpenPage
 from tests.browser.devtools import Chromium, Page
-from tests.browser.page_sessions import call, result, store
+from tests.browser.page_sessions import call, result, store, talk
 from tests.browser.test_page import AXE
 from tests.support.keys import BOOTSTRAP, bearer
 from tests.support.process import ServerProcess
@@ -243,6 +243,22 @@ def test_two_marked_sessions_are_compared_and_neighbours_reached(opened: OpenPag
     page.until(f"location.pathname === '/sessions/{order[1]}'")
     page.press("[")
     page.until(f"location.pathname === '/sessions/{order[0]}'")
+
+
+def test_a_link_into_a_long_session_lands_below_its_lens(opened: OpenPage, client: httpx2.Client) -> None:
+    store(client, "lens", talk(10_500))
+    event = client.get("/v1/sessions/lens/events", params={"from": 6_000, "limit": 9}).json()["data"]
+    name = next(one["id"] for one in event if one["type"] != "agent.tool_result")
+    page = opened(f"/sessions/lens?event={name}", 390)
+    page.until("document.querySelector('.row.selected:not([aria-busy])')")
+    page.until("document.querySelector('.lens canvas')")
+    page.run("new Promise(done => setTimeout(done, 500))")
+    row = "document.querySelector('.row.selected').getBoundingClientRect().top"
+    error = page.run(
+        f"(list => {row} - list.top - Math.round(list.height * 0.3))(document.querySelector('.list').getBoundingClientRect())"
+    )
+    assert abs(error) < 1
+    clean(page)
 
 
 def test_everything_is_found_by_its_name(opened: OpenPage, family: None) -> None:

@@ -1,6 +1,6 @@
 // The whole session above its rows: the strip, the lens where the strip is too dense, and the ruler beside the scrollbar.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Axis, drawLens, drawRuler, drawStrip, lensRange, needsLens } from "../list/strip.js";
+import { Axis, drawLens, drawRuler, drawStrip, lensRange } from "../list/strip.js";
 import { html } from "../parts/html.js";
 import { exact } from "../parts/number.js";
 
@@ -19,15 +19,11 @@ function useDrawing(canvas, draw, inputs) {
 
 const drawn = (version) => (version < 4096 ? version : Math.floor(version / 50));
 
-export function Overview({ one, range, hits, version, byTime, brush }) {
-  const box = useRef(null), [wide, setWide] = useState(0);
-  useEffect(() => {
-    const observer = new ResizeObserver(([seen]) => setWide(Math.round(seen.contentRect.width)));
-    observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
-  return html`<div class="overview" ref=${box}><${Strip} one=${one} range=${range} hits=${hits} version=${version} byTime=${byTime} brush=${brush} />
-    ${needsLens(one.outline.events, wide) && html`<${Lens} one=${one} range=${range} hits=${hits} version=${version} />`}</div>`;
+/** `one` is null until the session is there: the room is taken from the beginning, so that nothing below moves. */
+export function Overview({ one, hasLens, range, hits, version, byTime, brush }) {
+  if (!one) return html`<div class="overview"><div class="strip"></div>${hasLens && html`<div class="lens"></div>`}</div>`;
+  return html`<div class="overview"><${Strip} one=${one} range=${range} hits=${hits} version=${version} byTime=${byTime} brush=${brush} />
+    ${hasLens && html`<${Lens} one=${one} range=${range} hits=${hits} version=${version} />`}</div>`;
 }
 
 function Strip({ one, range, hits, version, byTime, brush }) {

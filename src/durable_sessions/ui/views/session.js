@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import { get, sessionPath, url } from "../api/client.js";
 import { find, markWords, wordsOf } from "../list/find.js";
 import { Following } from "../list/follow.js";
+import { needsLens } from "../list/strip.js";
 import { neighbour } from "../list/listed.js";
 import { Transcript } from "../list/transcript.js";
 import { announce, copy } from "../parts/copy.js";
@@ -46,7 +47,7 @@ export default function Session() {
 function Reading({ id }) {
   const [info, setInfo] = useState(null), [error, fail] = useState(null), [missing, miss] = useState(null);
   const [ready, setReady] = useState(false), [, redraw] = useState(0);
-  const [action, act] = useState(null), [byTime, setByTime] = useState(false);
+  const hasLens = useRef(false), [action, act] = useState(null), [byTime, setByTime] = useState(false);
   const view = useRef(null), transcript = useRef(null), following = useRef(null), moving = useRef(0);
   const found = useSignal(null), selected = useSignal(null), window_ = useSignal([0, 0]);
   const { params } = route.value;
@@ -78,6 +79,7 @@ function Reading({ id }) {
           return null;
         })]);
         if (closed) return;
+        hasLens.current = needsLens(session.event_count, innerWidth); // for good: a lens that came later would move the rows
         setInfo(session);
         document.title = `${oneLine(session.title || id, 80)} · Durable Sessions`;
         const one = transcript.current = new Transcript(id, session, {
@@ -209,8 +211,8 @@ function Reading({ id }) {
       ${info && html`<${About} info=${info} one=${one} />`}<span class="room"></span><${Live} state=${state} />
       ${info && html`<button type="button" class="quiet-button" onClick=${() => act("resume")}>Resume</button><${Menu} label="More" items=${things.slice(1)} />`}
       <button type="button" class="quiet-button" aria-expanded=${Boolean(panel)} onClick=${() => change({ panel: panel ? null : "event" })}>Inspector</button></div>
-    ${ready && one.outline.events > 0 ? html`<${Overview} one=${one} range=${window_} hits=${found.value?.positions} version=${one.outline.events} byTime=${byTime}
-      brush=${([from, to]) => change({ only: `range:${from}-${to}` })} />` : html`<div class="strip"></div>`}
+    <${Overview} one=${ready && one.outline.events > 0 ? one : null} hasLens=${hasLens.current} range=${window_} hits=${found.value?.positions} version=${one?.outline.events} byTime=${byTime}
+      brush=${([from, to]) => change({ only: `range:${from}-${to}` })} />
     ${missing && html`<p class="banner" role="alert">There is no event <code>${oneLine(missing, 80)}</code> in this session. <button type="button" class="quiet-button" onClick=${() => miss(null)}>Close</button></p>`}
     <div class="panes"><div class="list" role="feed" aria-label="Events" aria-busy=${!ready} ref=${view} tabindex="0"></div>
       ${ready && one.outline.events > 0 && html`<${Ruler} one=${one} hits=${found.value?.positions} version=${one.outline.events} />`}
