@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import (
     appends,
     catchup,
+    cluster,
     costs,
     graph,
     growth,
@@ -42,6 +43,7 @@ PARTS: dict[str, Callable[[Place, Options], Part]] = {
     "slots": slots.run,
     "graph": graph.run,
     "memory": memory.run,
+    "cluster": cluster.run,
 }
 
 

@@ -84,6 +84,7 @@ def _run(url: str, request: str, *, connections: int, seconds: float, streams: i
     return {
         "requests_per_second": found["answers"] / found["seconds"],
         "p50_ms": found["p50_ms"],
+        "p95_ms": found["p95_ms"],
         "p99_ms": found["p99_ms"],
         "client_us": found["processor_seconds"] / found["answers"] * 1e6,
         "answers": found["answers"],
