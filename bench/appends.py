@@ -1,6 +1,7 @@
 """Appends: ours on its carriers, beside the reference, PostgreSQL, Redis, empty answers and the bare disk."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Required, TypedDict
 
@@ -8,6 +9,7 @@ from bench import disk, load, postgres, redis, reference, server
 from bench.figures import Figures, Result, Row, interleave
 from bench.options import Options
 from bench.place import Place
+from bench.process import Process
 from bench.report import Claim, Column, Part, Table, figure
 
 CONNECTIONS = 64
@@ -35,12 +37,15 @@ LOADS: dict[str, Load] = {
     BATCH: {"connections": CONNECTIONS, "streams": STREAMS, "events": BATCH_EVENTS},
     SINGLE: {"connections": 1, "streams": STREAMS},
 }
+SESSIONS = f"{MANY}, sessions face"
+"""The same load on sessions, whose events are indexed for search meanwhile."""
 BARE = "bare write + `fdatasync`, one at a time"
 COLUMNS = (
     Column("events/s", "events_per_second"),
     Column("requests/s", "requests_per_second"),
     Column("p50 ms", "p50_ms", "{:.2f}".format),
     Column("p99 ms", "p99_ms", "{:.2f}".format),
+    Column("server µs per event", "server_us", "{:.1f}".format),
     Column("failures", "failures"),
 )
 NOTES = (
@@ -49,6 +54,7 @@ NOTES = (
     "`load.c` (one thread) sends to everything that speaks HTTP; `pgbench` (prepared statements, one thread) "
     "and `redis-benchmark` to the others, over TCP on loopback, with the same event. With 100 events per "
     "request PostgreSQL takes one insert of 100 rows, Redis a pipeline of 100.",
+    "Server µs are the processor time of all processes of a server, in user and system mode, per event.",
 )
 
 
@@ -57,6 +63,7 @@ def run(place: Place, options: Options) -> Part:
     skipped: list[Result] = []
     with contextlib.ExitStack() as stack:
         rows = list(_ours(place, stack, options.seconds))
+        rows += _faces(place, stack, options.seconds)
         rows.append(Row(BARE, lambda: disk.bare_appends(place, options.seconds)))
         rows += _carriers(place, stack, options.seconds)
         for name, missing, peer in (
@@ -77,25 +84,37 @@ def _ours(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator
     # One server for each load: the flush that one leaves behind must not burden the next.
     for name in LOADS:
         one = stack.enter_context(server.ours(place, streams=STREAMS))
-        yield Row(f"ours, {name}", _appends(one.url, name, seconds), one)
+        yield Row(f"ours, {name}", _appends(one, one.url, name, seconds), one)
+
+
+def _faces(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
+    """Yield the sessions face, and both faces of the version before where there is one."""
+    one = stack.enter_context(server.ours(place, streams=STREAMS))
+    yield Row(f"ours, {SESSIONS}", _session_appends(one, seconds), one)
+    if python := os.environ.get(server.BEFORE, ""):
+        one = stack.enter_context(server.ours(place, streams=STREAMS, python=python))
+        yield Row(f"before, {MANY}", _appends(one, one.url, MANY, seconds), one)
+        one = stack.enter_context(server.ours(place, streams=STREAMS, python=python))
+        yield Row(f"before, {SESSIONS}", _session_appends(one, seconds), one)
 
 
 def _carriers(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
     for name in server.CARRIERS[1:]:
         opened = server.carrier(place, name, application="streams", streams=STREAMS)
         process, url = stack.enter_context(opened)
-        yield Row(f"ours as ASGI on {name}, {MANY}", _appends(url, MANY, seconds), process)
+        yield Row(f"ours as ASGI on {name}, {MANY}", _appends(process, url, MANY, seconds), process)
     for name in server.CARRIERS:
         process, url = stack.enter_context(server.carrier(place, name, application="empty"))
         shown = "our server" if name == "built-in" else name
-        yield Row(f"empty 204 from {shown}, {CONNECTIONS} connections", _appends(url, MANY, seconds), process)
+        measured = _appends(process, url, MANY, seconds)
+        yield Row(f"empty 204 from {shown}, {CONNECTIONS} connections", measured, process)
 
 
 def _reference(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
     for kind in reference.KINDS:
         for name in LOADS:
             process, url = stack.enter_context(reference.reference(place, kind, streams=STREAMS))
-            yield Row(f"Node reference {kind}, {name}", _appends(url, name, seconds), process)
+            yield Row(f"Node reference {kind}, {name}", _appends(process, url, name, seconds), process)
 
 
 def _postgres(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
@@ -115,18 +134,44 @@ def _redis(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterato
         yield Row(f"Redis Streams, {name}", _adds(one, clients, streams, pipeline, seconds), one.process)
 
 
-def _appends(url: str, name: str, seconds: float) -> Callable[[], Figures]:
-    return lambda: load.appends(url, seconds=seconds, **LOADS[name])
+def _appends(process: Process, url: str, name: str, seconds: float) -> Callable[[], Figures]:
+    chosen = LOADS[name]
+    return _costed(process, chosen.get("events", 1), lambda: load.appends(url, seconds=seconds, **chosen))
+
+
+def _session_appends(one: server.Server, seconds: float) -> Callable[[], Figures]:
+    def measure() -> Figures:
+        return load.appends(
+            one.url, seconds=seconds, prefix="/v1/sessions/bench-", suffix="/events", **LOADS[MANY]
+        )
+
+    return _costed(one, 1, measure)
+
+
+def _costed(process: Process, events: int, measure: Callable[[], Figures]) -> Callable[[], Figures]:
+    """Add the processor time per event, with so many events in a request."""
+
+    def measured() -> Figures:
+        begin = process.cpu_seconds()
+        figures = measure()
+        spent = process.cpu_seconds() - begin
+        return {**figures, "server_us": spent / (figures["answers"] * events) * 1e6}
+
+    return measured
 
 
 def _inserts(one: postgres.Postgres, clients: int, rows: int, seconds: float) -> Callable[[], Figures]:
-    return lambda: one.inserts(clients=clients, seconds=seconds, rows=rows)
+    return _costed(one.process, rows, lambda: one.inserts(clients=clients, seconds=seconds, rows=rows))
 
 
 def _adds(
     one: redis.Redis, clients: int, streams: int, pipeline: int, seconds: float
 ) -> Callable[[], Figures]:
-    return lambda: one.adds(clients=clients, seconds=seconds, streams=streams, pipeline=pipeline)
+    return _costed(
+        one.process,
+        pipeline,
+        lambda: one.adds(clients=clients, seconds=seconds, streams=streams, pipeline=pipeline),
+    )
 
 
 def _claims(results: list[Result]) -> list[Claim]:
@@ -144,6 +189,13 @@ def _claims(results: list[Result]) -> list[Claim]:
         ours = rate(f"ours, {load_name}")
         return Claim(what, ours, rate(theirs), must, aim, skipped=why.get(peer, ""))
 
+    def cost(what: str, ours: str, theirs: str, must: float | None, aim: float, skipped: str) -> Claim:
+        mine, others = (figure(results, name, "server_us") for name in (ours, theirs))
+        whole = f"processor time per append, {what}"
+        return Claim(whole, mine, others, must, aim, at_most=True, skipped=skipped)
+
+    unnamed = f"name the Python of the version before in {server.BEFORE}"
+    no_before = "" if os.environ.get(server.BEFORE, "") else unnamed
     node, sql, streams = "Node reference", "PostgreSQL", "Redis Streams"
     unbatched = f"durable appends, {MANY}: ours ÷ "
     return [
@@ -162,6 +214,12 @@ def _claims(results: list[Result]) -> list[Claim]:
         beside(f"{BATCH_EVENTS} events per request: ours ÷ ours unbatched", f"ours, {MANY}", 10, 20, BATCH),
         beside(
             f"{BATCH_EVENTS} events per request: ours ÷ PostgreSQL", f"{sql}, {BATCH}", None, None, BATCH, sql
+        ),
+        cost("streams face: ours ÷ before", f"ours, {MANY}", f"before, {MANY}", 0.5, 0.5, no_before),
+        cost("sessions face: ours ÷ before", f"ours, {SESSIONS}", f"before, {SESSIONS}", 0.5, 0.5, no_before),
+        cost("streams face: ours ÷ PostgreSQL", f"ours, {MANY}", f"{sql}, {MANY}", None, 1, why.get(sql, "")),
+        cost(
+            "streams face: ours ÷ Redis", f"ours, {MANY}", f"{streams}, {MANY}", None, 2, why.get(streams, "")
         ),
         Claim(
             f"{SINGLE}, p50: ours ÷ bare `fdatasync`", p50(f"ours, {SINGLE}"), p50(BARE), 3, 2, at_most=True

@@ -14,9 +14,8 @@ from bench.figures import Figures, Result, Row, interleave, percentile, say
 from bench.options import Options
 from bench.place import Place
 from bench.report import Claim, Column, Part, Table, figure
-from bench.server import Server, ours
+from bench.server import BEFORE, Server, ours
 from bench.slots import Connection
-from bench.workers import BEFORE
 
 LONGEST = "BENCH_GRAPH_EVENTS"
 """How many events the longest session has; 1,000,000 if it is not set."""

@@ -51,6 +51,7 @@ class Postgres:
             "p50_ms": percentile(took, 0.5),
             "p99_ms": percentile(took, 0.99),
             "failures": 0,
+            "answers": len(took),
             "events_per_second": float(rate[1]) * rows,
         }
 

@@ -122,7 +122,7 @@ class Process:
         self.kill()
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the process and its children have taken so far."""
+        """Return the processor time that the process and its children, also ended ones, have taken so far."""
         return sum(map(_cpu_seconds, self._tree()))
 
     def memory_mib(self, field: str) -> float:
@@ -185,4 +185,4 @@ def _cpu_seconds(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+    return sum(map(int, fields[11:15])) / _TICKS_PER_SECOND  # user and system, its own and of ended children

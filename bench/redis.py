@@ -28,9 +28,10 @@ class Redis:
     def adds(self, *, clients: int, seconds: float, streams: int, pipeline: int = 1) -> Figures:
         """Add entries for about so long: redis-benchmark counts requests, so that its pace is found first."""
         pace = self._run(clients, CALIBRATION_ROUNDS * clients * pipeline, streams, pipeline)
-        return self._run(
-            clients, max(int(pace["events_per_second"] * seconds), clients * pipeline), streams, pipeline
-        )
+        requests = max(int(pace["events_per_second"] * seconds), clients * pipeline)
+        figures = self._run(clients, requests, streams, pipeline)
+        # All of them, since the processor time of a measurement is divided by its answers.
+        return {**figures, "answers": pace["answers"] + figures["answers"]}
 
     def _run(self, clients: int, requests: int, streams: int, pipeline: int) -> Figures:
         options = ["-h", "127.0.0.1", "-p", str(self._port), "-c", str(clients), "-n", str(requests)]
@@ -52,6 +53,7 @@ class Redis:
             "p50_ms": float(found["p50_latency_ms"]),
             "p99_ms": float(found["p99_latency_ms"]),
             "failures": 0,
+            "answers": requests / pipeline,
             "events_per_second": rate,
         }
 

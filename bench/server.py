@@ -10,6 +10,8 @@ from bench import calls, feeding
 from bench.place import Place
 from bench.process import Process, free_port, listens
 
+BEFORE = "BENCH_BEFORE_PYTHON"
+"""Names the Python of an environment with the version before, which this one is set beside."""
 CARRIERS = ("built-in", "uvicorn", "granian")
 
 

@@ -12,8 +12,7 @@ from bench.figures import Figures, Result, Row, interleave, percentile
 from bench.options import Options
 from bench.place import Place
 from bench.report import Claim, Column, Part, Table, figure
-from bench.server import Server, ours
-from bench.workers import BEFORE
+from bench.server import BEFORE, Server, ours
 
 MATCHES = 10
 BATCH = 1_000

@@ -11,13 +11,11 @@ from bench.figures import Figures, Result, Row, interleave
 from bench.options import Options
 from bench.place import Place
 from bench.report import Claim, Column, Part, Table
-from bench.server import Server, ours
+from bench.server import BEFORE, Server, ours
 
 STREAMS = 256
 """Enough that the streams of all connections are spread over the partitions as evenly as chance allows."""
 OWN, RANDOM = "a session per connection", "random sessions"
-BEFORE = "BENCH_BEFORE_PYTHON"
-"""The Python of an environment with the version before, which one worker is set beside."""
 _MICROSECONDS = "{:.1f}".format
 COLUMNS = (
     Column("events/s", "events_per_second"),
