@@ -92,6 +92,8 @@ soak: setup
 	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 )) $(BIN)/pytest tests/cluster
 	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 30 )) $(BIN)/pytest tests/integration/test_sdk_cut.py
 	TEST_WORKERS=2 $(PYTEST) $(WORKER_SOAK_TESTS)
+	SEARCH_WRITES=$$(( $(SOAK_MINUTES) * 10 )) KILLED_STARTS=$$(( $(SOAK_MINUTES) + 8 )) \
+		$(BIN)/pytest tests/integration/test_search_fresh.py tests/integration/test_search_process.py
 	SESSION_MODEL_EXAMPLES=$$(( $(SOAK_MINUTES) * 20 )) HYPOTHESIS_CASES=new \
 		$(BIN)/pytest tests/integration/test_sessions_beside_model.py
 	for round in $$(seq $$(( $(SOAK_MINUTES) / 4 + 1 ))); do HYPOTHESIS_CASES=new $(BIN)/pytest -n 2 tests/unit || exit 1; done

@@ -26,7 +26,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.anyio
 
 WRITERS = 8
-WRITES = int(os.environ.get("SEARCH_WRITES", "80"))
+WRITES = int(os.environ.get("SEARCH_WRITES", "40"))
 """How many writes of each writer are searched for at once; set it higher to look harder."""
 
 

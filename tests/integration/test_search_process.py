@@ -34,6 +34,8 @@ from tests.support.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.anyio
 
 FOR_EVER = 100_000.0
+KILLED_STARTS = int(os.environ.get("KILLED_STARTS", "4"))
+"""How many starts are cut off, each a little later than the one before; `make soak` tries more."""
 WATCHFUL = replace(
     DEFAULT_LIMITS,
     search_wait_seconds_max=1.0,
@@ -338,12 +340,12 @@ async def test_a_server_that_is_killed_as_it_starts_leaves_only_json(tmp_path: P
         async with client(server.url) as api:
             await append(api, "s", said("needle"))
             await searchable(api, "needle")
-        for n in range(8):
+        for n in range(KILLED_STARTS):
             server.kill()
             server.start()
             async with client(server.url) as api:
                 search = asyncio.create_task(api.get("/search", params={"q": "needle"}))
-                await asyncio.sleep(0.05 * n)
+                await asyncio.sleep(0.4 * n / KILLED_STARTS)
                 server.kill()
                 await asyncio.gather(search, return_exceptions=True)
             server.start()
