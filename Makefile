@@ -53,12 +53,13 @@ test: setup lint browser
 stalls: setup
 	$(BIN)/pytest tests/hostile/test_stalls.py
 
-# The adapters of frameworks that are too large for the other environment, with the frameworks' own tests.
+# The adapters of frameworks that are too large for the other environment, with the frameworks' own tests; and Inspect,
+# which reads our exports.
 ADAPTERS := .venv-adapters
 UPSTREAM := claude-agent-sdk langgraph langgraph-checkpoint-sqlite openai-agents
 
 $(ADAPTERS)/.ready: requirements.lock requirements-adapters.lock pyproject.toml
-	@echo "Installing agent frameworks into $(ADAPTERS): once, a few minutes, 900 MB"
+	@echo "Installing agent frameworks into $(ADAPTERS): once, a few minutes, 1.2 GB"
 	@$(PYTHON) -m venv $(ADAPTERS)
 	@$(ADAPTERS)/bin/python -m pip install --quiet --require-hashes --requirement requirements-adapters.lock \
 		|| $(ADAPTERS)/bin/python -m tools.install_each requirements-adapters.lock
@@ -70,7 +71,8 @@ $(ADAPTERS)/.ready: requirements.lock requirements-adapters.lock pyproject.toml
 
 # What cannot be installed is skipped, and the end of the run names it. Two processes, since most tests wait for others.
 test-adapters: $(ADAPTERS)/.ready
-	$(ADAPTERS)/bin/python -m pytest -p no:asyncio -n 2 --dist loadfile tests/adapters tests/unit/test_extras.py
+	$(ADAPTERS)/bin/python -m pytest -p no:asyncio -n 2 --dist loadfile tests/adapters \
+		tests/unit/test_extras.py tests/unit/exporters/test_inspect_package.py
 
 # The tests of the web page want a real browser. It is installed where that needs no question; else they are skipped,
 # and the end of the run says so.

@@ -1,5 +1,6 @@
 """A session and what its exports must be; ``python -m tests.unit.exporters.golden`` writes them anew."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,33 @@ GOLDEN = {
     "markdown": HERE / "sample.md",
     "html": HERE / "sample.body.html",
 }
+JUDGED = [
+    {"type": "ds.fact", "id": "goal", "key": "goal", "kind": "goal", "value": "Mend the cache"},
+    {"type": "ds.outcome.defined", "id": "o", "features": [{"id": "f1", "text": "It is green."}]},
+    {"type": "ds.artifact", "id": "log", "sha256": "ab" * 32, "name": "log", "role": "test_log"},
+    {
+        "type": "ds.evaluation",
+        "id": "e1",
+        "actor": "judge",
+        "created_at": "2025-11-16T13:00:00.000Z",
+        "verdict": "pass",
+        "feature": "f1",
+        "score": 1,
+        "note": "Seen to pass.",
+        "refs": [{"rel": "evaluates", "id": "sevt_0010"}, {"rel": "because", "id": "x", "session": "other"}],
+    },
+    {"type": "ds.session.ended", "id": "end", "outcome": "completed"},
+]
 
 
 def sample() -> list[bytes]:
     """Return the stored events of the sample session."""
     return (HERE / "sample.jsonl").read_bytes().splitlines()
+
+
+def judged() -> list[bytes]:
+    """Return the sample session with a verdict behind it."""
+    return [*sample(), *(json.dumps(event).encode() for event in JUDGED)]
 
 
 def exported(name: str, lines: list[bytes] | None = None, **options: Any) -> str:

@@ -1,20 +1,19 @@
-"""Exports that the package of Inspect itself reads, where it is installed: it is too large to be required."""
+"""Exports that the package of Inspect itself reads. It is large, so `make test-adapters` installs it."""
 
 import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.skips import disabled
-from tests.unit.exporters.golden import exported
-from tests.unit.exporters.test_validated import judged
+from tests.unit.exporters.golden import HERE, exported, judged
 
-NO_INSPECT = disabled(
-    "inspect_ai is missing: its reader did not see our logs", ".venv/bin/pip install inspect-ai"
-)
+NO_INSPECT = disabled("inspect_ai is missing: its reader did not see our logs", "make test-adapters")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason=NO_INSPECT)
 READ = """
 import json, sys
 from inspect_ai.log import read_eval_log, read_eval_log_sample
@@ -30,9 +29,14 @@ print(json.dumps({
 }))
 """
 """Run by itself, because importing the package warns and changes the process."""
+SCHEMA = """
+import importlib.metadata, json
+from inspect_ai.log import EvalLog
+version = importlib.metadata.version("inspect_ai")
+print(json.dumps([version, EvalLog.model_json_schema()]))
+"""
 
 
-@pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason=NO_INSPECT)
 def test_inspect_reads_our_logs(tmp_path: Path) -> None:
     path = tmp_path / "build-42.json"
     path.write_text(exported("inspect", judged()), encoding="utf-8")
@@ -50,3 +54,28 @@ def test_inspect_reads_our_logs(tmp_path: Path) -> None:
     assert read["scores"] == {"f1": "C"}
     assert read["accuracy"] == 1.0
     assert read["tokens"] == {"claude-opus-4-5": 110}
+
+
+def test_our_copy_of_the_schema_is_that_of_the_package() -> None:
+    """The other tests, which run everywhere, check exports with the copy."""
+    done = subprocess.run([sys.executable, "-c", SCHEMA], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    version, schema = json.loads(done.stdout.splitlines()[-1])
+    copied = json.loads((HERE / "inspect-eval-log.schema.json").read_text(encoding="utf-8"))
+    assert f"inspect-ai {version}," in copied.pop("$comment")
+    assert copied == without_texts(schema)
+
+
+def without_texts(schema: Any) -> Any:
+    """Return a schema without what only people read; properties may have these names, too."""
+    if isinstance(schema, list):
+        return [without_texts(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: without_texts(one) for key, one in value.items()}
+        if name in ("properties", "$defs")
+        else without_texts(value)
+        for name, value in schema.items()
+        if name not in ("title", "description")
+    }

@@ -24,36 +24,14 @@ from durable_sessions.exporters import ExportOptions, prov
 from durable_sessions.exporters.otlp import SCHEMA_URL
 from durable_sessions.rendering.events import decode, text_member
 from tests.unit.exporters import hostile
-from tests.unit.exporters.golden import exported, sample
+from tests.unit.exporters.golden import exported, judged
 
 SCHEMA = json.loads((Path(__file__).parent / "inspect-eval-log.schema.json").read_text())
 INSPECT = Draft202012Validator(SCHEMA)
-JUDGED = [
-    {"type": "ds.fact", "id": "goal", "key": "goal", "kind": "goal", "value": "Mend the cache"},
-    {"type": "ds.outcome.defined", "id": "o", "features": [{"id": "f1", "text": "It is green."}]},
-    {"type": "ds.artifact", "id": "log", "sha256": "ab" * 32, "name": "log", "role": "test_log"},
-    {
-        "type": "ds.evaluation",
-        "id": "e1",
-        "actor": "judge",
-        "created_at": "2025-11-16T13:00:00.000Z",
-        "verdict": "pass",
-        "feature": "f1",
-        "score": 1,
-        "note": "Seen to pass.",
-        "refs": [{"rel": "evaluates", "id": "sevt_0010"}, {"rel": "because", "id": "x", "session": "other"}],
-    },
-    {"type": "ds.session.ended", "id": "end", "outcome": "completed"},
-]
 
 
 def event_id(line: bytes) -> str:
     return text_member(decode(line), "id")
-
-
-def judged() -> list[bytes]:
-    """Return the sample session with a verdict behind it."""
-    return [*sample(), *(json.dumps(event).encode() for event in JUDGED)]
 
 
 def traces(text: str) -> TracesData:
