@@ -5,6 +5,7 @@ catalog need, where that fits the meaning that the server gives it; everything e
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -143,19 +144,30 @@ def _behind(kept: dict[str, object]) -> bytes:
 
 
 def _encoded(value: object) -> bytes:
-    # Lone surrogates, which JSON can escape and UTF-8 cannot hold, are left out.
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_clean(value))
+        return msgspec.json.encode(_escaped(value))
 
 
-def _clean(value: object) -> object:
+def _escaped(value: object) -> object:
+    """Return a value whose texts can be encoded: lone surrogates, which UTF-8 cannot hold, stay escapes.
+
+    Anything in their place would be another slot, thread or id, found when these are made again from events.
+    """
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()
+        return value if _is_unicode(value) else msgspec.Raw(json.dumps(value).encode())
     if isinstance(value, dict):
-        return {str(_clean(name)): _clean(one) for name, one in value.items()}
-    return [_clean(one) for one in value] if isinstance(value, list) else value
+        return {name.encode(errors="replace").decode(): _escaped(one) for name, one in value.items()}
+    return [_escaped(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _mark(event: dict[str, Any]) -> Mark | None:
@@ -182,9 +194,9 @@ def _kept(event: dict[str, Any], kind: str) -> Iterator[tuple[str, object]]:
         if isinstance(event.get("is_error"), bool):
             yield "is_error", event["is_error"]
     if kind in _CALLS:
-        if event.get("effect") in _EFFECTS:
+        if _is_one_of(event.get("effect"), _EFFECTS):
             yield "effect", event["effect"]
-        if event.get("evaluated_permission") in _PERMISSIONS:
+        if _is_one_of(event.get("evaluated_permission"), _PERMISSIONS):
             yield "evaluated_permission", event["evaluated_permission"]
     if kind == "span.model_request_end":
         if isinstance(event.get("model_usage"), dict):
@@ -208,6 +220,11 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _ID_MAX
 
 
+def _is_one_of(value: object, words: frozenset[str]) -> bool:
+    # Lists and objects, which strangers may send instead, cannot be looked up.
+    return isinstance(value, str) and value in words
+
+
 def _is_slot(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value.encode(errors="replace")) <= _SLOT_BYTES_MAX
 
@@ -219,7 +236,9 @@ def _is_number(value: object) -> bool:
 def _is_ref(value: object) -> bool:
     if not isinstance(value, dict) or not {"rel", "id"} <= value.keys() <= {"rel", "id", "session"}:
         return False
-    return value["rel"] in _RELATIONS and _is_text(value["id"]) and _is_text(value.get("session", "-"))
+    return (
+        _is_one_of(value["rel"], _RELATIONS) and _is_text(value["id"]) and _is_text(value.get("session", "-"))
+    )
 
 
 def _numbers(usage: dict[str, Any]) -> dict[str, object]:

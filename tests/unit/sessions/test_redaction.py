@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from durable_sessions.errors import OverloadedError
+from durable_sessions.sessions import slots
 from durable_sessions.sessions.change import By
 from durable_sessions.sessions.create import NewSession
 from durable_sessions.sessions.record import Record
 from durable_sessions.sessions.redaction import Redaction
 from durable_sessions.sessions.redactor import EventRedactor
-from durable_sessions.sessions.tombstones import remains
+from durable_sessions.sessions.tombstones import Mark, remains
 from durable_sessions.storage.record_reader import Reader
 from durable_sessions.streams.create import Fork
 from tests.unit.sessions.world import SessionWorld, key
@@ -208,6 +209,62 @@ def test_the_erased_events_of_a_session_that_are_still_stored_are_bounded(tmp_pa
         await world.close()
 
     asyncio.run(run())
+
+
+_NO_WORD = st.one_of(
+    st.none(),
+    st.integers(),
+    st.lists(st.text(max_size=3), max_size=2),
+    st.dictionaries(st.just("a"), st.none()),
+)
+_COUNTED = [
+    "session_thread_id",
+    "slot",
+    "slot_prefix",
+    "slot_empty",
+    "imported",
+    "refs",
+    "tool_use_id",
+    "is_error",
+    "effect",
+    "evaluated_permission",
+    "model_usage",
+    "cost_usd",
+]
+
+
+@given(
+    st.sampled_from(("app.note", "ds.fact", "agent.tool_use", "agent.tool_result", "span.model_request_end")),
+    st.dictionaries(
+        st.sampled_from(_COUNTED),
+        _NO_WORD | st.lists(st.fixed_dictionaries({"rel": _NO_WORD, "id": _NO_WORD}), max_size=2),
+    ),
+)
+def test_something_remains_of_any_event(kind: str, members: dict[str, Any]) -> None:
+    front = dict.fromkeys(("id", "offset", "created_at", "processed_at", "actor"), "x")
+    left = remains(json.dumps({**front, "type": kind, **members}).encode())
+    shown = json.loads(left.tombstone(Mark(None, "t", "r", None, 1)))
+    assert (shown["type"], shown["redacted"]["reason"]) == (kind, "r")
+
+
+def erased(kind: str, rest: str) -> tuple[bytes, bytes]:
+    """Return an event as it was stored, and what stands in its place."""
+    front = '"id":"e","offset":"0_0","created_at":"t","processed_at":"t","actor":"me"'
+    stored = f'{{{front},"type":"{kind}",{rest}}}'.encode()
+    return stored, remains(stored).tombstone(Mark(None, "t", "r", None, 1))
+
+
+@pytest.mark.parametrize("member", ["session_thread_id", "slot", "tool_use_id"])
+def test_names_that_are_no_unicode_stay_what_they_were(member: str) -> None:
+    _, left = erased("agent.tool_result", rf'"{member}":"a\ud800"')
+    assert json.loads(left)[member] == "a\ud800"
+
+
+@pytest.mark.parametrize("slot", [r'"\ud800"', r'["a\ud800"]', r'"a\u0001"', '""', "7", '["a","a"]', '"é"'])
+def test_an_erased_event_holds_the_slots_that_it_held(slot: str) -> None:
+    """Slots are found anew from stored events, of which some are what was left of erased ones."""
+    stored, left = erased("note", f'"slot":{slot}')
+    assert slots.of_event(left) == slots.of_event(stored)
 
 
 def test_what_remains_of_strange_events() -> None:
