@@ -161,6 +161,21 @@ def test_anything_else_is_shown_as_it_is_stored(raw: Any, form: Any) -> None:
     assert "dropped" in entry_of(erased).text
 
 
+@pytest.mark.parametrize("arguments", ["[" * 60_000, "[" * 129 + "]" * 129, '{"a":' * 900 + "1" + "}" * 900])
+def test_arguments_that_nest_too_deeply_are_a_text(arguments: str) -> None:
+    for event in (
+        openai(**{**FUNCTION_CALL, "arguments": arguments}),
+        pydantic("response", {**TOOL_CALL, "args": arguments}),
+    ):
+        seen = lenses.seen(event)
+        assert seen is not None
+        assert seen["input"] == arguments
+        entry_of(event)
+        stored = json.dumps(event).encode()
+        searchable(stored)
+        assert facts_of(stored, 0).name == "Bash"
+
+
 def test_the_outline_looks_through_lenses_too() -> None:
     call, result = (
         json.dumps(event).encode() for event in (claude("assistant", CALL), claude("user", RESULT))

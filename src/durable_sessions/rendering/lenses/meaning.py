@@ -1,9 +1,13 @@
 """The members that an object has in our words."""
 
+import json
 from typing import Any
 
 Meaning = dict[str, Any]
 """``type``, and what events of that type have: ``content``, or ``name`` and ``input``, …"""
+
+_DEPTH_MAX = 128
+"""How deep arguments may nest that are a text of JSON: as deep as an event, which is checked as it comes."""
 
 
 def said(role: str, content: Any) -> Meaning:
@@ -25,3 +29,28 @@ def returned(call_id: Any, content: Any, *, is_error: bool = False) -> Meaning:
 def thought(content: Any) -> Meaning:
     """Return what the agent has thought."""
     return {"type": "agent.thinking", "content": content}
+
+
+def decoded(arguments: Any) -> Any:
+    """Return the arguments that a text of JSON has; anything else, and what nests too deeply, as it is."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return arguments if _is_deep(value) else value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True

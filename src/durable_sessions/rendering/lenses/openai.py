@@ -1,10 +1,9 @@
 """Items of conversations of the OpenAI Agents SDK."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from durable_sessions.rendering.lenses.meaning import Meaning, called, returned, said, thought
+from durable_sessions.rendering.lenses.meaning import Meaning, called, decoded, returned, said, thought
 
 _ROLES = {"user": "user", "assistant": "agent", "system": "system", "developer": "system"}
 
@@ -16,19 +15,10 @@ def item(raw: Mapping[str, Any]) -> Meaning | None:
         return said(_ROLES[role], raw.get("content"))
     if kind in ("function_call", "custom_tool_call"):
         arguments = raw.get("arguments" if kind == "function_call" else "input")
-        return called(raw.get("call_id"), raw.get("name"), _decoded(arguments))
+        return called(raw.get("call_id"), raw.get("name"), decoded(arguments))
     if kind in ("function_call_output", "custom_tool_call_output"):
         return returned(raw.get("call_id"), raw.get("output"))
     if kind == "reasoning":
         parts = [*(raw.get("summary") or ()), *(raw.get("content") or ())]
         return thought("\n".join(str(part["text"]) for part in parts if "text" in part))
     return None
-
-
-def _decoded(arguments: Any) -> Any:
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments

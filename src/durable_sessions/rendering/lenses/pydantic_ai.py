@@ -1,10 +1,9 @@
 """Messages of conversations of Pydantic AI."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from durable_sessions.rendering.lenses.meaning import Meaning, called, returned, said, thought
+from durable_sessions.rendering.lenses.meaning import Meaning, called, decoded, returned, said, thought
 
 _RESULTS = ("tool-return", "retry-prompt")
 
@@ -24,7 +23,7 @@ def entry(raw: Mapping[str, Any]) -> Meaning | None:
 def _part(part: Mapping[str, Any]) -> Meaning | None:
     kind = part.get("part_kind")
     if kind == "tool-call":
-        return called(part.get("tool_call_id"), part.get("tool_name"), _decoded(part.get("args")))
+        return called(part.get("tool_call_id"), part.get("tool_name"), decoded(part.get("args")))
     if kind in _RESULTS and part.get("tool_name"):
         is_error = kind == "retry-prompt" or part.get("outcome") == "failed"
         return returned(part.get("tool_call_id"), part.get("content"), is_error=is_error)
@@ -45,12 +44,3 @@ def _contents(parts: Sequence[Mapping[str, Any]]) -> list[Any]:
         elif content is not None:
             found.append(content)
     return found
-
-
-def _decoded(arguments: Any) -> Any:
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
