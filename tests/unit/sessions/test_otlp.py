@@ -5,11 +5,13 @@ import json
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_sessions.sessions.otlp import mapping, naming, telemetry
+from durable_sessions.sessions.otlp.messages import tool_use
 from durable_sessions.sessions.otlp.telemetry import BadTelemetryError
 
 TRACE = "5b8efff798038103d269b633813fc60c"
@@ -322,10 +324,17 @@ def test_broken_telemetry_breaks_nothing(items: list[dict[str, Any]], resource: 
             assert len(part.events()) <= 10 * len(items)
 
 
-@pytest.mark.parametrize(
-    "messages", ["[", "[1]", '{"a":1}', "[{}]", '[{"role":1,"parts":[{}]}]', "[" * 2_000]
-)
-def test_messages_of_another_shape_are_no_error(messages: str) -> None:
-    said = {**CHAT, "gen_ai.input.messages": messages}
+@pytest.mark.parametrize("text", ["[", "[1]", '{"a":1}', "[{}]", '[{"role":1,"parts":[{}]}]', "[" * 2_000])
+def test_messages_of_another_shape_are_no_error(text: str) -> None:
+    said = {**CHAT, "gen_ai.input.messages": text}
     [session] = stored(traces(span("chat", 1, 0, said))).values()
     assert "span.model_request_end" in types(session)
+
+
+@pytest.mark.parametrize(
+    "arguments", [r'"\ud800"', r'{"a":["\ud800"]}', "NaN", '{"a":NaN}', '{"a":1e999}', "[" * 60_000]
+)
+def test_arguments_that_no_event_can_hold_are_a_text(arguments: str) -> None:
+    event = tool_use("s", "call", "bash", arguments)
+    assert event["input"] == {"value": arguments}
+    assert msgspec.json.decode(msgspec.json.encode(event)) == event

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from durable_sessions.sessions.otlp.naming import event_id
 
 Event = dict[str, Any]
@@ -126,8 +128,9 @@ def _json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        # What an event could not hold, such as NaN or half a surrogate pair, is no JSON here, either.
         return value
 
 
