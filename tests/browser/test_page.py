@@ -33,6 +33,23 @@ HOSTILE = [
 ]
 
 
+def test_the_first_session_takes_the_place_of_how_to_begin(chromium: Chromium, tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data") as server,
+        httpx2.Client(base_url=server.url, timeout=60) as client,
+    ):
+        for dark in (False, True):
+            page = chromium.page(390 if dark else 1300, 900, dark=dark).open(server.url + "/")
+            page.sees("No sessions yet")
+            page.sees(f"ds import claude-code --url {server.url}")
+            assert page.run("document.documentElement.scrollWidth <= innerWidth")
+            page.run(AXE + "; 1")
+            assert page.run("axe.run().then(found => found.violations.map(one => one.id))") == []
+        client.post("/v1/sessions/first/events", json={"type": "user.message", "content": "Hello."})
+        page.until("document.querySelector('a.session[data-id=first]')")
+        assert not page.problems
+
+
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Start a server that needs keys."""
@@ -97,7 +114,7 @@ def test_the_list_follows_what_changes(opened: OpenPage, client: httpx2.Client) 
     store(client, "listed", talk(10), title="Fix the flaky importer")
     page = opened("/?q=flaky")
     page.sees("Fix the flaky importer")
-    page.sees("1 sessions")
+    page.sees("1 session")
     client.post("/v1/sessions/listed", json={"title": "Fix the flaky exporter"})
     page.sees("Fix the flaky exporter")
     store(client, "listed-2", talk(3), title="Another flaky one")
@@ -106,7 +123,7 @@ def test_the_list_follows_what_changes(opened: OpenPage, client: httpx2.Client) 
     page.sees("Another flaky one")
     page.press("/")
     page.type(" one")
-    page.sees("1 sessions")
+    page.sees("1 session")
     page.run("document.querySelector('a.session').focus()")
     page.press("Enter")
     page.until("location.pathname === '/sessions/listed-2' && document.querySelector('.row')")
@@ -120,7 +137,7 @@ def test_a_hit_opens_its_event(opened: OpenPage, client: httpx2.Client) -> None:
         [*talk(50), call("needle", "find /haystack -name quokka"), result("needle", "no quokka here")],
     )
     page = opened("/search?q=quokka")
-    page.sees("2 hits in 1 sessions")
+    page.sees("2 hits in 1 session")
     page.click(".group li a")
     page.until("document.querySelector('.row.selected')?.innerText.includes('quokka')")
     assert "event=" in page.run("location.search")

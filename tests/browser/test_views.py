@@ -104,6 +104,75 @@ def test_whoever_may_not_decide_is_told_why(chromium: Chromium, keyed: ServerPro
         assert [(one["decision"]) for one in decided] == ["reject"]
 
 
+def test_a_call_that_asks_before_it_runs_is_decided_in_the_inbox(
+    opened: OpenPage, client: httpx2.Client
+) -> None:
+    asking = {**call("danger", "drop table"), "evaluated_permission": "ask"}
+    idle = {
+        "type": "session.status_idle",
+        "stop_reason": {"type": "requires_action", "event_ids": ["danger"]},
+    }
+    client.post("/v1/sessions/held/events", json=[asking, idle], headers={"Session-Principal": "coder"})
+    page = opened("/approvals")
+    page.sees("May bash be called?")
+    page.sees("asked by coder, and does not run before")
+    card = "[...document.querySelectorAll('.decision')].find(one => one.innerText.includes('drop table'))"
+    page.run(
+        f"[...{card}.querySelectorAll('.choices button')].find(one => one.innerText === 'Reject').click()"
+    )
+    page.until("document.querySelector('.decision form')")
+    clean(page)
+    page.run("document.querySelector('.decision input[name=name]').focus()")
+    page.type("ann")
+    page.run("document.querySelector('.decision textarea').focus()")
+    page.type("Not that table.")
+    page.click(".decision form button")
+    page.until(f"!{card}")
+    said = client.get("/v1/sessions/held/events").json()["data"][-1]
+    assert (said["type"], said["tool_use_id"], said["result"]) == ("user.tool_confirmation", "danger", "deny")
+    assert said["deny_message"] == "Not that table."
+
+
+def test_what_was_remembered_is_taken_back_with_a_reason(opened: OpenPage, client: httpx2.Client) -> None:
+    written = {
+        "type": "ds.memory.written",
+        "id": "w",
+        "scope": "project:page",
+        "key": "answer",
+        "value": "41",
+    }
+    refs = [{"rel": "because", "id": "seen"}]
+    events = [{"type": "note", "id": "seen"}, {**written, "why": "tool_result", "refs": refs}]
+    answer = client.post("/v1/sessions/learned/events", json=events, headers={"Session-Principal": "coder"})
+    assert answer.status_code == 204, answer.text
+    store(client, "reader", [])
+    recalled = {"scope": "project:page", "influence": "planning"}
+    assert client.post("/v1/sessions/reader/recall", json=recalled).status_code == 200
+    page = opened("/memory")
+    page.until("document.querySelector('a[href*=\"project%3Apage\"]')")
+    page.click('a[href*="project%3Apage"]')
+    page.sees("1 read")
+    page.click(".entry-key")
+    page.sees("Who has read it, and for what")
+    page.until("document.querySelector('.entry-more a[href*=\"/sessions/reader\"]')")
+    page.run("[...document.querySelectorAll('.entry-more button')].at(-1).click()")
+    page.sees("One read has returned it")
+    clean(page)
+    page.run("document.querySelector('.entry-more input[name=name]').focus()")
+    page.type("ann@b")
+    page.run("document.querySelector('.entry-more textarea').focus()")
+    page.type("It is 42.")
+    page.click(".entry-more form button")
+    page.sees("Nothing is remembered here")
+    desk = client.get("/v1/sessions/desk:ann@40b/events").json()["data"]
+    assert [(one["type"], one["write"], one["reason"]) for one in desk] == [
+        ("ds.memory.rolled_back", "w", "It is 42.")
+    ]
+    page.open(page.run("location.origin") + "/memory?scope=project:page&at=1")
+    page.sees("This is how it was at position 1")
+    page.sees("41")
+
+
 def test_a_key_is_made_shown_once_and_revoked(chromium: Chromium, keyed: ServerProcess) -> None:
     page = signed_in(chromium, keyed, BOOTSTRAP, "/admin/keys")
     page.until("document.querySelector('input[name=principal]')")
@@ -306,7 +375,9 @@ def test_the_strip_goes_by_time_and_a_range_is_chosen_on_it(opened: OpenPage, cl
         ("/sessions/first-try?panel=tools", "Median"),
         ("/sessions/first-try/usage", "Results by tool"),
         ("/sessions/second-try/graph", "forked from first-try at #3"),
-        ("/sessions/first-try/dossier?kind=engineering", "Missing:"),
+        ("/sessions/first-try/dossier?kind=engineering", "ds dossier verify first-try.zip"),
+        ("/sessions/first-try/graph?node=event%3Afirst-try%2Fe1", "What led to it"),
+        ("/compare", "Compare two sessions"),
         ("/sessions/first-try?panel=usage", "No model request was recorded."),
         ("/sessions/first-try?panel=state", "as of the selected event"),
         ("/memory", "Memory"),

@@ -70,6 +70,26 @@ async def test_by_route(api: httpx2.AsyncClient) -> None:
     assert await ids(api, routed_to="judge") == set()
 
 
+async def test_by_what_waits_for_a_person(api: httpx2.AsyncClient) -> None:
+    asked = {"type": "ds.approval.requested", "id": "ask", "question": "May I?", "options": ["approve"]}
+    await send(api, "asks", {**asked, "blocking": False})
+    call = {"type": "agent.tool_use", "id": "c", "name": "bash", "input": {}, "evaluated_permission": "ask"}
+    idle = {"type": "session.status_idle", "stop_reason": {"type": "requires_action", "event_ids": ["c"]}}
+    await send(api, "holds-a-call", call)
+    await send(api, "holds-a-call", idle)
+    await send(api, "ended", asked)
+    await api.post("/sessions/ended/close", json={"outcome": "cancelled"})
+    for number in range(30, 40):
+        await api.put(f"/sessions/plain-{number}", json={})
+    assert await ids(api, waits_for="approval") == {"asks", "holds-a-call"}
+    assert await ids(api, waits_for="approval", sort="activity", order="asc") == {"asks", "holds-a-call"}
+    decided = {"type": "ds.approval.decided", "request": "ask", "decision": "approve", "reason": "yes"}
+    sent = await api.post("/sessions/asks/events", json=decided, headers={"Session-Principal": "ann"})
+    assert sent.status_code == 204, sent.text
+    await send(api, "holds-a-call", {"type": "session.status_running"})
+    assert await ids(api, waits_for="approval") == set()
+
+
 async def test_by_lease(api: httpx2.AsyncClient) -> None:
     for name, seconds in (("long", 600), ("short", 5), ("given-back", 600), ("ended", 5)):
         await send(api, name, {"type": "note"})
@@ -121,4 +141,5 @@ async def test_through_the_clients(running: BackgroundServer) -> None:
         assert [one.id for one in client.sessions.list(forked_from="s")] == ["b"]
     async with AsyncClient(running.url) as later:
         assert [one.id async for one in later.sessions.list(routed_to="judge")] == []
+        assert [one.id async for one in later.sessions.list(waits_for="approval")] == []
         assert {one.id async for one in later.sessions.list(lease="none", done=False)} == {"s", "b"}

@@ -17,6 +17,7 @@ SESSIONS_PER_PAGE = 100
 
 Order = Literal["asc", "desc"]
 Lease = Literal["held", "expired", "none"]
+WaitsFor = Literal["approval"]
 Sort = Literal["created_at", "started_at", "updated_at", "activity"]
 """What sessions are sorted by; for imported ones, ``started_at`` and ``activity`` are original times."""
 T = TypeVar("T")
@@ -170,6 +171,7 @@ class SessionFilters(TypedDict, total=False):
     show: str | Iterable[str] | None
     forked_from: str | None
     routed_to: str | None
+    waits_for: WaitsFor | None
     lease: Lease | None
     done: bool | None
 
@@ -192,6 +194,7 @@ def sessions(
     show: str | Iterable[str] | None = None,
     forked_from: str | None = None,
     routed_to: str | None = None,
+    waits_for: WaitsFor | None = None,
     lease: Lease | None = None,
     done: bool | None = None,
 ) -> Paginator[SessionInfo]:
@@ -204,6 +207,7 @@ def sessions(
     parameters += [("show", one) for one in _several(show)]
     parameters += time_parameters(after, before)
     parameters += given(("forked_from", forked_from), ("routed_to", routed_to), ("lease", lease))
+    parameters += given(("waits_for", waits_for))
     if done is not None:
         parameters.append(("done", "true" if done else "false"))
     if include_archived:

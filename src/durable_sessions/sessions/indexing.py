@@ -7,7 +7,7 @@ import msgspec
 
 from durable_sessions import lenient
 from durable_sessions.limits import DEFAULT_LIMITS
-from durable_sessions.sessions import original_times, record, summary
+from durable_sessions.sessions import original_times, record, summary, view
 from durable_sessions.sessions.graph.control import CONTROL, THEIR_OUTCOMES, Control
 from durable_sessions.storage.indexed import IndexedStream
 from durable_sessions.streams.stream import Key
@@ -15,9 +15,12 @@ from durable_sessions.streams.stream import Key
 MANY_PAIRS = 0
 """The term of sessions with more pairs than are indexed: every filter by metadata has to look at them."""
 FORKED_FROM, ROUTED_TO, LEASE, DONE = "\0forked_from", "\0routed_to", "\0lease", "\0done"
+WAITS_FOR = "\0waits_for"
 """What the work on a session is found by, as if it were metadata."""
 LEASED = "leased"
 """The value of every session with a lease that was not released."""
+APPROVAL = "approval"
+"""The value of every session in which somebody is asked for a decision."""
 _PAIRS_MAX = DEFAULT_LIMITS.indexed_pairs_max
 
 
@@ -43,8 +46,10 @@ def term_of(key: str, value: str) -> int:
 
 
 def _work_terms(said: record.Record, attributes: Mapping[str, bytes]) -> list[int]:
-    """Return the terms of a fork, of who gets a session next, of a lease, and of an outcome."""
+    """Return the terms of a fork, of who gets a session next, what it waits for, a lease, and an outcome."""
     terms = [] if said.forked_from is None else [term_of(FORKED_FROM, said.forked_from.session_id)]
+    if view.awaits_approval(attributes):
+        terms.append(term_of(WAITS_FOR, APPROVAL))
     if CONTROL not in attributes and THEIR_OUTCOMES not in attributes:
         return terms
     control = Control(attributes, DEFAULT_LIMITS)

@@ -1,5 +1,6 @@
 """Builds the session object for clients from the record, the summary and the stream."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.sessions import cost_budget, event_ids, original_times, record, summary
 from durable_sessions.sessions.graph import shown_control
-from durable_sessions.sessions.graph.control import CONTROL, METER, THEIR_OUTCOMES, Control
+from durable_sessions.sessions.graph.control import APPROVALS, CONTROL, METER, THEIR_OUTCOMES, Control
 from durable_sessions.sessions.leases import LeaseTimes
 from durable_sessions.sessions.record import ForkedFrom
 from durable_sessions.sessions.session_lookup import session_of
@@ -132,6 +133,14 @@ def lifecycle(durable: StreamView, folded: Summary, control: Control | None) -> 
     if not core.worked and not core.wakes:
         return "open"
     return "resumed" if core.lifted or core.wakes > 1 else "active"
+
+
+def awaits_approval(attributes: Mapping[str, bytes]) -> bool:
+    """Say whether a session waits for a decision: an open request, or a call that asks before it runs."""
+    if APPROVALS in attributes and Control(attributes, DEFAULT_LIMITS).approvals:
+        return True
+    folded = summary.of(attributes)
+    return folded.status == "idle" and folded.stop_reason == "requires_action"
 
 
 def _lease(durable: StreamView, control: Control, times: LeaseTimes) -> shown_control.ShownLease | None:

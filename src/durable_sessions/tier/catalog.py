@@ -27,7 +27,7 @@ from durable_sessions.tier.catalog_view import About, CatalogView, Placed
 
 T = TypeVar("T")
 
-_VERSION = 11
+_VERSION = 12
 _BUSY_MS = 5_000
 _SCHEMA = """
 create table about (

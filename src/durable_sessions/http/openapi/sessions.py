@@ -90,11 +90,19 @@ LEASE = in_query(
     "expired",
     default="",
 )
+WAITS_FOR = in_query(
+    "waits_for",
+    choice("approval"),
+    "Only those in which a person is asked: requests for approval that nobody has decided, and calls that "
+    "may not run before somebody allows it.",
+    "approval",
+    default="",
+)
 DONE = in_query(
     "done",
     choice("true", "false"),
-    "Only those with an outcome, all of whose features pass or not. As with `forked_from`, `routed_to` and "
-    "`lease`, the cost is that of the matches.",
+    "Only those with an outcome, all of whose features pass or not. As with `forked_from`, `routed_to`, "
+    "`waits_for` and `lease`, the cost is that of the matches.",
     "false",
     default="",
 )
@@ -157,6 +165,7 @@ NOUN = Noun(
                 ),
                 in_query("forked_from", text(), "Only forks of this session.", "build-41"),
                 in_query("routed_to", text(), "Only those that this principal gets next.", "judge"),
+                WAITS_FOR,
                 LEASE,
                 DONE,
                 in_query(

@@ -1,10 +1,10 @@
 // A dialog over the page, which stays as it is. Closing it gives the focus back.
 import { html } from "./html.js";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export function Dialog({ title, close, children, wide }) {
   const ref = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // at once, so that what is typed meanwhile is typed here
     const before = document.activeElement;
     ref.current.showModal();
     return () => before?.focus?.();

@@ -211,10 +211,13 @@ export function happened(event) {
   return moment(event.created_at);
 }
 
+const RULER = /^[=_*#~-]{4,}.*[=_*#~-]{4,}$/; // a heading between rulers, such as pytest's, says less than what follows
+
 /** @returns {string} the line of a result that says why: with an error in it, else the first with a letter */
 export function telling(entry) {
   const head = textOf(entry.parts).slice(0, 2048).split("\n").map((line) => line.trim());
-  const lines = head.filter((line) => /\p{L}/u.test(line));
+  const worded = head.filter((line) => /\p{L}/u.test(line)), said = worded.filter((line) => !RULER.test(line));
+  const lines = said.length ? said : worded;
   const why = entry.failed ? lines.find((line) => /error|fail|exit code|denied|refused|not found/i.test(line)) : null;
   return oneLine(clean(why ?? lines[0] ?? head.find(Boolean) ?? ""), 160);
 }

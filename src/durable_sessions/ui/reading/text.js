@@ -67,3 +67,6 @@ export function size(bytes) {
   }
   return unit === "B" || amount >= 100 ? `${amount.toFixed(0)} ${unit}` : `${amount.toFixed(1)} ${unit}`;
 }
+
+/** @returns {string} a text as one word of a command line */
+export const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -6,20 +6,19 @@ import { Copy } from "../parts/copy.js";
 import { Dialog } from "../parts/dialog.js";
 import { html } from "../parts/html.js";
 import { exact } from "../parts/number.js";
-import { compact, oneLine } from "../reading/text.js";
+import { compact, oneLine, shellWord } from "../reading/text.js";
 import { go, sessionAddress } from "../router.js";
 
 const FORMATS = [["html", "one page to read or send"], ["markdown", "a document to paste"], ["jsonl", "every stored event, byte for byte"],
   ["atif", "a trajectory for evaluations"], ["otlp", "a trace for OpenTelemetry"], ["prov", "where everything came from"]];
 const OVER = ["closed", "archived"];
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** @returns {string | null} the command with which the tool that a session came from goes on with it */
 function ofTool(id, info) {
   const { tool, cwd } = info.metadata ?? {}, name = id.slice(id.indexOf(":") + 1);
-  const goOn = { "claude-code": `claude --resume ${quoted(name)}`, codex: `codex resume ${quoted(name)}`, opencode: `opencode --session ${quoted(name)}` }[tool];
+  const goOn = { "claude-code": `claude --resume ${shellWord(name)}`, codex: `codex resume ${shellWord(name)}`, opencode: `opencode --session ${shellWord(name)}` }[tool];
   if (!goOn || !id.startsWith(`${tool}:`)) return null;
-  return typeof cwd === "string" && cwd ? `cd ${quoted(cwd)} && ${goOn}` : goOn;
+  return typeof cwd === "string" && cwd ? `cd ${shellWord(cwd)} && ${goOn}` : goOn;
 }
 
 /** @returns {{name: string, key: string, dialog: string}[]} what this reader may do with this session */
@@ -54,9 +53,9 @@ function Resume({ id, info, close }) {
   useEffect(() => { get(sessionPath(id, "/state")).then((state) => set(state.calls.open), () => {}); }, []);
   const rows = [
     ...(tool ? [["Where it came from", tool]] : []),
-    ["Command line", `ds wake ${quoted(id)}`],
+    ["Command line", `ds wake ${shellWord(id)}`],
     ["Python", `from durable_sessions import Client\n\nwith Client(${JSON.stringify(origin)}) as client:\n    woken = client.session(${JSON.stringify(id)}).wake()`],
-    ["curl", `curl -H "Authorization: Bearer $DURABLE_SESSIONS_API_KEY" -d '{}' ${quoted(origin + sessionPath(id, "/wake"))}`],
+    ["curl", `curl -H "Authorization: Bearer $DURABLE_SESSIONS_API_KEY" -d '{}' ${shellWord(origin + sessionPath(id, "/wake"))}`],
   ];
   return html`<${Dialog} title="Resume this session" close=${close} wide><div>
     ${calls.length > 0 && html`<div class="caution"><b>${exact(calls.length)} ${calls.length === 1 ? "call has" : "calls have"} no result. Find out what ${calls.length === 1 ? "it has" : "they have"} done before anything runs again:</b>
@@ -66,7 +65,7 @@ function Resume({ id, info, close }) {
 
 function Export({ id, close }) {
   return html`<${Dialog} title="Export" close=${close} wide><div><p class="note">Whole, however long it is. <a href=${sessionAddress(id, { plain: 1 })} target="_self">As pages without script</a></p>
-    <${Commands} rows=${FORMATS.map(([format, what]) => [what, `ds export ${quoted(id)} --format ${format}`])} /></div><//>`;
+    <${Commands} rows=${FORMATS.map(([format, what]) => [what, `ds export ${shellWord(id)} --format ${format}`])} /></div><//>`;
 }
 
 function useSending(close) {

@@ -6,6 +6,7 @@ import { entryFor } from "../list/transcript.js";
 import { html } from "../parts/html.js";
 import { glyph, Icon } from "../parts/icons.js";
 import { useKeys } from "../parts/keys.js";
+import { Links } from "../parts/links.js";
 import { duration, exact, money } from "../parts/number.js";
 import { Failed, Loading } from "../parts/states.js";
 import { aligned } from "../reading/diff.js";
@@ -57,17 +58,24 @@ export default function Compare() {
 }
 
 function Choose({ a }) {
+  const [sessions, set] = useState([]);
+  useEffect(() => {
+    document.title = "Compare · Durable Sessions";
+    get("/v1/sessions", { limit: 100, sort: "activity" }).then((page) => set(page.data), () => {});
+  }, []);
   const submit = (event) => {
     event.preventDefault();
     go(address("/compare", { a: event.target.elements.a.value.trim(), b: event.target.elements.b.value.trim() }));
   };
-  return html`<form class="sign-in" onSubmit=${submit}><h1>Compare two sessions</h1><label>One session <input type="text" name="a" required defaultValue=${a ?? ""} /></label>
-    <label>Another <input type="text" name="b" required /></label><button type="submit">Compare</button></form>`;
+  return html`<form class="sign-in" onSubmit=${submit}><h1>Compare two sessions</h1><p>Side by side from the event where they part. In the list, <kbd>Space</kbd> marks a session, and <kbd>=</kbd> compares two that are marked.</p>
+    <label>One session <input type="text" name="a" list="sessions-known" required autocomplete="off" defaultValue=${a ?? ""} placeholder="id, or id@position" /></label>
+    <label>Another <input type="text" name="b" list="sessions-known" required autocomplete="off" placeholder="id, or id@position" /></label>
+    <datalist id="sessions-known">${sessions.map((one) => html`<option value=${one.id}>${oneLine(one.title ?? "", 80)}</option>`)}</datalist><button type="submit">Compare</button></form>`;
 }
 
 function Compared({ a, b }) {
   const [made, set] = useState(null), [error, fail] = useState(null);
-  const same = route.value.params.get("same") === "hide";
+  const same = route.value.params.get("same") === "hide", [drawn, draw] = useState(SHOWN_MAX);
   useEffect(() => {
     document.title = `${a.id} and ${b.id} · Durable Sessions`;
     (async () => {
@@ -91,14 +99,14 @@ function Compared({ a, b }) {
   const first = rows.findIndex((row) => row[2] === "differs");
   return html`<div class="toolbar"><h1>Compare</h1><a href=${sessionAddress(a.id)}><bdi>${a.id}</bdi></a> with <a href=${sessionAddress(b.id)}><bdi>${b.id}</bdi></a>
       <span class="count">${from ? `${exact(from)} events in common, then ` : "no common source, aligned from the start: "}${exact(diff.a.events)} and ${exact(diff.b.events)} events</span><span class="room"></span>
-      <label class="check"><input type="checkbox" checked=${same} onChange=${() => go(address("/compare", { a: route.value.params.get("a"), b: route.value.params.get("b"), same: same ? null : "hide" }), { replace: true })} /> only differences</label></div>
+      <label class="check"><input type="checkbox" checked=${same} onChange=${() => go(address("/compare", { a: route.value.params.get("a"), b: route.value.params.get("b"), same: same ? null : "hide" }), { replace: true })} /> only differences</label><${Links} path=${sessionPath(a.id, "/diff")} params=${{ with: b.id, at: a.at, with_at: b.at }} /></div>
     <div class="compare"><${Head} diff=${diff} />
     ${!isAligned && html`<p class="banner">They differ in more than 2,500 steps: shown one after the other.</p>`}
     ${!isAll && html`<p class="banner">Only the first ${exact(STEPS_MAX)} steps of each were compared.</p>`}
     ${from > 0 && html`<p class="common"><a href=${sessionAddress(a.id, { at: from })}>${exact(from)} events in common</a></p>`}
-    ${shown.length > SHOWN_MAX && html`<p class="note">The first ${SHOWN_MAX} of ${exact(shown.length)} rows.</p>`}
-    <ol class="pairs">${shown.slice(0, SHOWN_MAX).map((row) => html`<li class=${`pair ${row[2]}`} tabindex=${row[2] === "differs" ? "0" : null}>
-      <${Step} session=${a.id} one=${row[0]} /><span class="sign">${row[2] === "same" ? "=" : "≠"}</span><${Step} session=${b.id} one=${row[1]} isFirst=${rows[first] === row} /></li>`)}</ol></div>`;
+    <ol class="pairs">${shown.slice(0, drawn).map((row) => html`<li class=${`pair ${row[2]}`} tabindex=${row[2] === "differs" ? "0" : null}>
+      <${Step} session=${a.id} one=${row[0]} /><span class="sign">${row[2] === "same" ? "=" : "≠"}</span><${Step} session=${b.id} one=${row[1]} isFirst=${rows[first] === row} /></li>`)}</ol>
+    ${shown.length > drawn && html`<p class="note">${exact(drawn)} of ${exact(shown.length)} rows. <button type="button" onClick=${() => draw(drawn + SHOWN_MAX)}>Show more</button></p>`}</div>`;
 }
 
 function Step({ session, one, isFirst }) {

@@ -1,11 +1,13 @@
 // One approval: the question, the call that it is about, and what a person decides. Never by one key, never in bulk.
-import { useRef, useState } from "preact/hooks";
-import { append, declaredName } from "../api/client.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { append, declaredName, get, sessionPath } from "../api/client.js";
 import { may, whoami } from "../api/whoami.js";
 import { html } from "../parts/html.js";
 import { Icon } from "../parts/icons.js";
+import { ago, whole } from "../parts/time.js";
 import { pretty, oneLine } from "../reading/text.js";
 import { sessionAddress } from "../router.js";
+import { DeclaredName } from "./declared_name.js";
 
 const VERBS = { approve: "Approve", reject: "Reject", edit: "Edit", respond: "Respond" };
 
@@ -23,14 +25,18 @@ export function Decision({ request, session, calls = [], generators = [], done, 
   const key = useRef(crypto.randomUUID());
   const local = whoami.value?.via === "local";
   const about = calls.find((one) => one.id === (request.about?.id ?? request.about)) ?? null;
+  const isCall = about !== null && about.id === request.id; // a call that asks by itself, before it runs
   const why = isPast ? "This is how it was; go to the end to decide." : obstacle(generators);
+  const [asked, setAsked] = useState(0);
+  useEffect(() => { get(sessionPath(session, `/events/${encodeURIComponent(request.id)}`)).then((event) => setAsked(Date.parse(event.original_created_at ?? event.created_at) || 0), () => {}); }, [request.id]);
   const send = async (event) => {
     event.preventDefault();
     const { reason, payload, name } = event.target.elements;
     if (local) declaredName.value = name.value.trim();
     setBusy(true);
     try {
-      const made = { type: "ds.approval.decided", decision: choice, reason: reason.value.trim(), request: request.id };
+      const made = isCall ? confirmation(request.id, choice, reason.value.trim())
+        : { type: "ds.approval.decided", decision: choice, reason: reason.value.trim(), request: request.id };
       if (payload?.value.trim()) made.payload = parsed(payload.value);
       await append(session, made, key.current);
       choose(null);
@@ -43,12 +49,12 @@ export function Decision({ request, session, calls = [], generators = [], done, 
     setBusy(false);
   };
   return html`<article class="decision"><h2><${Icon} name="approval" /> <bdi>${oneLine(request.question, 1000)}</bdi></h2>
-    <p class="origin">${title && html`<a href=${sessionAddress(session, { event: request.id })}><bdi>${title}</bdi></a> · `}asked by ${oneLine(String(request.actor ?? "somebody"), 80)}${request.blocking === false ? ", while the work goes on" : ""}${" · "}<a href=${sessionAddress(session, { event: request.id })}>event</a></p>
+    <p class="origin">${title && html`<a href=${sessionAddress(session, { event: request.id })}><bdi>${title}</bdi></a> · `}asked by ${oneLine(String(request.actor ?? "somebody"), 80)}${isCall ? ", and does not run before" : request.blocking === false ? ", while the work goes on" : ""}${asked ? html` · <time datetime=${whole(asked)} title=${whole(asked)}>waiting ${ago(asked)}</time>` : ""} · <a href=${sessionAddress(session, { event: request.id })}>event</a></p>
     ${about && html`<div class="block"><div class="caption">${about.name}, effect ${about.effect}</div><pre dir="ltr">${pretty(about.input).slice(0, 20000)}</pre></div>`}
     ${why ? html`<p class="note">${why}</p>` : html`<div class="choices">${(request.options ?? ["approve", "reject"]).map((option) =>
       html`<button type="button" aria-expanded=${choice === option} onClick=${() => { choose(choice === option ? null : option); tell(""); }}>${VERBS[option] ?? oneLine(option, 40)}</button>`)}</div>`}
     ${choice && html`<form onSubmit=${send}>
-      ${local && html`<label>Your name <input type="text" name="name" required maxlength="128" defaultValue=${declaredName.value} /><span class="origin">declared, not proven: this server has no keys</span></label>`}
+      ${local && html`<${DeclaredName} />`}
       ${(choice === "edit" || choice === "respond") && html`<label>${choice === "edit" ? "Instead, as JSON or text" : "Answer"} <textarea name="payload" rows="3" required></textarea></label>`}
       <label>Reason <textarea name="reason" rows="2" required autofocus></textarea></label>
       <button type="submit" disabled=${busy}>${VERBS[choice] ?? choice}: ${oneLine(request.question, 60)}</button></form>`}
@@ -57,4 +63,10 @@ export function Decision({ request, session, calls = [], generators = [], done, 
 
 function parsed(text) {
   try { return JSON.parse(text); } catch { return text; }
+}
+
+/** The answer to a call that asks before it runs, as harnesses of Managed Agents expect it. */
+function confirmation(call, choice, reason) {
+  const allows = choice === "approve";
+  return { type: "user.tool_confirmation", tool_use_id: call, result: allows ? "allow" : "deny", ...(allows ? { metadata: { reason } } : { deny_message: reason }) };
 }

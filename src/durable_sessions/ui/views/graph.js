@@ -3,9 +3,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, sessionPath } from "../api/client.js";
 import { html } from "../parts/html.js";
+import { Links } from "../parts/links.js";
 import { exact } from "../parts/number.js";
 import { Failed, Loading } from "../parts/states.js";
-import { oneLine } from "../reading/text.js";
+import { oneLine, plural } from "../reading/text.js";
 import { address, go, route, sessionAddress } from "../router.js";
 
 const ROW = 44, LEFT = 20, EVENTS_MAX = 600;
@@ -32,9 +33,8 @@ export default function Graph() {
   const most = Math.max(1, ...lines.map((one) => one.event_count)), rows = new Map(lines.map((one, at) => [one.id, at]));
   const events = graph.nodes.filter((node) => node.kind === "event" && rows.has(eventOf(node.id).session));
   const x = (position) => LEFT + (position / most) * 900, y = (session) => 24 + rows.get(session) * ROW;
-  const edges = chosen ? graph.edges.filter((edge) => edge.from === chosen || edge.to === chosen) : [];
   const label = (key) => oneLine(graph.nodes.find((node) => node.id === key)?.label ?? key, 120);
-  return html`<div class="toolbar"><h1>Graph</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a><span class="count">${exact(lines.length)} sessions, ${exact(events.length)} events</span></div>
+  return html`<div class="toolbar"><h1>Graph</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a><span class="count">${exact(lines.length)} ${plural(lines.length, "session")}, ${exact(events.length)} ${plural(events.length, "event")}</span><span class="room"></span><${Links} path=${sessionPath(id, "/graph")} params=${{ family: true }} /></div>
     <div class="found">${(graph.truncated || !isAll || events.length > EVENTS_MAX) && html`<p class="banner">There is more than is drawn here.</p>`}
     <svg class="family" viewBox=${`0 0 960 ${lines.length * ROW + 20}`} role="img" aria-label="The family of the session; the same is in the list below">
       ${lines.map((one) => html`<g key=${one.id} class=${one.id === id ? "here" : ""}>
@@ -44,10 +44,27 @@ export default function Graph() {
         <text x=${x(one.forked_from?.position ?? 0) + 4} y=${y(one.id) - 8}>${oneLine(one.title || one.id, 60)}</text></g>`)}
       ${events.slice(0, EVENTS_MAX).map((node) => { const { session } = eventOf(node.id); return html`<circle class=${`event ${node.id === chosen ? "chosen" : ""}`} cx=${x(positionOf(node.offset))} cy=${y(session)} r="3"
         onClick=${() => go(sessionAddress(id, { node: node.id }, "/graph"), { replace: true })}><title>${node.label}</title></circle>`; })}</svg>
-    ${chosen && html`<section class="group"><h2><bdi>${label(chosen)}</bdi></h2><ul>${edges.map((edge) => html`<li class="item"><span class="kind">${edge.from === chosen ? edge.rel ?? edge.kind : `← ${edge.rel ?? edge.kind}`}</span> <bdi>${label(edge.from === chosen ? edge.to : edge.from)}</bdi></li>`)}</ul></section>`}
+    ${chosen && html`<${Refs} key=${chosen} chosen=${chosen} label=${label(chosen)} of=${id} />`}
     <section class="group"><h2>Sessions</h2><ul>${lines.map((one) => html`<li class="item"><a href=${sessionAddress(one.id)}><bdi>${oneLine(one.title || one.id, 120)}</bdi></a>
       <span class="origin">${exact(one.event_count)} events, ${one.lifecycle}${one.forked_from ? `, forked from ${one.forked_from.session_id} at #${exact(one.forked_from.position)}` : ""}</span>
       ${one.forked_from && html` <a href=${address("/compare", { a: one.forked_from.session_id, b: one.id })}>compare</a>`}</li>`)}</ul></section>
     <section class="group"><h2>Events</h2><ul>${events.slice(0, EVENTS_MAX).map((node) => { const { session, event } = eventOf(node.id); return html`<li class="item"><a class="pos" href=${sessionAddress(session, { event })}>#${exact(positionOf(node.offset))}</a>
       <a href=${sessionAddress(id, { node: node.id }, "/graph")}><bdi>${oneLine(node.label, 160)}</bdi></a> <span class="origin">${session === id ? "" : session}</span></li>`; })}</ul></section></div>`;
 }
+
+/** What led to the chosen event, and what came of it: two steps each way, the rest by going on. */
+function Refs({ chosen, label, of }) {
+  const [found, set] = useState(null), [error, fail] = useState(null), { session, event } = eventOf(chosen);
+  useEffect(() => {
+    const read = (way) => get(sessionPath(session, `/events/${encodeURIComponent(event)}/${way}`), { depth: 2 });
+    Promise.all([read("why"), read("impact")]).then(([why, impact]) => set({ why, impact }), fail);
+  }, []);
+  if (error) return html`<${Failed} error=${error} />`;
+  const side = (title, part) => html`<section><h3>${title}</h3>${part.nodes.length > 1 ? html`<ul>${part.nodes.slice(1, 100).map((node) => html`<li class="item"><span class="kind">${relOf(part, node.id)}</span>
+      ${node.kind === "event" ? html`<a href=${sessionAddress(of, { node: node.id }, "/graph")}><bdi>${oneLine(node.label, 160)}</bdi></a>` : html`<bdi>${oneLine(node.label, 160)}</bdi>`}</li>`)}</ul>` : html`<p class="note">Nothing.</p>`}
+    ${part.truncated && html`<p class="note">There is more than is shown here.</p>`}</section>`;
+  return html`<section class="group chosen-event"><h2><bdi>${label}</bdi> <a class="origin" href=${sessionAddress(session, { event })}>read it</a></h2>
+    ${found && html`<div class="two-columns">${side("What led to it", found.why)}${side("What came of it", found.impact)}</div>`}</section>`;
+}
+
+const relOf = (part, id) => (part.edges.find((edge) => edge.from === id || edge.to === id)?.rel ?? "").replace(/_/g, " ");

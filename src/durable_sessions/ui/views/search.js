@@ -3,10 +3,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.js";
 import { html } from "../parts/html.js";
 import { useKeys } from "../parts/keys.js";
+import { Links } from "../parts/links.js";
 import { exact } from "../parts/number.js";
 import { Failed, Loading, Nothing } from "../parts/states.js";
 import { ago } from "../parts/time.js";
-import { oneLine } from "../reading/text.js";
+import { oneLine, plural } from "../reading/text.js";
 import { address, go, route, sessionAddress } from "../router.js";
 
 const ROLES = ["user", "agent", "tool", "error", "system"];
@@ -20,11 +21,11 @@ export default function Search() {
   const key = params.toString();
   useEffect(() => { document.title = "Search · Durable Sessions"; if (!q) field.current?.focus(); }, []);
   useKeys({ "/": () => field.current?.focus(), Escape: () => document.activeElement?.blur() });
+  const asked = { q, role: roles, session: params.get("session"), agent: params.get("agent"), after: params.get("after"), before: params.get("before"), limit: 20, hits: 3 };
   const load = async (page, signal) => {
     setBusy(true);
     try {
-      const more = await get("/v1/search", { q, role: roles, session: params.get("session"), agent: params.get("agent"),
-        after: params.get("after"), before: params.get("before"), limit: 20, hits: 3, page }, { signal });
+      const more = await get("/v1/search", { ...asked, page }, { signal });
       set((old) => (page && old ? { ...more, data: [...old.data, ...more.data] } : more));
       fail(null);
       setBusy(false);
@@ -55,7 +56,7 @@ export default function Search() {
       <button type="submit">Search</button></form>
       <fieldset class="roles"><legend class="visually-hidden">Said by</legend>${ROLES.map((role) =>
         html`<label class="check"><input type="checkbox" checked=${roles.includes(role)} onChange=${() => toggle(role)} /> ${role}</label>`)}</fieldset>
-      <span class="room"></span>${found && html`<span class="count">${exact(found.total_hits)} hits in ${exact(found.total_sessions)} sessions</span>`}</div>
+      <span class="room"></span>${found && html`<span class="count">${exact(found.total_hits)} ${plural(found.total_hits, "hit")} in ${exact(found.total_sessions)} ${plural(found.total_sessions, "session")}</span>`}${q && html`<${Links} path="/v1/search" params=${asked} />`}</div>
     <div class="found">
     ${found && (!found.up_to_date || found.complete === false) && html`<p class="banner">Not all events were searched yet${found.indexed_through ? `, only those up to ${found.indexed_through}` : ": the index is being built"}.</p>`}
     ${error ? html`<${Failed} error=${error} retry=${() => load()} />` : busy && !found ? html`<${Loading} />`

@@ -10,6 +10,7 @@ import { Transcript } from "../list/transcript.js";
 import { announce, copy } from "../parts/copy.js";
 import { html } from "../parts/html.js";
 import { useKeys } from "../parts/keys.js";
+import { curlOf } from "../parts/links.js";
 import { Menu } from "../parts/menu.js";
 import { offered } from "../parts/palette.js";
 import { exact, short } from "../parts/number.js";
@@ -175,7 +176,7 @@ function Reading({ id }) {
   const copies = {
     c: () => copy(location.origin + here({ event: event()?.id ?? null })),
     y: () => event() && copy(JSON.stringify(event(), null, 2)),
-    u: () => copy(curlOf(id, event())),
+    u: () => copy(curlOf(sessionPath(id, "/events") + (event() ? `/${encodeURIComponent(event().id)}` : ""))),
   };
   useKeys({
     j: () => one?.move(1), k: () => one?.move(-1), ArrowDown: (pressed) => arrow(pressed, one, 1), ArrowUp: (pressed) => arrow(pressed, one, -1),
@@ -241,11 +242,6 @@ async function toEnd(one, following) {
   await one.outline.fetch(one.outline.blockCount - 1);
   one.scroller.toEnd();
   if (following) following.unseen.value = 0;
-}
-
-function curlOf(id, event) {
-  const path = sessionPath(id, "/events") + (event ? `/${encodeURIComponent(event.id)}` : "");
-  return `curl -H "Authorization: Bearer $DURABLE_SESSIONS_API_KEY" '${location.origin}${url(path)}'`;
 }
 
 function About({ info, one }) {

@@ -3,14 +3,15 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.js";
 import { follow } from "../api/live.js";
 import { remember } from "../list/listed.js";
-import { Copy } from "../parts/copy.js";
 import { html } from "../parts/html.js";
 import { useKeys } from "../parts/keys.js";
+import { Links } from "../parts/links.js";
 import { exact, short } from "../parts/number.js";
 import { Failed, Loading, Nothing } from "../parts/states.js";
 import { ago, whole } from "../parts/time.js";
-import { oneLine } from "../reading/text.js";
+import { oneLine, plural } from "../reading/text.js";
 import { address, go, route, sessionAddress } from "../router.js";
+import { Beginning } from "./beginning.js";
 
 const PAGE = 100, ROW = 40, OVER = 10;
 const FILTERS = ["q", "lifecycle", "status", "tool", "agent", "after", "archived", "sort"];
@@ -27,7 +28,8 @@ function asked(params) {
 function useSessions(params) {
   const key = FILTERS.map((name) => params.get(name) ?? "").join("\n");
   const [state, set] = useState({ data: null, next: null, error: null, fresh: new Map(), gone: new Set() });
-  const loading = useRef(null);
+  const loading = useRef(null), shown = useRef(null);
+  shown.current = state.data?.length ?? null;
   const load = async (page) => {
     if (loading.current === page) return;
     loading.current = page;
@@ -53,16 +55,22 @@ function useSessions(params) {
       frame: ({ event, data }) => {
         if (event !== "sessions") return;
         const news = JSON.parse(data);
-        if (news.more) load(null);
-        set((old) => changed(old, news));
+        if (news.more || shown.current === 0) load(null); // the first session takes the place of the words about none
+        set((old) => changed(old, news, params.get("sort") !== "created_at"));
       },
     });
   }, [key]);
   return { ...state, reload: () => load(null), more: () => state.next && load(state.next) };
 }
 
-/** Put changed sessions where they are, and gather new ones. */
-function changed(old, news) {
+/** Nobody is about to press a row: neither the pointer nor the focus is in the list, and it was not scrolled. */
+function isLeft() {
+  const list = document.querySelector(".sessions");
+  return !list || (list.scrollTop === 0 && !list.matches(":hover, :focus-within"));
+}
+
+/** Put changed sessions where they are, or in their order if nobody is there; and gather new ones. */
+function changed(old, news, byActivity) {
   if (!old.data) return old;
   const byId = new Map(news.changed.map((one) => [one.id, one])), gone = new Set(news.gone);
   const data = old.data.filter((one) => !gone.has(one.id))
@@ -70,6 +78,7 @@ function changed(old, news) {
   const known = new Set(data.map((one) => one.id)), fresh = new Map(old.fresh);
   for (const [id, one] of byId) if (!known.has(id) && !one.archived_at) fresh.set(id, one);
   for (const id of gone) fresh.delete(id);
+  if (byActivity && isLeft()) data.sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1));
   return { ...old, data, fresh };
 }
 
@@ -107,7 +116,7 @@ export default function Sessions() {
       <span class="room"></span>
       ${marked.length > 0 && html`<span class="note" role="status">${marked.length === 1 ? "1 marked; mark another to compare" : html`<a href=${address("/compare", { a: marked[0], b: marked[1] })}>Compare the two that are marked</a>`}</span>`}
       ${fresh.size > 0 && html`<button type="button" class="pill" onClick=${reload}>${fresh.size} new ↑</button>`}
-      ${data && html`<span class="count">${exact(data.length)}${next ? "+" : ""} sessions</span>`}</div>
+      ${data?.length > 0 && html`<span class="count">${exact(data.length)}${next ? "+" : ""} ${plural(data.length, "session")}</span>`}<${Links} path="/v1/sessions" params=${asked(params)} /></div>
     ${error ? html`<${Failed} error=${error} retry=${reload} />` : !data ? html`<${Loading} />`
       : !data.length ? html`<${Empty} filters=${filters} change=${change} />`
       : html`<${List} data=${data} more=${more} marked=${marked} mark=${toggle} />`}`;
@@ -123,10 +132,7 @@ function Empty({ filters, change }) {
     return html`<${Nothing} title="No session matches"><p>Drop a filter: ${filters.map((name) =>
       html`<button type="button" onClick=${() => change(name, "")}>${name}</button> `)}</p><//>`;
   }
-  const commands = ["ds import claude-code", `curl ${location.origin}/v1/sessions/first/events -d '{"type":"user.message","content":"Hello."}'`,
-    "ds capture --help"];
-  return html`<${Nothing} title="No sessions yet"><p>Three ways to begin:</p>
-    <ul class="commands">${commands.map((text) => html`<li><code>${text}</code> <${Copy} text=${text} /></li>`)}</ul><//>`;
+  return html`<${Beginning} />`;
 }
 
 function List({ data, more, marked, mark }) {
@@ -161,6 +167,14 @@ const waits = (one) => {
   return (stop.kind ?? stop.type ?? stop.reason ?? "stopped").replace(/_/g, " ");
 };
 
+/** How far a session is: done, or how many of its features pass. */
+function doneOf(one) {
+  if (typeof one.done !== "boolean") return "";
+  const features = one.outcome_evaluations ?? [];
+  if (one.done || !features.length) return one.done ? "✓ done" : "not yet";
+  return `${features.filter((feature) => feature.result === "satisfied").length} of ${features.length}`;
+}
+
 function SessionRow({ one, top, isMarked }) {
   const at = Date.parse(one.last_activity_at ?? one.updated_at);
   const tokens = one.usage ? one.usage.input_tokens + one.usage.output_tokens + one.usage.cache_read_input_tokens : 0;
@@ -175,7 +189,7 @@ function SessionRow({ one, top, isMarked }) {
     <span class="n">${exact(one.event_count)}<span class="unit"> ev</span></span>
     <span class=${`n ${failed ? "bad" : "dim"}`}>${failed === undefined || failed === null ? "" : failed ? `×${failed}` : "–"}</span>
     <span class="n dim">${tokens ? short(tokens) : "–"}</span>
-    <span class="done">${one.done === true ? "✓ done" : one.done === false ? "not yet" : ""}</span>
+    <span class="done">${doneOf(one)}</span>
     <span class="waits">${waits(one)}${one.imported && html`<span class="chip">imported</span>`}</span>
     <time class="n" datetime=${whole(at)} title=${whole(at)}>${ago(at)}</time></a></li>`;
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, sessionPath } from "../api/client.js";
 import { Outline, TOOL } from "../api/outline.js";
 import { html } from "../parts/html.js";
+import { Links } from "../parts/links.js";
 import { exact, money, short } from "../parts/number.js";
 import { Failed, Loading } from "../parts/states.js";
 import { oneLine } from "../reading/text.js";
@@ -21,7 +22,7 @@ export default function Usage() {
     return () => { outline.closed = true; };
   }, [id]);
   if (error) return html`<${Failed} error=${error} />`;
-  return html`<div class="toolbar"><h1>Usage</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a></div>
+  return html`<div class="toolbar"><h1>Usage</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a><span class="room"></span><${Links} path=${sessionPath(id, "/outline")} params=${{ points: 1000 }} /></div>
     <div class="found used">${made ? html`<${UsagePanel} ...${made} />` : html`<${Loading} />`}</div>`;
 }
 

@@ -2,7 +2,7 @@
 
 from durable_sessions.errors import SessionNotFoundError
 from durable_sessions.http.api.sessions.parameters import Parameters
-from durable_sessions.http.openapi.sessions import DONE, LEASE
+from durable_sessions.http.openapi.sessions import DONE, LEASE, WAITS_FOR
 from durable_sessions.sessions import indexing, record, view
 from durable_sessions.sessions.session_lists import Wanted
 from durable_sessions.sessions.store import Sessions, session_key
@@ -22,6 +22,9 @@ class ListedWork:
         if (principal := parameters.text("routed_to")) is not None:
             self.pairs[indexing.ROUTED_TO] = principal
             self._tests.append(lambda one: _routed_to(one) == principal)
+        if parameters.word(WAITS_FOR):
+            self.pairs[indexing.WAITS_FOR] = indexing.APPROVAL
+            self._tests.append(lambda one: not _is_over(one) and view.awaits_approval(one.attributes))
         if lease := parameters.word(LEASE):
             if lease != "none":  # which most sessions are, so that no index makes it cheaper
                 self.pairs[indexing.LEASE] = indexing.LEASED
@@ -47,11 +50,14 @@ class ListedWork:
     def _lease(self, one: StreamView) -> str:
         control = view.control_of(one)
         lease = None if control is None else control.core.lease
-        is_over = one.closed or record.ARCHIVED in one.attributes
-        if lease is None or lease.released or is_over:
+        if lease is None or lease.released or _is_over(one):
             return "none"
         expires_ms = self._sessions.times.expires_ms(one.stream.id, lease)
         return "held" if expires_ms > self._sessions.now_ms() else "expired"
+
+
+def _is_over(one: StreamView) -> bool:
+    return one.closed or record.ARCHIVED in one.attributes
 
 
 def _routed_to(one: StreamView) -> str | None:
