@@ -301,3 +301,16 @@ def test_a_server_that_is_killed_loses_and_repeats_nothing(
         page.sees("number 3")
         texts = page.run("[...document.querySelectorAll('.row .said')].map(one => one.innerText.trim())")
         assert texts == [f"number {at}" for at in range(4)]
+
+
+def test_another_session_that_gets_the_id_is_not_read_as_this_one(
+    opened: OpenPage, client: httpx2.Client
+) -> None:
+    store(client, "twice", talk(20))
+    page = opened("/sessions/twice")
+    page.until("document.querySelector('.live.live') && document.querySelector('.row:not([aria-busy])')")
+    client.delete("/v1/sessions/twice")
+    store(client, "twice", [{"type": "user.message", "content": "another life"}] * 40)
+    page.until("document.querySelector('.live.ended')?.innerText === 'deleted'")
+    assert "20 events" in page.run("document.querySelector('.about').innerText")
+    assert "another life" not in page.run("document.body.innerText")

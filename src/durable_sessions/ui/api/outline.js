@@ -41,8 +41,10 @@ export class Block {
 
 /** All blocks of a session. `changed` is called when something has come that may change what is shown. */
 export class Outline {
-  constructor(session, changed) {
+  /** `incarnation` tells the session from another one that gets its id: that is not read. */
+  constructor(session, changed, incarnation) {
     this.session = session;
+    this.incarnation = incarnation;
     this.changed = changed;
     this.blocks = new Map();
     this.asked = new Map();
@@ -62,7 +64,7 @@ export class Outline {
   }
 
   async refresh() {
-    const found = await get(sessionPath(this.session, "/outline"), { points: 1000 });
+    const found = await get(sessionPath(this.session, "/outline"), { points: 1000, incarnation: this.incarnation });
     this.offset ??= found.offset;
     this.events = Math.max(this.events, found.events);
     this.summaries = found.blocks;
@@ -125,7 +127,7 @@ export class Outline {
 
   async load(index) {
     const answer = await ask(sessionPath(this.session, "/outline"),
-      { params: { from: index * BLOCK }, accept: "application/octet-stream" });
+      { params: { from: index * BLOCK, incarnation: this.incarnation }, accept: "application/octet-stream" });
     const block = Block.decoded(await answer.arrayBuffer());
     const known = this.blocks.get(index);
     if (known && known.count >= block.count) return known; // live events have come meanwhile

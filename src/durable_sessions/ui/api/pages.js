@@ -5,8 +5,8 @@ export const PAGE = 64;
 const PAGES_KEPT = 48, CLIP = 16_384;
 
 export class Pages {
-  constructor(session, changed) {
-    Object.assign(this, { session, changed, pages: new Map(), asked: new Map(), failed: new Map() });
+  constructor(session, changed, incarnation) {
+    Object.assign(this, { session, changed, incarnation, pages: new Map(), asked: new Map(), failed: new Map() });
   }
 
   /** @returns {object | undefined} the event at a position, if it is here */
@@ -32,7 +32,7 @@ export class Pages {
     const controller = new AbortController();
     this.asked.set(number, controller);
     try {
-      const page = await get(sessionPath(this.session, "/events"), { from: number * PAGE, limit: PAGE, clip: CLIP },
+      const page = await get(sessionPath(this.session, "/events"), { from: number * PAGE, limit: PAGE, clip: CLIP, incarnation: this.incarnation },
         { signal: controller.signal });
       const events = page.data;
       const late = this.pages.get(number);
@@ -51,7 +51,7 @@ export class Pages {
   async complete(number, events, controller) {
     while (events.length < PAGE) {
       const page = await get(sessionPath(this.session, "/events"),
-        { from: number * PAGE + events.length, limit: PAGE - events.length, clip: CLIP }, { signal: controller.signal });
+        { from: number * PAGE + events.length, limit: PAGE - events.length, clip: CLIP, incarnation: this.incarnation }, { signal: controller.signal });
       if (!page.data.length) return;
       events.push(...page.data);
     }

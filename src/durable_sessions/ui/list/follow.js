@@ -19,8 +19,9 @@ export class Following {
 
   start() {
     if (this.stop || this.isOver) return;
+    const { transcript } = this;
     let pending = [];
-    this.stop = follow(sessionPath(this.transcript.session, "/events"), () => ({ offset: this.offset, live: "sse" }), {
+    this.stop = follow(sessionPath(this.transcript.session, "/events"), () => ({ offset: this.offset, live: "sse", incarnation: transcript.info.incarnation }), {
       state: (name, more) => this.told(name, more),
       ended: (status) => ({ 401: "key revoked", 403: "not allowed", 404: "deleted", 410: "deleted" })[status],
       frame: ({ event, data }) => {

@@ -24,8 +24,9 @@ export class Transcript {
     Object.assign(this, { session, info, hooks, opened: new Set(), selected: null, calls: new Map(), drawn: new WeakMap() });
     this.words = [];
     this.filter = { tools: true, thinking: true, quiet: false, only: null };
-    this.outline = new Outline(session, (what) => this.arrived(what));
-    this.pages = new Pages(session, () => this.repaint());
+    // Another session that gets this id is not read as if it were this one.
+    this.outline = new Outline(session, (what) => this.arrived(what), info.incarnation);
+    this.pages = new Pages(session, () => this.repaint(), info.incarnation);
     this.rows = new Rows(this.outline, this.filter);
     this.forkAt = info.forked_from?.position ?? -1;
     this.act = {
@@ -207,7 +208,7 @@ export class Transcript {
   async readWhole(position) {
     const event = this.pages.event(position), pair = this.outline.block(this.outline.indexOf(position))?.pair[position % BLOCK];
     const read = async (at, one) => one?.clipped
-      && this.pages.replace(at, await get(sessionPath(this.session, `/events/${encodeURIComponent(one.id)}`)));
+      && this.pages.replace(at, await get(sessionPath(this.session, `/events/${encodeURIComponent(one.id)}`), { incarnation: this.info.incarnation }));
     await Promise.all([read(position, event), pair ? read(position + pair, this.pages.event(position + pair)) : null]);
     this.scroller.hold(position);
     this.rows.forget(position);

@@ -36,14 +36,14 @@ export default function Graph() {
   const label = (key) => oneLine(graph.nodes.find((node) => node.id === key)?.label ?? key, 120);
   return html`<div class="toolbar"><h1>Graph</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a><span class="count">${exact(lines.length)} ${plural(lines.length, "session")}, ${exact(events.length)} ${plural(events.length, "event")}</span><span class="room"></span><${Links} path=${sessionPath(id, "/graph")} params=${{ family: true }} /></div>
     <div class="found">${(graph.truncated || !isAll || events.length > EVENTS_MAX) && html`<p class="banner">There is more than is drawn here.</p>`}
-    <svg class="family" viewBox=${`0 0 960 ${lines.length * ROW + 20}`} role="img" aria-label="The family of the session; the same is in the list below">
+    <div class="scroll-x" tabindex="0" role="region" aria-label="The family of the session"><svg class="family" viewBox=${`0 0 960 ${lines.length * ROW + 20}`} role="img" aria-label="The family of the session; the same is in the list below">
       ${lines.map((one) => html`<g key=${one.id} class=${one.id === id ? "here" : ""}>
         ${one.forked_from && rows.has(one.forked_from.session_id) && html`<path class="leaves" d=${`M${x(one.forked_from.position)} ${y(one.forked_from.session_id)} L${x(one.forked_from.position)} ${y(one.id)}`} />`}
         <line x1=${x(one.forked_from?.position ?? 0)} x2=${x(one.event_count)} y1=${y(one.id)} y2=${y(one.id)} />
         ${!["closed", "archived"].includes(one.lifecycle) && html`<circle class="end" cx=${x(one.event_count)} cy=${y(one.id)} r="4" />`}
         <text x=${x(one.forked_from?.position ?? 0) + 4} y=${y(one.id) - 8}>${oneLine(one.title || one.id, 60)}</text></g>`)}
       ${events.slice(0, EVENTS_MAX).map((node) => { const { session } = eventOf(node.id); return html`<circle class=${`event ${node.id === chosen ? "chosen" : ""}`} cx=${x(positionOf(node.offset))} cy=${y(session)} r="3"
-        onClick=${() => go(sessionAddress(id, { node: node.id }, "/graph"), { replace: true })}><title>${node.label}</title></circle>`; })}</svg>
+        onClick=${() => go(sessionAddress(id, { node: node.id }, "/graph"), { replace: true })}><title>${node.label}</title></circle>`; })}</svg></div>
     ${chosen && html`<${Refs} key=${chosen} chosen=${chosen} label=${label(chosen)} of=${id} />`}
     <section class="group"><h2>Sessions</h2><ul>${lines.map((one) => html`<li class="item"><a href=${sessionAddress(one.id)}><bdi>${oneLine(one.title || one.id, 120)}</bdi></a>
       <span class="origin">${exact(one.event_count)} events, ${one.lifecycle}${one.forked_from ? `, forked from ${one.forked_from.session_id} at #${exact(one.forked_from.position)}` : ""}</span>
