@@ -57,6 +57,8 @@ stalls: setup
 # which reads our exports.
 ADAPTERS := .venv-adapters
 UPSTREAM := claude-agent-sdk langgraph langgraph-checkpoint-sqlite openai-agents
+# What is in no source distribution: repository@commit.
+COMMITS := langchain-ai/langgraph@f09cfe8ffc1eeffd68f4b628ed69c30f7cad229f
 
 $(ADAPTERS)/.ready: requirements.lock requirements-adapters.lock pyproject.toml
 	@echo "Installing agent frameworks into $(ADAPTERS): once, a few minutes, 1.2 GB"
@@ -67,6 +69,10 @@ $(ADAPTERS)/.ready: requirements.lock requirements-adapters.lock pyproject.toml
 	@for name in $(foreach name,$(UPSTREAM),$(shell grep -oE '^$(name)==[0-9.]+' requirements-adapters.lock)); do \
 		$(ADAPTERS)/bin/python -m pip download --quiet --no-deps --no-binary :all: \
 			--dest $(ADAPTERS)/upstream $$name || echo "NOT TESTED: the source distribution of $$name cannot be had"; done
+	@for place in $(COMMITS); do \
+		file=$(ADAPTERS)/upstream/$$(basename $${place%@*})-$${place#*@}.tar.gz; \
+		curl -fsSL --max-time 120 -o $$file https://codeload.github.com/$${place%@*}/tar.gz/$${place#*@} 2>/dev/null \
+			|| { rm -f $$file; echo "NOT TESTED: the commit $$place cannot be had"; }; done
 	@touch $@
 
 # What cannot be installed is skipped, and the end of the run names it. Two processes, since most tests wait for others.

@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from bench import (
+    adapters,
     appends,
     catchup,
     cluster,
@@ -44,6 +45,7 @@ PARTS: dict[str, Callable[[Place, Options], Part]] = {
     "graph": graph.run,
     "memory": memory.run,
     "cluster": cluster.run,
+    "adapters": adapters.run,
 }
 
 

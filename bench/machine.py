@@ -5,12 +5,22 @@ import platform
 import shutil
 import sqlite3
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench import place, postgres, redis, reference
 
 PACKAGES = ("uvloop", "httptools", "pyarrow", "tantivy", "uvicorn", "granian")
+FRAMEWORKS = (
+    "claude-agent-sdk",
+    "langgraph-checkpoint",
+    "langgraph-checkpoint-postgres",
+    "langgraph-checkpoint-sqlite",
+    "openai-agents",
+    "mcp",
+    "asyncpg",
+    "psycopg",
+)
 DURABILITY = (
     "ours answers after `fdatasync`; the file-backed reference after `fdatasync` of the stream's file; "
     "PostgreSQL with `fsync=on`, `synchronous_commit=on`; Redis with `appendfsync always`; the in-memory "
@@ -32,7 +42,12 @@ def describe(directory: Path) -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Return the version of everything that is measured or measures."""
-    found = {"Python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    found = {"Python": platform.python_version()}
+    for name in (*PACKAGES, *FRAMEWORKS):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue  # this environment does not measure it
     found["SQLite"] = sqlite3.sqlite_version
     if shutil.which("node"):
         found["Node.js"] = _first_line("node", "--version").lstrip("v")

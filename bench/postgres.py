@@ -29,6 +29,7 @@ class Postgres:
 
     def __init__(self, process: Process, port: int) -> None:
         self.process = process
+        self.url = f"postgresql://bench@127.0.0.1:{port}/postgres"
         self._port = port
 
     def inserts(self, *, clients: int, seconds: float, rows: int = 1) -> Figures:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from durable_sessions import Client
 from durable_sessions.testing import BackgroundServer
 from tests.adapters import upstream
 
@@ -15,11 +16,13 @@ upstream.needed("google-adk")
 from google.adk.errors.already_exists_error import AlreadyExistsError  # noqa: E402
 from google.adk.events.event import Event  # noqa: E402
 from google.adk.events.event_actions import EventActions  # noqa: E402
+from google.adk.memory.memory_entry import MemoryEntry  # noqa: E402
 from google.adk.sessions.base_session_service import GetSessionConfig  # noqa: E402
 from google.adk.sessions.in_memory_session_service import InMemorySessionService  # noqa: E402
 from google.genai.types import Content, Part  # noqa: E402
 
 from durable_sessions.adapters.adk import DurableSessionService, StaleSessionError  # noqa: E402
+from durable_sessions.adapters.adk_memory import DurableMemoryService  # noqa: E402
 
 pytestmark = pytest.mark.anyio
 
@@ -141,4 +144,98 @@ async def test_an_event_that_is_sent_again_is_stored_once(shared: BackgroundServ
     assert found is not None
     assert [one.id for one in found.events] == [again.id]
     assert found.state == {"user:k": 1}
+    await service.aclose()
+
+
+def said(text: str) -> Any:
+    return Content(role="user", parts=[Part(text=text)])
+
+
+async def remembered(memory: Any, query: str, user: str = "ann") -> list[tuple[Any, str]]:
+    found = await memory.search_memory(app_name="app", user_id=user, query=query)
+    return [(one.id, one.content.parts[0].text) for one in found.memories]
+
+
+async def test_what_sessions_said_is_remembered_at_once_and_forgotten_on_demand(
+    shared: BackgroundServer, namespace: str
+) -> None:
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    memory = DurableMemoryService(url=shared.url, namespace=namespace)
+    assert await remembered(memory, "heron") == []
+    for user, text in (("ann", "the heron stands still"), ("bob", "no heron here"), ("ann", "a pelican")):
+        session = await service.create_session(app_name="app", user_id=user)
+        event_said = Event(id=f"{user}-{text[-5:]}", author="user", timestamp=1_000.0, content=said(text))
+        await service.append_event(session, event_said)
+        await memory.add_session_to_memory(session)
+    assert await remembered(memory, "Which heron: still?") == [("ann-still", "the heron stands still")]
+    assert await remembered(memory, "heron", "bob") == [("bob- here", "no heron here")]
+    assert await remembered(memory, "?!") == []
+    found = await memory.search_memory(app_name="app", user_id="ann", query="heron")
+    assert (found.memories[0].author, found.memories[0].timestamp) == ("user", "1970-01-01T00:16:40+00:00")
+
+    place: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
+    for text in ("ann likes the ibis", "ann loves the ibis"):
+        await memory.add_memory(**place, memories=[MemoryEntry(id="bird", content=said(text))])
+    await memory.add_memory(**place, memories=[MemoryEntry(content=said("an ibis, unnamed"))])
+    both = await remembered(memory, "ibis")
+    assert sorted(text for _, text in both) == ["an ibis, unnamed", "ann loves the ibis"]
+    for memory_id, _ in both:
+        await memory.delete_memory(**place, memory_id=memory_id)
+    assert await remembered(memory, "ibis") == []
+    await memory.delete_memory(**place, memory_id="ann-still")
+    assert await remembered(memory, "heron") == []
+    await memory.add_memory(**place, memories=[MemoryEntry(id="bird", content=said("an ibis again"))])
+    assert await remembered(memory, "ibis") == [("bird", "an ibis again")]
+    for one in (service, memory):
+        await one.aclose()
+
+
+async def test_lists_have_the_last_changed_session_last_and_ids_are_stripped(
+    shared: BackgroundServer, namespace: str
+) -> None:
+    """What else ADK's own contract tests demand; no distribution of it has them."""
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    user: dict[str, Any] = {"app_name": "app", "user_id": "ann"}
+    made = {name: await service.create_session(**user, session_id=name) for name in ("first", "second")}
+    now = made["second"].last_update_time
+    later = Event(author="user", timestamp=now + 1_000, content=said("later"))
+    await service.append_event(made["first"], later)
+    assert made["first"].last_update_time == now + 1_000
+    listed = (await service.list_sessions(**user)).sessions
+    assert [(one.id, one.events) for one in listed] == [("second", []), ("first", [])]
+    assert listed[1].last_update_time == now + 1_000
+    partial = Event(author="user", content=said("half"), partial=True)
+    assert await service.append_event(made["second"], partial) is partial
+    found = await service.get_session(**user, session_id="  second ")
+    assert found is not None
+    assert found.events == []
+    with pytest.raises(AlreadyExistsError):
+        await service.create_session(**user, session_id=" second")
+    await service.delete_session(**user, session_id=" second  ")
+    assert [one.id for one in (await service.list_sessions(**user)).sessions] == ["first"]
+    assert (await service.list_sessions(app_name="other")).sessions == []
+    generated = await service.create_session(**user, session_id="  ")
+    assert generated.id.strip()
+    await service.aclose()
+
+
+async def test_windows_of_ten_thousand_events_are_read_from_the_end(
+    shared: BackgroundServer, namespace: str, sdk: Client
+) -> None:
+    service = DurableSessionService(url=shared.url, namespace=namespace)
+    key: dict[str, Any] = {"app_name": "app", "user_id": "ann", "session_id": "long"}
+    await service.create_session(**key)
+    session = sdk.session(f"{namespace}:app:ann:long")
+    form = {"type": "adk.event", "raw_format": "adk.event/1"}
+    stored = [{**form, "raw": event(n).model_dump(mode="json", by_alias=True)} for n in range(10_000)]
+    for first in range(0, 10_000, 1_000):
+        session.append(stored[first : first + 1_000])
+    config = GetSessionConfig(num_recent_events=3)
+    found = await service.get_session(**key, config=config)
+    assert found is not None
+    assert seen(found)[3] == [f"message {number}" for number in (9_997, 9_998, 9_999)]
+    await service.append_event(found, event(10_000, own=1))
+    whole = await service.get_session(**key, config=GetSessionConfig(after_timestamp=1_000.0 + 9_999))
+    assert whole is not None
+    assert seen(whole)[3] == ["message 9999", "message 10000"]
     await service.aclose()

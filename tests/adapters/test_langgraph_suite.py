@@ -1,5 +1,9 @@
 """LangGraph's own tests of its engine, with our saver in the place of the SQLite ones."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from durable_sessions.testing import BackgroundServer
@@ -45,6 +49,23 @@ def test_the_tests_of_the_engine_pass_with_our_saver(shared: BackgroundServer, t
     options = ["-k", "sqlite", "-n", "2", "-p", "no:asyncio"]
     passed = upstream.run(folder, FILES, "langgraph", shared.url, expected={}, left_out={}, options=options)
     assert passed >= 300
+
+
+def test_the_suite_for_checkpointers_passes_as_it_is_in_their_repository(
+    shared: BackgroundServer, tmp_path: Path
+) -> None:
+    """It has tests of delta channels there, which no release of the suite has yet."""
+    folder = upstream.commit("langchain-ai/langgraph", "libs/checkpoint-conformance", tmp_path)
+    program = Path(__file__).parent / "plugins" / "langgraph_suite.py"
+    environment = {**os.environ, "PYTHONPATH": str(folder), "ADAPTER_SERVER": shared.url}
+    done = subprocess.run(
+        [sys.executable, program], env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    report = json.loads(done.stdout)
+    assert report["from"].startswith(str(folder))
+    assert report["failures"] == []
+    assert report["passed"] == 89
 
 
 STORE_FILES = ["tests/test_store.py", "tests/test_async_store.py"]

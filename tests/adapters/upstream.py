@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.skips import disabled
 
+ROOT = Path(__file__).parents[2]
 PLUGINS = Path(__file__).parent / "plugins"
 FOLDER = Path(sys.prefix) / "upstream"
 COMMAND = "make test-adapters  # installs large frameworks, and downloads their tests"
@@ -57,6 +58,21 @@ def sources(package: str, into: Path) -> Path:
     with tarfile.open(archive) as packed:
         packed.extractall(into, filter="data")
     return into / name
+
+
+def commit(repository: str, folder: str, into: Path) -> Path:
+    """Unpack a folder of the commit of a repository that the Makefile names, and return it."""
+    name = repository.partition("/")[2]
+    found = re.search(rf"{re.escape(repository)}@([0-9a-f]{{40}})", (ROOT / "Makefile").read_text())
+    assert found is not None, f"the Makefile names no commit of {repository}"
+    archive = FOLDER / f"{name}-{found[1]}.tar.gz"
+    if not archive.exists():
+        pytest.skip(disabled(f"the commit {found[1][:12]} of {repository} is not there", COMMAND))
+    root = f"{name}-{found[1]}"
+    with tarfile.open(archive) as packed:
+        members = [one for one in packed.getmembers() if one.name.startswith(f"{root}/{folder}/")]
+        packed.extractall(into, members=members, filter="data")
+    return into / root / folder
 
 
 def run(

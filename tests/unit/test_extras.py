@@ -69,6 +69,7 @@ def test_the_modules_that_tell_a_missing_server_are_those_of_its_extra_alone() -
         ("openai_agents", "openai", "agents"),
         ("pydantic_ai", "pydantic-ai", "pydantic_ai"),
         ("adk", "adk", "google.adk"),
+        ("adk_memory", "adk", "google.adk"),
         ("agent_framework", "agent-framework", "agent_framework"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from durable_sessions.adapters._plans import Plan, PlanStep
-from durable_sessions.client import Appended, Artifact, Event, SearchPage, SessionInfo
+from durable_sessions.client import Appended, Artifact, Event, Hit, SearchPage, SearchResults, SessionInfo
 from durable_sessions.client.calls import join_append
 from durable_sessions.client.errors import NotFoundError
 from durable_sessions.client.pages import Order
@@ -91,7 +91,7 @@ def events(session: str, **filters: Any) -> Plan[list[Event]]:
 
 def scores(session: str, words: str, *, types: str) -> Plan[dict[str, float]]:
     """Search events of a session by words; return the ids of the best ones with how well each matches."""
-    query = " ".join(f'"{word}"' for word in re.findall(r"\w+", words))  # in quotes: none is syntax
+    query = _query(words)
     found: dict[str, float] = {}
     page: str | None = None
     while query and len(found) < HITS_MAX:
@@ -108,6 +108,18 @@ def scores(session: str, words: str, *, types: str) -> Plan[dict[str, float]]:
         if page is None:
             break
     return found
+
+
+def search(words: str, metadata: Mapping[str, str], *, types: Sequence[str], limit: int) -> Plan[list[Hit]]:
+    """Search the events of all sessions with such metadata by words; return the best, the best first."""
+    query = _query(words)
+    if not query:
+        return []
+    found: SearchResults = yield PlanStep(
+        lambda client: client.search(query, metadata=metadata, types=types, limit=limit, hits=limit)
+    )
+    hits = [hit for group in found.groups for hit in group.hits]
+    return sorted(hits, key=lambda hit: -hit.score)
 
 
 def sessions(**filters: Any) -> Plan[list[SessionInfo]]:
@@ -148,6 +160,11 @@ def get_artifact(sha256: str) -> Plan[bytes]:
     """Read bytes by their digest."""
     data: bytes = yield PlanStep(lambda client: client.artifacts.get(sha256))
     return data
+
+
+def _query(words: str) -> str:
+    """Return words as a query in which none of them is syntax."""
+    return " ".join(f'"{word}"' for word in re.findall(r"\w+", words))
 
 
 def _batches(names: Iterable[str]) -> Iterable[list[str]]:

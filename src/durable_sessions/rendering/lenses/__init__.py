@@ -24,6 +24,7 @@ LENSES: Mapping[str, Callable[[Mapping[str, Any]], Meaning | None]] = {
     "pydantic.entry/1": pydantic_ai.entry,
 }
 BOOKKEEPING = (
+    "adk.forgotten",
     "adk.state",
     "agent-framework.checkpoint",
     "agent-framework.deleted",
