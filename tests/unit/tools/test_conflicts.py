@@ -8,14 +8,20 @@ from durable_sessions.bucket.records import AppendRun
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.storage import batch
 from durable_sessions.streams.effects import (
+    EMPTIED,
+    HELD,
     Acked,
     Effect,
     Linked,
     OutboxAdded,
     OutboxDelivered,
+    PathFreed,
     RecordsAppended,
+    SlotChange,
+    SlotsChanged,
     StreamCreated,
     StreamRemoved,
+    StreamTold,
     StreamTouched,
     SubscriptionCreated,
     SubscriptionRemoved,
@@ -210,6 +216,44 @@ def test_removals_follow_the_forks_that_there_are() -> None:
     assert not state.by_id
 
 
+@pytest.mark.parametrize("effect", [appended(7, 0), appended(7, 0, closed=True)])
+def test_a_stream_of_which_only_a_close_is_left_is_not_found_again(effect: RecordsAppended) -> None:
+    state = State()
+    mended = mend(state, effect)
+    assert (mended.effects, mended.problem) == ((), "stream 7 does not exist")
+    assert not state.by_id
+
+
+def test_a_path_in_lost_and_found_is_not_given_out_twice() -> None:
+    state = after(created(1, "lost-and-found/7"))
+    assert mend(state, appended(7, 0, b"0"), "default").effects == ()
+    assert list(state.by_id) == [1]
+
+
+def test_a_path_is_freed_once_and_only_of_a_removed_stream() -> None:
+    removed = StreamRemoved(1, soft=True)
+    state = after(created(1), created(2, "fork", parent=1), removed)
+    assert mend(state, PathFreed(1)) == Mended([PathFreed(1)])
+    for effect in (PathFreed(1), PathFreed(9)):
+        assert mend(state, effect).repeated
+    state = after(created(1), created(2, "fork", parent=1))
+    assert mend(state, PathFreed(1)).effects == [removed, PathFreed(1)]
+    assert state.get(Key("default", "s")) is None
+    assert state.by_id[1].freed, "its fork still reads its records"
+    state = after(created(1))
+    assert mend(state, PathFreed(1)).effects == [StreamRemoved(1)]
+    assert not state.by_id
+
+
+def test_slots_of_lost_records_are_not_held() -> None:
+    held, emptied = SlotChange(0, "head", HELD), SlotChange(1, "head", EMPTIED)
+    state = after(created(1), appended(1, 0, b"0"))
+    mended = mend(state, SlotsChanged(1, 1, (held, emptied)))
+    assert (mended.effects, mended.problem) == ([SlotsChanged(1, 1, (held,))], "its records are lost")
+    assert mend(state, SlotsChanged(1, 1, (emptied,))).effects == ()
+    assert mend(state, SlotsChanged(9, 1, (held,))).problem == "stream 9 does not exist"
+
+
 # Subscriptions --------------------------------------------------------------------------
 
 
@@ -221,6 +265,17 @@ def test_subscriptions_that_contradict() -> None:
     assert mend(state, WakeEnded(*SUB)).effects == ()
     assert mend(state, WakeClaimed("default", "other", "w", 5)).effects == ()
     assert mend(state, SubscriptionCreated("default", "bad", b"{", "", 0)).effects == ()
+
+
+def test_what_another_partition_told_needs_no_stream_here() -> None:
+    told = StreamTold("default", "elsewhere", 3, 0, 5)
+    assert mend(State(), told) == Mended([told])
+
+
+def test_an_acknowledgement_without_a_wake_is_dropped() -> None:
+    state = after(*subscribed())
+    mended = mend(state, Acked(*SUB, {"s": 0}, 5))
+    assert (mended.effects, mended.problem) == ((), "no wake is in flight")
 
 
 def test_a_wake_whose_end_is_lost_ends_with_the_next() -> None:

@@ -1,16 +1,22 @@
 """Search over HTTP: in one session with ``GET …/events?q=``, in all with ``GET /v1/search?q=``."""
 
 import asyncio
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from durable_sessions.access.caller import Caller, Role
-from durable_sessions.errors import InvalidQueryError, InvalidRequestError, StreamNotFoundError
+from durable_sessions.errors import InvalidRequestError, StreamNotFoundError
 from durable_sessions.http.api.sessions.listing import by_agent, by_metadata
 from durable_sessions.http.api.sessions.parameters import Parameters
+from durable_sessions.http.api.sessions.search_parameters import (
+    order_of,
+    page_of,
+    query_of,
+    require_no_page,
+    scope_of,
+)
 from durable_sessions.http.bodies.search import (
     FoundEventsAnswer,
     FoundPositionsAnswer,
@@ -22,16 +28,14 @@ from durable_sessions.http.carrier.message import Header, Request, Response
 from durable_sessions.http.openapi import search as described
 from durable_sessions.http.openapi.events import CLIP, EventRange
 from durable_sessions.limits import Limits
-from durable_sessions.search import query_problems
-from durable_sessions.search.index import DEPTH_MAX, IndexHit, Order
-from durable_sessions.search.query import QUERY_CHARACTERS_MAX, Query, parse
+from durable_sessions.search.index import DEPTH_MAX, IndexHit
+from durable_sessions.search.query import Query
 from durable_sessions.search.scope import POSITION_MAX, Scope
 from durable_sessions.search.service import FoundSessions, Search, Wish
 from durable_sessions.search.snippet import snippet
 from durable_sessions.search.text import searchable
 from durable_sessions.sessions import clipping
 from durable_sessions.sessions.json_members import members
-from durable_sessions.sessions.selection import Selection
 from durable_sessions.sessions.store import Sessions, session_key
 from durable_sessions.storage.door import StreamView
 from durable_sessions.streams import offsets
@@ -39,18 +43,7 @@ from durable_sessions.times import rfc3339
 
 _FIELDS: list[Header] = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
 _NAMED_SESSIONS_MAX = 100
-_ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
-_PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})(?:-([0-9]{1,15})-([0-9]{1,15}))?", re.ASCII)
 _READ_AT_A_TIME = 8
-
-
-class _Page(NamedTuple):
-    """A page token: its snapshot in time, how many hits precede it, and the range of a session."""
-
-    view: str = ""
-    offset: int = 0
-    start: int = 0
-    stop: int | None = None
 
 
 class SearchPart(msgspec.Struct, array_like=True):
@@ -101,7 +94,7 @@ class Searches:
         self, caller: Caller, durable: StreamView, stop: int, q: str | None
     ) -> tuple[tuple[int, float], ...]:
         """Return the positions and scores of the events before a position that match best."""
-        wish = Wish(_query(q), Scope(), self._limits.context_hits_max)
+        wish = Wish(query_of(q), Scope(), self._limits.context_hits_max)
         with self._search.admission.enter(caller.key_id):
             found = await self._search.in_session(durable, 0, stop, wish)
         return tuple((hit.position, hit.score) for hit in found.hits)
@@ -114,15 +107,15 @@ class Searches:
 
     async def _within(self, durable: StreamView, start: int, stop: int, parameters: Parameters) -> Response:
         selection = parameters.selection()
-        query = _query(parameters.text("q"))
+        query = query_of(parameters.text("q"))
         if parameters.word(described.FIELDS):
-            _require_no_page(parameters)
-        page = _page(parameters)
+            require_no_page(parameters)
+        page = page_of(parameters)
         if page.stop is not None:  # the range of the first page: the session may have grown since
             start, stop = page.start, min(page.stop, durable.tail)
         limit = parameters.whole(self._limit)
-        order = _order(parameters)
-        scope = _scope(parameters, selection)
+        order = order_of(parameters)
+        scope = scope_of(parameters, selection)
         if parameters.word(described.FIELDS):
             return await self._positions(durable, start, stop, Wish(query, scope, DEPTH_MAX, order="asc"))
         found = await self._search.in_session(
@@ -190,15 +183,15 @@ class Searches:
 
     async def _found(self, request: Request, caller: Caller) -> "_Found":
         parameters = Parameters(request)
-        query = _query(parameters.text("q"))
-        page = _page(parameters)
+        query = query_of(parameters.text("q"))
+        page = page_of(parameters)
         limit = parameters.whole(described.LIMIT)
         hits = parameters.whole(described.HITS)
-        if _order(parameters) != "score":
+        if order_of(parameters) != "score":
             raise InvalidRequestError(
                 problem="Sessions are in the order of their best hits; order= goes with …/events?q=."
             )
-        scope = _scope(parameters, parameters.selection())
+        scope = scope_of(parameters, parameters.selection())
         named = self._named(parameters, caller.workspace)
         if named:
             parts = [part for durable in named for part in self._search.chain(durable, 0, POSITION_MAX)]
@@ -317,65 +310,6 @@ def _without_search(event: bytes) -> bytes:
     """Return an event without its own ``search`` member, which would otherwise occur twice."""
     kept = [one.raw_key + b":" + one.value for one in members(event) if one.key != "search"]
     return b"{" + b",".join(kept) + b"}"
-
-
-def _query(text: str | None) -> Query:
-    """Return the parsed query; any text is valid that has a word or a filter, and no misspelt filter."""
-    if text is None or not text.strip():
-        raise InvalidRequestError(problem="q is empty: send words to look for, such as q=timeout.")
-    if (problem := query_problems.problem_of(text[:QUERY_CHARACTERS_MAX])) is not None:
-        raise InvalidQueryError(problem=problem)
-    query = parse(text)
-    if not query.clauses and not query.filters:
-        raise InvalidQueryError(problem=query_problems.without_words(text))
-    return query
-
-
-def _require_no_page(parameters: Parameters) -> None:
-    """Refuse what selects a page where all positions are asked for."""
-    for other in ("page", "order", "limit", "clip"):
-        if other in parameters:
-            raise InvalidRequestError(
-                problem=f"fields=positions has all positions in ascending order; leave out {other}."
-            )
-
-
-def _page(parameters: Parameters) -> _Page:
-    token = parameters.text("page")
-    if token is None:
-        return _Page()
-    match = _PAGE.fullmatch(token)
-    if match is None:
-        raise InvalidRequestError(problem="page is not one that this search gave; send next_page as it came.")
-    if match[3] is None:
-        return _Page(match[1], int(match[2]))
-    return _Page(match[1], int(match[2]), int(match[3]), int(match[4]))
-
-
-def _order(parameters: Parameters) -> Order:
-    chosen = parameters.choice("order", "score", _ORDERS)
-    return next(order for order in _ORDERS if order == chosen)
-
-
-def _scope(parameters: Parameters, selection: Selection) -> Scope:
-    roles = parameters.texts("role")
-    for role in roles:
-        if role not in described.ROLES:
-            raise InvalidRequestError(
-                problem=f"role={role[:40]} is not known; send {', '.join(described.ROLES)}."
-            )
-    # A scope includes its beginning and excludes its end, in whole milliseconds: hence the additions of 1.
-    lower = [selection.happened_after_ms, selection.after_ms]
-    upper = [selection.through_ms]
-    after = [at + 1 for at in lower if at is not None] + [at for at in (selection.from_ms,) if at is not None]
-    before = [at + 1 for at in upper if at is not None]
-    before += [at for at in (selection.happened_before_ms, selection.before_ms) if at is not None]
-    return Scope(
-        types=selection.types,
-        roles=tuple(roles),
-        after_ms=max(after, default=None),
-        before_ms=min(before, default=None),
-    )
 
 
 def _json(said: FoundEventsAnswer | FoundPositionsAnswer | FoundSessionsAnswer) -> Response:
