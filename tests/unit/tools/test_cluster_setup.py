@@ -1,5 +1,6 @@
 """Making a cluster of a bucket: each step can be repeated, and what belongs to others is refused."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from durable_sessions.clock import SystemClock
 from durable_sessions.errors import BucketRefusedError, LogError, ObjectDamagedError, SettingsError
 from durable_sessions.ids import RandomIds
 from durable_sessions.log.nats.wire import Reply
-from durable_sessions.tools.cluster import setup
 from durable_sessions.tools.cluster.setup import ROOM, ClusterSetup
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_wait(_seconds: float) -> None:
         return
 
-    monkeypatch.setattr(setup.asyncio, "sleep", no_wait)
+    monkeypatch.setattr(asyncio, "sleep", no_wait)
 
 
 async def make(
