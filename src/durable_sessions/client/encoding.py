@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 DIGITS_MAX = 4_300
+"""Python itself parses no longer integers, since the time grows with the square of their length."""
 _DECODER = msgspec.json.Decoder()
 
 

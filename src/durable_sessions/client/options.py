@@ -11,6 +11,7 @@ import httpx2
 DEFAULT_URL = "http://127.0.0.1:4437"
 TIMEOUT_SECONDS = 30.0
 RETRIES = 6
+"""With the pauses of ``retry.py`` 8 to 16 seconds in all: a server can be started again in that time."""
 KEPT_CONNECTIONS_MAX = 32
 PORT_MAX = 65_535
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}/?", re.ASCII)

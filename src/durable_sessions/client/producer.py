@@ -79,6 +79,7 @@ class SessionProducer:
         if isinstance(error, SessionReplacedError):
             self.forget()
             return error
+        # The number was the same before: this append was a repetition of one whose outcome is unknown.
         repeats = self._before == self._number
         if repeats and not error.certain:
             error.outcome_unknown = True  # an earlier call may have had it stored

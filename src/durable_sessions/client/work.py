@@ -23,6 +23,7 @@ from durable_sessions.client.work_calls import AskedQuestion, SessionLease
 
 _LOG = logging.getLogger(__name__)
 RENEWALS_PER_LEASE = 3
+"""When one renewal fails, the next is still in time."""
 CLOSED = "stream_closed"
 TAKEN_OVER = "the lease of %s was taken over by another worker"
 

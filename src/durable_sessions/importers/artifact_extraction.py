@@ -16,6 +16,7 @@ EVENT_BYTES_MAX = 900 * 1024
 TEXT_BYTES_MAX = 256 * 1024
 PREVIEW_CHARACTERS = 2_000
 WALK_DEPTH_MAX = 120
+"""Deeper than any record that is read (``lines.NESTING_MAX``), with room for the event around it."""
 _LEAST_TEXT_BYTES = 1_024
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,60}/[A-Za-z0-9!#$&^_.+-]{1,60}")
 _DATA_URL = re.compile(r"data:([A-Za-z0-9!#$&^_.+/-]{3,120});base64,")

@@ -15,6 +15,7 @@ from durable_sessions.importers.sources import DocumentPart, SourceError, Transc
 from durable_sessions.importers.tally import Tally
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
+"""A document is decoded as a whole, which takes several times its size in memory."""
 
 Produce = Callable[[Conversation], Iterator[Event]]
 

@@ -148,6 +148,7 @@ class ExportedParser:
         dropped = self._dropped(value)
         kept = [b'"id":' + msgspec.json.encode(name)]
         written = list(members_of(record.raw))
+        # JSON does not say which of two equal names counts; most readers take the last, so that one is kept.
         last = {member: at for at, (member, _) in enumerate(written)}
         for at, (member, raw) in enumerate(written):
             is_counted = member not in _AT_MOST_ONCE or at == last[member]

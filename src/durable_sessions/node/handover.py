@@ -74,7 +74,7 @@ class HandOverChannel:
             except OSError:
                 self.close()
                 return
-            if len(message) < _MESSAGE.size:
+            if len(message) < _MESSAGE.size:  # an empty one is how SEQPACKET tells the end of the connection
                 _close_all(descriptors)
                 self.close()
                 return
@@ -213,6 +213,7 @@ class HandOverReceiver:
         listener.setblocking(False)
         try:
             listener.bind(str(path))
+            # Between bind() and listen() connections are refused: nobody gets in before the mode is set.
             path.chmod(0o600)
             listener.listen()
         except OSError:
@@ -307,6 +308,7 @@ class _TakingChannel(HandOverChannel):
             _close_all(descriptors)
             self.send(_DECLINE, number)
         elif self.send(_ACCEPT, number):
+            # Noted behind the message, which may fail: the reply to it cannot be read before this turn ends.
             self._accepted[number] = descriptors[0], request
         else:
             _close_all(descriptors)

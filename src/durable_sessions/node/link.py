@@ -115,6 +115,7 @@ class NodeLink:
             while self._held and self._asker is None:
                 await self._try_once()
                 if self._asker is None:
+                    # Before the pause and behind it: a request whose time is over waits for no attempt.
                     self._fail_held(self._failure, asyncio.get_running_loop().time())
                     await asyncio.sleep(pause_seconds)
                     pause_seconds = min(2 * pause_seconds, self._limits.link_retry_seconds_max)
@@ -134,6 +135,8 @@ class NodeLink:
             if not asker.closed:
                 self._opened(asker)
         finally:
+            # Not only after an error: the peer may have closed right behind its welcome, or this task may
+            # have been cancelled, and then nobody else knows of this connection.
             if self._asker is not asker:
                 asker.discard()
 
@@ -156,6 +159,8 @@ class NodeLink:
 
     def _fail_held(self, reason: str, until: float | None = None) -> None:
         """Fail the requests that have waited for long enough, or all."""
+        # All wait for equally long, so the queue is in the order of the deadlines: the first that has time
+        # left ends the search.
         while self._held and (until is None or self._held[0][0] <= until or self._held[0][2].done()):
             _, size, question = self._held.popleft()
             self._held_bytes -= size

@@ -103,6 +103,7 @@ class IndexWorker:
             self._send(Pong(busy_seconds, self._searches))
             return
         with self._changed:
+            # Not queued: it must overtake the search that it is about, which waits behind other work.
             if isinstance(request, Cancel):
                 self._wanted.discard(request.number)
                 return
@@ -252,6 +253,7 @@ class IndexWorker:
         """Start the collected searches; pending events are committed once for all of them."""
         asks, self._asks = self._asks, []
         for request in asks:
+            # Asked before the view is made, since that commits: nobody may wait for the result any more.
             if self._is_wanted(request):
                 name, view = self._indexes.view(request.workspace, request.view)
                 self._searchers.submit(_or_die, self._search, request, name, view)

@@ -11,6 +11,7 @@ ROW_COST = 512
 """Bytes of memory that a record may take in a merge besides its data; also bounds merges of tiny records."""
 _TIER_FACTOR = 8
 _TIERS = 3
+"""Only segments of one tier are merged with each other, so that a record is rewritten about once per tier."""
 
 
 class Candidate(NamedTuple):

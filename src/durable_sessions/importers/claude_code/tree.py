@@ -69,6 +69,8 @@ class RecordTree:
         if not isinstance(uuid, str) or not uuid:
             return self.place_of(record)
         digest = digest_of(record.value)
+        # The very same object comes back only for a new uuid. An equal digest is a copy of the record, and
+        # another one is another record that has the same uuid.
         known = self._digest_of.setdefault(uuid, digest)
         if known is digest:
             return uuid
@@ -150,6 +152,8 @@ class RecordTree:
             return []
         name = agent or f"side-{text(now.value.get('uuid')) or f'L{now.line}'}"
         now.thread = self.sidechains[name] = ClaudeThread(name, begun=True)
+        # These records do not name the call that started them; its prompt is their first text, word for word.
+        # Calls with the same prompt are taken in their order, each once.
         prompt = plain_text(now.message.get("content"))
         for call_id, call in self.main.calls.items():
             if call.prompt is not None and call.prompt == prompt and call_id not in self._sent:

@@ -32,6 +32,7 @@ from durable_sessions.importers.tally import Tally
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 ANCESTORS_MAX = 100
+"""Whoever wrote the files may have made two of them each other's parent."""
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _NAME = re.compile(rf"rollout-.*?-({_ID})(?:_({_ID}))?\.json(?:l|l\.zst)?")
 

@@ -15,6 +15,7 @@ from durable_sessions.importers.sources import DocumentPart, SourceError, Transc
 from durable_sessions.importers.tally import Tally
 
 ANCESTORS_MAX = 100
+"""Whoever wrote the files may have made two of them each other's parent."""
 
 
 def default_paths(environment: Mapping[str, str], home: Path) -> list[Path]:

@@ -157,6 +157,7 @@ class Control:
         changed: dict[str, bytes | None] = {}
         for name, part in self._parts.items():
             is_empty = not self.is_controlled if name == CONTROL else not part
+            # Compared as bytes: a part that was only looked at must not be written again with every append.
             value = None if is_empty else msgspec.json.encode(part)
             if value != self._stored.get(name):
                 changed[name] = value

@@ -77,6 +77,7 @@ class _Walk:
         walk: _Walk | None = self
         end = position
         while walk is not None:
+            # A fork of a fork sees of the oldest session only what lies before every fork point on the way.
             parts.append((walk, end))
             end, walk = min(end, walk.base), walk.source
         facts: dict[str, _Start | None] = {}
@@ -156,6 +157,7 @@ class GraphBuilder:
 
     def _begin(self, walk: _Walk, start: _Start, happened: Happened, found: list[EventLink]) -> None:
         """Add an event as a node, or keep it until it is certain that one of its edges leads anywhere."""
+        # Held events count as well: each may become a node when what it names has been looked up.
         if len(self.parts.nodes) + self._held >= walk.nodes_max:
             self.parts.is_truncated = True
             return

@@ -138,6 +138,7 @@ class LogRepair:
         """Carry out the plan; after a crash the log is unchanged, complete, or can be completed."""
         if self._base is None:
             return
+        # The copies are durable before the first original is touched: no crash leaves less than there was.
         for found in self._replaced:
             backups.keep_file(found.path, "log")
         backups.sync()
