@@ -1,11 +1,13 @@
 """Appends: ours on its carriers, beside the reference, PostgreSQL, Redis, empty answers and the bare disk."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Required, TypedDict
 
-from bench import disk, load, postgres, redis, reference, server
+from bench import disk, feeding, load, postgres, redis, reference, server
 from bench.figures import Figures, Result, Row, interleave
 from bench.options import Options
 from bench.place import Place
@@ -39,6 +41,9 @@ LOADS: dict[str, Load] = {
 }
 SESSIONS = f"{MANY}, sessions face"
 """The same load on sessions, whose events are indexed for search meanwhile."""
+FLUSHED_EVENTS = 100_000
+"""A little less than makes the server flush by itself."""
+STILL, FLUSHING = f"{MANY}, nothing to flush", f"{MANY}, while {FLUSHED_EVENTS:,} events are flushed"
 BARE = "bare write + `fdatasync`, one at a time"
 COLUMNS = (
     Column("events/s", "events_per_second"),
@@ -63,6 +68,7 @@ def run(place: Place, options: Options) -> Part:
     skipped: list[Result] = []
     with contextlib.ExitStack() as stack:
         rows = list(_ours(place, stack, options.seconds))
+        rows += _flushing(place, stack, options)
         rows += _faces(place, stack, options.seconds)
         rows.append(Row(BARE, lambda: disk.bare_appends(place, options.seconds)))
         rows += _carriers(place, stack, options.seconds)
@@ -85,6 +91,30 @@ def _ours(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator
     for name in LOADS:
         one = stack.enter_context(server.ours(place, streams=STREAMS))
         yield Row(f"ours, {name}", _appends(one, one.url, name, seconds), one)
+
+
+def _flushing(place: Place, stack: contextlib.ExitStack, options: Options) -> Iterator[Row]:
+    """Yield the same load while nothing is flushed, and while a whole flush is."""
+    one = stack.enter_context(server.ours(place, streams=STREAMS))
+    seconds = min(options.seconds, 2.0)  # not much longer than the flush, and less than fills the next one
+    events = options.scaled(FLUSHED_EVENTS, FLUSHED_EVENTS // 16)
+    paths = (f"/v1/stream/filled-{number}" for number in itertools.count())
+
+    def still() -> Figures:
+        one.flush()
+        return load.appends(one.url, seconds=seconds, **LOADS[MANY])
+
+    def flushing() -> Figures:
+        one.flush()
+        feeding.fill(one.url, next(paths), events)
+        with ThreadPoolExecutor(1) as beside:
+            flushed = beside.submit(one.flush)
+            figures = load.appends(one.url, seconds=seconds, **LOADS[MANY])
+            flushed.result()
+        return figures
+
+    yield Row(f"ours, {STILL}", still, one)
+    yield Row(f"ours, {FLUSHING}", flushing, one)
 
 
 def _faces(place: Place, stack: contextlib.ExitStack, seconds: float) -> Iterator[Row]:
@@ -222,7 +252,15 @@ def _claims(results: list[Result]) -> list[Claim]:
             "streams face: ours ÷ Redis", f"ours, {MANY}", f"{streams}, {MANY}", None, 2, why.get(streams, "")
         ),
         Claim(
-            f"{SINGLE}, p50: ours ÷ bare `fdatasync`", p50(f"ours, {SINGLE}"), p50(BARE), 3, 2, at_most=True
+            f"{SINGLE}, p50: ours ÷ bare `fdatasync`", p50(f"ours, {SINGLE}"), p50(BARE), 2, 1.5, at_most=True
+        ),
+        Claim(
+            f"{MANY}, p99: while {FLUSHED_EVENTS:,} events are flushed ÷ without",
+            figure(results, f"ours, {FLUSHING}", "p99_ms"),
+            figure(results, f"ours, {STILL}", "p99_ms"),
+            1.5,
+            1.1,
+            at_most=True,
         ),
         Claim(
             f"{SINGLE}, p50: ours ÷ PostgreSQL",

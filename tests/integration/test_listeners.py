@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 JSON = {"Content-Type": "application/json"}
 LIMITS = replace(DEFAULT_LIMITS, task_restart_seconds=0.05, task_restart_seconds_max=0.1)
-CALLS = ("stream_created", "stream_appended", "stream_removed")
+CALLS = ("stream_created", "streams_appended", "stream_removed")
 LISTENERS: dict[str, type] = {"search": Feed, "subscriptions": Wakeups}
 """Those whose failure a client would notice; what follows the list of sessions only ends it."""
 

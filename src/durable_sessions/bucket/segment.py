@@ -125,10 +125,10 @@ def _row_groups(records: Iterable[StreamRecords], group_bytes: int) -> Iterator[
     runs: list[RowRun] = []
     bytes_left, rows_left = group_bytes, GROUP_ROWS_MAX
     for stream in records:
-        for json, whole in groupby([a for a in stream.appends if a.data], lambda a: bool(a.lengths)):
+        for json, whole in _kinds([append for append in stream.appends if append.data]):
             # Large appends are cut into parts of a quarter of a row group, so that groups are filled well.
             # For each cut, binary search finds how many whole parts still fit, by bytes and by rows.
-            parts, starts = _parts(list(whole), group_bytes // 4)
+            parts, starts = _parts(whole, group_bytes // 4)
             counts = [len(part.lengths) or 1 for part in parts]
             sizes = list(accumulate([len(part.data) for part in parts], initial=0))
             rows = list(accumulate(counts, initial=0))
@@ -155,9 +155,17 @@ def _row_groups(records: Iterable[StreamRecords], group_bytes: int) -> Iterator[
         yield runs
 
 
+def _kinds(appends: list[AppendRun]) -> Iterable[tuple[bool, list[AppendRun]]]:
+    """Return runs of appends that are all JSON or none; a stream has one, unless something is odd."""
+    with_lengths = sum(map(bool, [append.lengths for append in appends]))
+    if with_lengths in (0, len(appends)):
+        return [(with_lengths > 0, appends)] if appends else []
+    return [(json, list(whole)) for json, whole in groupby(appends, lambda one: bool(one.lengths))]
+
+
 def _parts(appends: list[AppendRun], part_bytes: int) -> tuple[list[AppendRun], list[int]]:
     """Return the appends, those of many messages in parts, and where the append of each part begins."""
-    if max(len(append.data) for append in appends) <= part_bytes or not appends[0].lengths:
+    if max([len(append.data) for append in appends]) <= part_bytes or not appends[0].lengths:
         return appends, [append.first for append in appends]
     parts: list[AppendRun] = []
     starts: list[int] = []
@@ -196,6 +204,9 @@ def _pieces(runs: list[RowRun], group: int) -> Iterator[Piece]:
 def _gaps(run: RowRun) -> Iterator[int]:
     """Yield the index of each part that does not begin where the one before it ends, and their number."""
     following = run.parts[0].first
+    if run.json and run.parts[-1].next == following + run.rows:  # as in most: nothing is missing
+        yield len(run.parts)
+        return
     for at, part in enumerate(run.parts):
         if part.first != following:
             assert part.first > following, "appends come in order of position"

@@ -13,12 +13,12 @@ from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.partition_layout import PartitionLayout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import KeysRequiredError, LinkDownError, SettingsError
+from durable_sessions.errors import DurableSessionsError, KeysRequiredError, LinkDownError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import EngineHealth, Health
-from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request
+from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request, Response, Waiting
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
@@ -125,7 +125,12 @@ class Node:
     def _start(self) -> None:
         process = self.process
         self.server = process.health.server = HttpServer(
-            self.handle, process.limits, admission=CurrentAdmission(self), answer_format=ANSWER_FORMAT
+            self.handle,
+            process.limits,
+            admission=CurrentAdmission(self),
+            answer_format=ANSWER_FORMAT,
+            # Where there are several partitions, a request is routed before it is taken.
+            fast_path=CurrentFastAppends(self) if self.handle == self._handle_with_only else None,
         )
         space = DiskSpace(
             process.settings.data, process.settings.low_space_bytes, process.limits, self._space_changed
@@ -284,6 +289,27 @@ class CurrentAdmission:
     def admit(self, request: Request) -> Admitted:
         """Return the holder of a request and how large its body may be, or raise the refusal."""
         return self._node.app.admission.admit(request)
+
+
+class CurrentFastAppends:
+    """The fast path of the current engine."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def common(self, request: Request) -> object | None:
+        """Return what all requests with these headers have in common, None if each must be handled."""
+        return self._node.app.fast_appends.common(request)
+
+    def take(self, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
+        """Take an append if nothing can refuse it, and tell ``waiting`` when it is durable."""
+        return self._node.keeper.engine.app.fast_appends.take(common, target, body, waiting)
+
+    def refusal(
+        self, common: object, target: bytes, error: DurableSessionsError, request_id: bytes
+    ) -> Response:
+        """Return the answer to an append that was taken, and has failed."""
+        return self._node.app.fast_appends.refusal(common, target, error, request_id)
 
 
 async def _layout(settings: Settings, wanted: int | None, workers: int) -> PartitionLayout:

@@ -162,11 +162,13 @@ class Feed:
         """Note a new fork."""
         self._changes.stream_created(stream)
 
-    def stream_appended(self, stream: StreamRecord, first: int) -> None:
+    def streams_appended(self, appended: Sequence[tuple[StreamRecord, int]]) -> None:
         """Note that there is something to send."""
-        # Every append comes here, so most of them must cost no more than this look at the path.
-        if stream.key.path.startswith(PREFIXES) and self._changes.stream_appended(stream, first):
-            self._work.set()
+        changes = self._changes
+        for stream, first in appended:
+            # Every append comes here, so most of them must cost no more than a look at the path.
+            if stream.key.path.startswith(PREFIXES) and changes.stream_appended(stream, first):
+                self._work.set()
 
     def stream_erased(self, stream: StreamRecord, positions: Sequence[int]) -> None:
         """Note which documents have to be replaced."""

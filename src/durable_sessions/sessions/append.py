@@ -1,6 +1,6 @@
 """Decides an append to a session: new events get positions, repeated ones are recognised."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -186,9 +186,14 @@ def _governor(
 
 def _is_plain(stream: StreamRecord, batch: Batch, draft: Draft) -> bool:
     """Say whether an event has no name and changes no attribute, which is true of most."""
-    if batch.cost is not msgspec.UNSET:
-        return False
-    if governs(stream.attributes, draft.type, batch.actor, batch.epoch):
+    return batch.cost is msgspec.UNSET and _changes_nothing(
+        stream.attributes, draft, batch.actor, batch.epoch
+    )
+
+
+def _changes_nothing(attributes: Mapping[str, bytes], draft: Draft, actor: str, epoch: int | None) -> bool:
+    """Say whether an event has no name, and nothing of the session follows from it."""
+    if governs(attributes, draft.type, actor, epoch):
         return False
     if draft.id is not None or draft.thread is not None or draft.happened_ms is not None or draft.is_import:
         return False
@@ -196,16 +201,43 @@ def _is_plain(stream: StreamRecord, batch: Batch, draft: Draft) -> bool:
         return False
     kind = draft.type
     is_folded = kind in summary.RELEVANT or kind == DEFINES
-    return not is_folded and original_times.TIMES not in stream.attributes
+    return not is_folded and original_times.TIMES not in attributes
+
+
+def plain(stream: StreamRecord, draft: Draft, actor: str, now_ms: int) -> tuple[RecordsAppended, str] | None:
+    """Return what :func:`decide` does with nothing but one event, None if it needs more: a fast path.
+
+    With the effect comes the incarnation. What could be refused needs more, and so do sessions that can
+    expire.
+    """
+    attributes = stream.attributes
+    if (
+        stream.closed
+        or stream.soft_deleted
+        or stream.ttl_seconds is not None
+        or stream.expires_at_ms is not None
+        or record.ARCHIVED in attributes
+        or not _changes_nothing(attributes, draft, actor, None)
+    ):
+        return None
+    life = event_ids.tag(stream)
+    data = _plain_event(stream, life, draft, actor, now_ms) + b","
+    return RecordsAppended(stream.id, stream.tail, now_ms, (len(data),), None, None, False, data), life
+
+
+def _plain_event(stream: StreamRecord, life: str, draft: Draft, actor: str, now_ms: int) -> bytes:
+    """Return an event as it is stored that has nothing but its type and its place."""
+    position = stream.tail
+    event = event_ids.event_id(life, position)
+    front = f'"id":"{event}","offset":"{offsets.encode(position)}",{_members(now_ms, actor)}'
+    return draft.stored(front)
 
 
 def _place_plain(stream: StreamRecord, batch: Batch, now_ms: int) -> tuple[list[Effect], Stored]:
     """Return what :func:`place` does for one plain event: a fast path for the most common append."""
     position, terms = stream.tail, batch.terms
     life = event_ids.tag(stream)
-    event = event_ids.event_id(life, position)
-    front = f'"id":"{event}","offset":"{offsets.encode(position)}",{_members(now_ms, batch.actor)}'
-    stored = batch.drafts[0].stored(front)
+    stored = _plain_event(stream, life, batch.drafts[0], batch.actor, now_ms)
     data = stored + b","
     appended = RecordsAppended(
         stream.id, position, now_ms, (len(data),), terms.producer, terms.seq, terms.close, data

@@ -129,6 +129,20 @@ def parse(
     return _checked(_parsed(body, limits, wrapped_only=wrapped_only, beside=()), imported, limits).drafts
 
 
+def plain(body: bytes, limits: Limits) -> Draft | None:
+    """Return what :func:`parse_append` does for a body that is one plain event, else None, valid or not.
+
+    If it is of a strict type it was not checked.
+    """
+    if not body.startswith(b"{") or b'"events"' in body:
+        return None
+    try:
+        draft = _plain(body, limits)
+    except DurableSessionsError:
+        return None
+    return draft if draft is not None and draft.slots is None and draft.id is None else None
+
+
 def parse_append(
     body: bytes, limits: Limits, *, wrapped_only: bool = False, imported: Imported | None = None
 ) -> Sent:

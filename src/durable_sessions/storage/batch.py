@@ -26,11 +26,15 @@ def decode_one(encoded: bytes) -> Effect:
 def effects_of(batch: bytes) -> Iterator[Effect]:
     """Yield each effect of a batch."""
     view = memoryview(batch)
+    size, prefix, length_at, decoded = len(batch), _LENGTH.size, _LENGTH.unpack_from, effects.decode
     at = 0
-    while at < len(batch):
-        begin = at + _LENGTH.size
-        at = begin + _LENGTH.unpack_from(batch, at)[0]
-        yield _decoded(view[begin:at])
+    try:
+        while at < size:
+            begin = at + prefix
+            at = begin + length_at(batch, at)[0]
+            yield decoded(view[begin:at])
+    except msgspec.ValidationError as error:
+        raise LogEffectUnknownError(problem=str(error)) from error
 
 
 def decode(batch: bytes) -> Iterator[tuple[Effect, int, bytes]]:

@@ -19,6 +19,7 @@ from durable_sessions.errors import (
 from durable_sessions.limits import Limits
 from durable_sessions.log import Log
 from durable_sessions.storage import batch
+from durable_sessions.storage.door import Told
 from durable_sessions.streams.effects import Effect
 
 logger = structlog.get_logger(__name__)
@@ -51,7 +52,7 @@ class Entry(Generic[T]):
 
     def __init__(self, effects: Sequence[Effect], future: "asyncio.Future[T]", result: T) -> None:
         self.effects = effects
-        self.encoded = [batch.encode(effect) for effect in effects]
+        self.encoded: Sequence[bytes] = [batch.encode(effect) for effect in effects]
         self.size = sum(map(len, self.encoded))
         self.future = future
         self.result = result
@@ -61,24 +62,63 @@ class Entry(Generic[T]):
         """Resolve the futures; the future of a client that has disconnected is cancelled already."""
         if not self.future.done():
             self.future.set_result(self.result)
-        for future, result in self.settlers:
-            if not future.done():
-                future.set_result(result)
+        self._settle()
 
     def failed(self, error: DurableSessionsError) -> None:
         """Fail the futures: the log failed."""
         if not self.future.done():
             self.future.set_exception(error)
+        self._fail_settlers(error)
+
+    def _settle(self) -> None:
+        for future, result in self.settlers:
+            if not future.done():
+                future.set_result(result)
+
+    def _fail_settlers(self, error: DurableSessionsError) -> None:
         for future, _ in self.settlers:
             if not future.done():
                 future.set_exception(error)
+
+
+class ToldEntry(Entry[T]):
+    """Effects that somebody waits for without a future: most appends are such."""
+
+    __slots__ = ("told",)
+
+    def __init__(self, effect: Effect, told: Told[T], result: T) -> None:
+        encoded = batch.encode(effect)
+        self.effects = (effect,)
+        self.encoded = (encoded,)
+        self.size = len(encoded)
+        self.settlers = []
+        self.result = result
+        self.told = told
+
+    def durable(self) -> None:
+        """Tell that the effects are durable, and resolve the futures of who rests on them."""
+        try:
+            self.told.durable(self.result)
+        except Exception:  # a bug of who is told: the log goes on, and so do all others
+            logger.exception("append_not_told")
+        if self.settlers:
+            self._settle()
+
+    def failed(self, error: DurableSessionsError) -> None:
+        """Tell that the log has failed."""
+        try:
+            self.told.failed(error)
+        except Exception:
+            logger.exception("append_not_told")
+        self._fail_settlers(error)
 
 
 class Committer:
     """Makes effects durable in the order given, then publishes them, then answers.
 
     After a failed append nothing more is accepted: what is on disk is unknown until the log
-    has been replayed. ``failed`` is set after a failure, and after :meth:`stop`.
+    has been replayed. ``failed`` is set after a failure, and after :meth:`stop`; ``stopped`` is why nothing
+    more is accepted.
     """
 
     def __init__(
@@ -93,7 +133,7 @@ class Committer:
         self._flying: list[Entry[object]] = []
         self._idle: asyncio.Future[None] | None = None
         self._closing = False
-        self._stopped: DurableSessionsError | None = None
+        self.stopped: DurableSessionsError | None = None
         self.failed = asyncio.Event()
         self.pending_bytes = 0
         self.durations = Durations()
@@ -102,24 +142,28 @@ class Committer:
     @property
     def failure(self) -> str | None:
         """Why nothing more is accepted; None while it is."""
-        return None if self._stopped is None else str(self._stopped)
+        return None if self.stopped is None else str(self.stopped)
 
     def require_running(self) -> None:
         """Refuse new work after a failure or a close."""
-        if self._stopped is not None:
-            raise self._stopped
+        if self.stopped is not None:
+            raise self.stopped
 
     def submit(self, entry: "Entry[T]") -> "asyncio.Future[T]":
         """Return a future for the entry's result, resolved when it and everything before it is durable."""
         future = entry.future
-        if self._stopped is not None:
-            future.set_exception(self._stopped)
-            return future
+        if self.stopped is not None:
+            future.set_exception(self.stopped)
+        else:
+            self.enqueue(entry)
+        return future
+
+    def enqueue(self, entry: "Entry[T]") -> None:
+        """Make an entry durable after everything before it; only while nothing has failed."""
         self.pending_bytes += entry.size
         self._queue.append(entry)  # type: ignore[arg-type]  # an entry of any result
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
-        return future
 
     def settled(self, result: T) -> "asyncio.Future[T]":
         """Return a future for ``result``, resolved when everything submitted so far is durable."""
@@ -137,8 +181,8 @@ class Committer:
 
     def stop(self, error: DurableSessionsError) -> None:
         """Acknowledge nothing more, not even the batch that is being written."""
-        if self._stopped is None:
-            self._stopped = error
+        if self.stopped is None:
+            self.stopped = error
             self._refuse(OutcomeUnknownError(reason=str(error)))
             self.failed.set()
         if self._idle is not None and not self._idle.done():
@@ -161,8 +205,8 @@ class Committer:
     async def _run(self) -> None:
         while True:
             if not self._queue:
-                if self._closing or self._stopped is not None:
-                    self._stopped = self._stopped or ShuttingDownError()
+                if self._closing or self.stopped is not None:
+                    self.stopped = self.stopped or ShuttingDownError()
                     return
                 self._idle = self._loop.create_future()
                 await self._idle
@@ -182,14 +226,14 @@ class Committer:
             except LogError as error:
                 self._fail(error)
                 return
-            if self._stopped is not None:
+            if self.stopped is not None:
                 return  # stopped during the write: the batch is on disk, but must not be acknowledged
             # Published before it is acknowledged: a client that reads after its answer finds what it wrote.
             self._publish(position, flying)
             self._flying = []
             self.durations.add(self._loop.time() - started)
+            self.pending_bytes -= sum([entry.size for entry in flying])
             for entry in flying:
-                self.pending_bytes -= entry.size
                 entry.durable()
 
     def _take(self) -> list[Entry[object]]:
@@ -204,20 +248,20 @@ class Committer:
         return taken
 
     def _fail(self, error: LogError) -> None:
-        if self._stopped is not None:
+        if self.stopped is not None:
             return
         reason = str(error)
         logger.critical("partition_stopped", reason=reason)
         self.failed.set()
-        self._stopped = PartitionStoppedError(reason=reason)
+        self.stopped = PartitionStoppedError(reason=reason)
         # Only a full log says that the batch is certainly not there; after any other error it may be.
         certain = isinstance(error, LogFullError)
-        self._refuse(self._stopped if certain else OutcomeUnknownError(reason=reason))
+        self._refuse(self.stopped if certain else OutcomeUnknownError(reason=reason))
 
     def _refuse(self, flying: DurableSessionsError) -> None:
         """Fail all futures: what is being written as given, the rest because it certainly never happens."""
-        assert self._stopped is not None
-        for entries, failure in ((self._flying, flying), (self._queue, self._stopped)):
+        assert self.stopped is not None
+        for entries, failure in ((self._flying, flying), (self._queue, self.stopped)):
             for entry in entries:
                 entry.failed(failure)
         self._queue = []

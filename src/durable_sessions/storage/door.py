@@ -9,19 +9,35 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.storage.companions import Companion
 from durable_sessions.storage.counts import BucketCounts, Failure, PartitionCounts
 from durable_sessions.storage.indexed import Place, TimeOrder
 from durable_sessions.storage.turns import Turn
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Create, Created, Fork
-from durable_sessions.streams.effects import Effect, Name
+from durable_sessions.streams.effects import Effect, Name, RecordsAppended
 from durable_sessions.streams.readonly import StreamHeader, StreamRecord
 from durable_sessions.streams.slots import NameRange
 from durable_sessions.streams.state import State
 from durable_sessions.streams.stream import Key
 
 T = TypeVar("T")
+R = TypeVar("R", contravariant=True)
+DecidePlain = Callable[[StreamRecord, int], tuple[RecordsAppended, T] | None]
+"""Decides an append to a stream at a time, if it only adds records: the effect, and what to tell of it."""
+
+
+class Told(Protocol[R]):
+    """Who is told what became of an append, instead of awaiting a future."""
+
+    def durable(self, result: R) -> None:
+        """It is durable."""
+        ...
+
+    def failed(self, error: DurableSessionsError) -> None:
+        """It has failed, or what became of it is unknown."""
+        ...
 
 
 class StreamView(Protocol):
@@ -114,8 +130,8 @@ class StreamListener(Protocol):
         """The stream exists durably."""
         ...
 
-    def stream_appended(self, stream: StreamRecord, first: int) -> None:
-        """Records from ``first`` on are durable."""
+    def streams_appended(self, appended: Sequence[tuple[StreamRecord, int]]) -> None:
+        """Records of these streams are durable, each from a position on; a stream may occur twice."""
         ...
 
     def stream_removed(self, stream: StreamRecord) -> None:
@@ -200,6 +216,14 @@ class Streams(Protocol):
 
     def append(self, key: Key, request: Append) -> "asyncio.Future[AppendResult]":
         """Append durably, all or nothing, exactly once if the request names its producer."""
+        ...
+
+    def append_told(self, key: Key, body_bytes: int, decide: DecidePlain[T], told: Told[T]) -> bool:
+        """Append to a stream in memory without a future, and tell of it when it is durable.
+
+        ``decide`` returns None for all that is not plain. Then, and wherever something could be refused,
+        nothing has changed and the answer is False: the append has to be made in another way.
+        """
         ...
 
     def delete(self, key: Key, companion: Companion | None = None) -> "asyncio.Future[None]":

@@ -17,6 +17,8 @@ logger = structlog.get_logger(__name__)
 class Listeners:
     """Notifies listeners one after the other; ``failures`` counts by name how often one has failed.
 
+    ``appended`` has the streams with new records that they were not told of yet, and from where on.
+
     Listeners maintain derived state of what is durable already, so a failure is no reason to stop: it is
     logged and counted, and the listener reconciles after a pause.
     """
@@ -25,6 +27,7 @@ class Listeners:
         self._pause_seconds = pause_seconds
         self._listeners: list[StreamListener] = []
         self._failed = asyncio.Event()
+        self.appended: list[tuple[Stream, int]] = []
         self.failing: dict[str, str] = {}
         self.failures: Counter[str] = Counter()
 
@@ -35,22 +38,27 @@ class Listeners:
 
     def created(self, stream: Stream) -> None:
         """Notify that a stream was created."""
+        self.tell_appended()
         for listener in self._listeners:
             try:
                 listener.stream_created(stream)
             except Exception as error:
                 self._note(listener, error)
 
-    def appended(self, stream: Stream, first: int) -> None:
-        """Notify that records from ``first`` on are durable."""
+    def tell_appended(self) -> None:
+        """Notify of ``appended``: of the records of a batch together, and before anything that came later."""
+        if not self.appended:
+            return
+        appended, self.appended = self.appended, []
         for listener in self._listeners:
             try:
-                listener.stream_appended(stream, first)
+                listener.streams_appended(appended)
             except Exception as error:
                 self._note(listener, error)
 
     def removed(self, stream: Stream) -> None:
         """Notify that a stream was removed."""
+        self.tell_appended()
         for listener in self._listeners:
             try:
                 listener.stream_removed(stream)
@@ -59,6 +67,7 @@ class Listeners:
 
     def erased(self, stream: Stream, positions: Sequence[int]) -> None:
         """Notify that records of a stream were erased."""
+        self.tell_appended()
         for listener in self._listeners:
             try:
                 listener.stream_erased(stream, positions)

@@ -8,6 +8,7 @@ from durable_sessions.log import Extent
 
 # The columns of a row: first position, the batch's position in the log, offset in it, length, checksum.
 _ROW = Struct("<QQIII")
+_pack = _ROW.pack
 _FIRST = Struct("<Q")
 _LOG_POSITION = Struct("<8xQ")
 
@@ -24,9 +25,9 @@ class RecordIndex:
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows) // _ROW.size
 
-    def add(self, first: int, extent: Extent, checksum: int) -> None:
-        """Add the place of the append that begins at position ``first``."""
-        row = _ROW.pack(first, *extent, checksum)
+    def add(self, first: int, position: int, offset: int, length: int, checksum: int) -> None:
+        """Add the place of the append that begins at ``first``: its batch, and where it is in that."""
+        row = _pack(first, position, offset, length, checksum)
         if self._rows is None:
             self._rows = bytearray(row)
         else:

@@ -28,15 +28,6 @@ class Block:
         """The approximate memory that the block takes."""
         return len(self.data) + (0 if self.ends is None else 4 * len(self.ends)) + _BLOCK_OVERHEAD_BYTES
 
-    def append(self, data: bytes, lengths: tuple[int, ...]) -> None:
-        """Add records after the last one."""
-        if self.ends is not None:
-            end = len(self.data)
-            for length in lengths:
-                end += length
-                self.ends.append(end)
-        self.data += data
-
     def cut(self, start: int, stop: int, bytes_max: int) -> tuple[memoryview, int]:
         """Return records from ``start`` up to ``stop``, at least one, and the position after them.
 
@@ -69,7 +60,14 @@ class HotRecords:
         if not blocks or len(blocks[-1].data) >= BLOCK_BYTES:
             blocks.append(Block(first, json=self.json))
             took += _BLOCK_OVERHEAD_BYTES
-        blocks[-1].append(data, lengths)
+        block = blocks[-1]
+        held, ends = block.data, block.ends
+        if ends is not None:
+            end = len(held)
+            for length in lengths:
+                end += length
+                ends.append(end)
+        held += data
         return took
 
     def holds(self, position: int) -> bool:
@@ -107,10 +105,9 @@ class MemoryTier:
     ) -> None:
         """Add durable records to a stream's hot ones, then evict if the budget is exceeded."""
         self.bytes_used += records.append(first, data, lengths)
-        if stream in self._recent:
-            self._recent.move_to_end(stream)
-        else:
-            self._recent[stream] = records
+        recent = self._recent
+        recent[stream] = records
+        recent.move_to_end(stream)
         while self.bytes_used > self._bytes_max:
             self._evict()
 

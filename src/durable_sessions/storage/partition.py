@@ -26,16 +26,18 @@ from durable_sessions.limits import Limits
 from durable_sessions.log import Claimant, Log
 from durable_sessions.storage.archive import Archive, NothingArchived
 from durable_sessions.storage.backlog import FlushBacklog
-from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry
+from durable_sessions.storage.commit import SYNC_SECONDS_BOUNDS, Committer, Entry, ToldEntry
 from durable_sessions.storage.companions import Companion, accompanied
 from durable_sessions.storage.counts import PartitionCounts, SyncSeconds
 from durable_sessions.storage.door import (
+    DecidePlain,
     FolderPages,
     ScannedStream,
     Slice,
     StreamListener,
     StreamPage,
     StreamView,
+    Told,
 )
 from durable_sessions.storage.durable_stream import DurableStream
 from durable_sessions.storage.eviction import StreamEviction
@@ -233,10 +235,14 @@ class Partition:
         try:
             for effect in decided:
                 self._state.apply(effect)
-        except Exception as error:  # the tip has diverged from what the log will contain
-            self._committer.fail(f"an effect could not be applied: {error!r}")
+        except Exception as error:
+            self._diverged(error)
             raise
         return self._committer.submit(entry)
+
+    def _diverged(self, error: Exception) -> None:
+        """Stop: the tip is no longer what the log will contain."""
+        self._committer.fail(f"an effect could not be applied: {error!r}")
 
     def create(self, key: Key, request: Create, anchor_end: int | None = None) -> "asyncio.Future[Created]":
         """Create a stream durably, or confirm that the same one exists.
@@ -268,6 +274,36 @@ class Partition:
         """Append durably, all or nothing, exactly once if the request names its producer."""
         self.admit(len(request.body))
         return self.commit(lambda state, now: append.decide(state, key, request, now, self._limits), (key,))
+
+    def append_told(self, key: Key, body_bytes: int, decide: DecidePlain[T], told: Told[T]) -> bool:
+        """Append to a stream in memory without a future, and tell of it when it is durable.
+
+        ``decide`` returns None for all that is not plain. Then, and wherever something could be refused,
+        nothing has changed and the answer is False: the append has to be made in another way.
+        """
+        committer, state, limits = self._committer, self._state, self._limits
+        stream = state.streams.get(key)
+        if (
+            stream is None
+            or self.lost is not None
+            or committer.stopped is not None
+            or self._quotas is not None
+            or committer.pending_bytes + body_bytes > limits.pending_bytes_max
+            or self.backlog.bytes_held + body_bytes > limits.unflushed_bytes_max
+        ):
+            return False
+        decided = decide(stream, self._clock.now_ms())
+        if decided is None:
+            return False
+        effect, result = decided
+        entry = ToldEntry(effect, told, result)
+        try:
+            state.append(effect)
+        except Exception as error:
+            self._diverged(error)
+            raise
+        committer.enqueue(entry)
+        return True
 
     def delete(self, key: Key, companion: Companion | None = None) -> "asyncio.Future[None]":
         """Delete a stream durably; its records stay as long as forks need them."""

@@ -120,18 +120,37 @@ class PublishedStreams:
             self._note_change(stream.parent, extent)
         self.listeners.created(stream)
 
-    def show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
-        """Show a change that has become durable; effects on subscriptions have nothing to show."""
-        if type(effect) is RecordsAppended:
-            durable = self.by_id.get(effect.stream)
-            if (
-                durable is not None
-            ):  # otherwise it was created and removed again before any reader could see it
-                durable.changed_at = extent.position
-                self._append(durable, effect, extent, encoded)
-                if self.changed is not None:
-                    self.changed.add(effect.stream)
-            return
+    def append(self, effect: RecordsAppended, position: int, offset: int, encoded: bytes) -> None:
+        """Show records that have become durable: every append comes here."""
+        durable = self.by_id.get(effect.stream)
+        if durable is None:
+            return  # it was created and removed again before any reader could see it
+        first, data, lengths = effect.first, effect.data, effect.lengths
+        size = len(data)
+        durable.changed_at = position
+        if size:
+            # A frame's checksum covers a whole batch, so reading one append back needs one of its own.
+            durable.index.add(first, position, offset, len(encoded), google_crc32c.value(encoded))
+            self._memory.append(effect.stream, durable.hot, first, data, lengths)
+            durable.changed_ms = effect.at_ms
+            durable.record_bytes += size
+        elif effect.closed:  # otherwise only the producer state changed
+            durable.changed_ms = effect.at_ms
+        durable.tail = first + (len(lengths) or size)
+        if effect.closed:
+            durable.closed = True
+        if durable.waiters:
+            durable.wake()
+        counters = self.counters
+        counters.appends += 1
+        counters.records += len(lengths) or bool(size)
+        counters.bytes += size
+        self.listeners.appended.append((durable.stream, first))
+        if self.changed is not None:
+            self.changed.add(effect.stream)
+
+    def show(self, effect: Effect, extent: Extent) -> None:
+        """Show another change that has become durable; effects on subscriptions have nothing to show."""
         if not isinstance(effect, _Other):
             return
         durable = self.by_id.get(effect.stream)
@@ -153,26 +172,6 @@ class PublishedStreams:
             durable.freed = True
             if self.by_key.get(durable.stream.key) is durable:
                 del self.by_key[durable.stream.key]
-
-    def _append(
-        self, durable: DurableStream, effect: RecordsAppended, extent: Extent, encoded: bytes
-    ) -> None:
-        if effect.data:
-            # A frame's checksum covers a whole batch, so reading one append back needs one of its own.
-            durable.index.add(effect.first, extent, google_crc32c.value(encoded))
-            self._memory.append(effect.stream, durable.hot, effect.first, effect.data, effect.lengths)
-        durable.tail = effect.next
-        if effect.data or effect.closed:  # otherwise only the producer state changed
-            durable.changed_ms = effect.at_ms
-        durable.record_bytes += len(effect.data)
-        durable.closed = durable.closed or effect.closed
-        if durable.waiters:
-            durable.wake()
-        counters = self.counters
-        counters.appends += 1
-        counters.records += len(effect.lengths) or bool(effect.data)
-        counters.bytes += len(effect.data)
-        self.listeners.appended(durable.stream, effect.first)
 
     def _remove(self, durable: DurableStream, extent: Extent, *, soft: bool) -> None:
         durable.removed = True

@@ -14,7 +14,7 @@ from durable_sessions.storage.backlog import FlushBacklog
 from durable_sessions.storage.commit import Entry
 from durable_sessions.storage.expiry import ExpiryQueue
 from durable_sessions.storage.published import PublishedStreams
-from durable_sessions.streams.effects import Effect, Linked, StreamCreated, StreamRemoved
+from durable_sessions.streams.effects import Effect, Linked, RecordsAppended, StreamCreated, StreamRemoved
 from durable_sessions.streams.state import State
 
 _STEP_EFFECTS = 100
@@ -35,11 +35,16 @@ class Publisher:
     def publish(self, position: int, entries: Sequence[Entry[object]]) -> None:
         """Show a batch to readers; called only after its sync has returned."""
         offset = effects = 0
+        append = self._published.append
         for entry in entries:
             effects += len(entry.effects)
             for effect, encoded in zip(entry.effects, entry.encoded, strict=True):
-                self._show(effect, Extent(position, offset, len(encoded)), encoded)
+                if type(effect) is RecordsAppended:
+                    append(effect, position, offset, encoded)
+                else:
+                    self._show(effect, Extent(position, offset, len(encoded)))
                 offset += len(encoded)
+        self._published.listeners.tell_appended()
         self._backlog.add(position, offset, effects)
 
     async def replay(self, log: Log, archive: Archive) -> None:
@@ -52,17 +57,21 @@ class Publisher:
             effects = 0
             for effect, offset, encoded in batch.decode(payload):
                 self._state.apply(effect)
-                self._show(effect, Extent(position, offset, len(encoded)), encoded)
+                if type(effect) is RecordsAppended:
+                    self._published.append(effect, position, offset, encoded)
+                else:
+                    self._show(effect, Extent(position, offset, len(encoded)))
                 effects += 1
                 if effects % _STEP_EFFECTS == 0 or isinstance(effect, Linked):
                     await asyncio.sleep(0)
+            self._published.listeners.tell_appended()
             self._backlog.add(position, len(payload), effects)
 
-    def _show(self, effect: Effect, extent: Extent, encoded: bytes) -> None:
+    def _show(self, effect: Effect, extent: Extent) -> None:
         if not isinstance(effect, StreamCreated):
             if type(effect) is StreamRemoved:
                 self._expiry.discard(effect.stream)
-            self._published.show(effect, extent, encoded)
+            self._published.show(effect, extent)
             return
         stream = self._state.by_id.get(effect.stream)
         if stream is not None:  # otherwise it was removed again at the tip, and no reader will ever see it

@@ -116,13 +116,14 @@ class TailReporter:
     def stream_created(self, stream: StreamRecord) -> None:
         """Do nothing: there is nothing to read yet."""
 
-    def stream_appended(self, stream: StreamRecord, first: int) -> None:
+    def streams_appended(self, appended: Sequence[tuple[StreamRecord, int]]) -> None:
         """Note what has to be told; constant time for a workspace without subscriptions elsewhere."""
-        watch = self._watches.get(stream.key.workspace)
-        if watch is not None and watch.matches(stream.key.path):
-            tail = self._tail(stream.key)
-            if tail is not None:
-                self._note(watch, tail)
+        for stream, _ in appended if self._watches else ():
+            watch = self._watches.get(stream.key.workspace)
+            if watch is not None and watch.matches(stream.key.path):
+                tail = self._tail(stream.key)
+                if tail is not None:
+                    self._note(watch, tail)
 
     def stream_removed(self, stream: StreamRecord) -> None:
         """Note that a stream is gone."""

@@ -109,10 +109,11 @@ class Wakeups:
     def stream_created(self, stream: StreamRecord) -> None:
         """Do nothing: there is nothing to read yet."""
 
-    def stream_appended(self, stream: StreamRecord, first: int) -> None:
-        """Wake the subscriptions of a stream; constant time for a stream without any."""
+    def streams_appended(self, appended: Sequence[tuple[StreamRecord, int]]) -> None:
+        """Wake the subscriptions of streams; constant time for a stream without any."""
         if self._state.subscriptions:
-            self._appended(stream.key)
+            for stream, _ in appended:
+                self._appended(stream.key)
 
     def _appended(self, key: Key) -> None:
         subscriptions = self._state.subscriptions

@@ -76,6 +76,18 @@ def parse(body: bytes, *, json: bool, limits: Limits) -> Payload:
     return Payload(b",".join(values) + b",", tuple([len(value) + 1 for value in values]))
 
 
+def plain(body: bytes, limits: Limits) -> bytes | None:
+    """Return a body that is one flat JSON object as a message, None for any other, valid or not."""
+    if not body.startswith(b"{") or not body.isascii():
+        return None
+    if body.count(b"{") + body.count(b"[") > limits.json_depth_max:
+        return None
+    try:
+        return b",".join((_VALUE.decode(body), b""))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def attempt(body: bytes, limits: Limits) -> Payload | DurableSessionsError:
     """Return the payload of a JSON body, or why there is none."""
     try:

@@ -221,7 +221,7 @@ class State:
     def apply(self, effect: Effect) -> None:
         """Apply one effect."""
         if type(effect) is RecordsAppended:
-            self._append(effect)
+            self.append(effect)
         elif isinstance(effect, StreamTouched):
             self._touch(self._existing(effect.stream), effect.at_ms)
         elif isinstance(effect, StreamCreated):
@@ -285,7 +285,8 @@ class State:
         assert stream is not None, "effects name streams that exist"
         return stream
 
-    def _append(self, effect: RecordsAppended) -> None:
+    def append(self, effect: RecordsAppended) -> None:
+        """Apply an append."""
         stream = self.by_id.get(effect.stream) or self._existing(effect.stream)
         stream.era = self.era
         assert effect.first == stream.tail, "effects of a stream are consecutive"
@@ -293,9 +294,13 @@ class State:
         stream.tail += len(effect.lengths) or size
         stream.record_bytes += size
         # Otherwise only the producer's number changes: the events were already in the stream.
+        at_ms = effect.at_ms
         if size or effect.closed:
-            stream.changed_at_ms = effect.at_ms
-        self._touch(stream, effect.at_ms)
+            stream.changed_at_ms = at_ms
+        if at_ms > stream.recorded_at_ms:  # see _touch
+            stream.recorded_at_ms = at_ms
+        if at_ms > stream.accessed_at_ms:
+            stream.accessed_at_ms = at_ms
         if effect.seq is not None:
             stream.last_seq = effect.seq
         if effect.producer is not None:
@@ -314,7 +319,7 @@ class State:
             stream.closed_by = Producer(*effect.producer) if effect.producer else None
         if self.usages is not None:
             self.usages.appended(stream, len(effect.data))
-        if self.subscriptions:
+        if self.subscriptions.by_workspace:
             self.subscriptions.appended(stream.key)
 
     def _describe(self, effect: StreamDescribed) -> None:

@@ -124,11 +124,12 @@ class Subscription:
 class Subscriptions:
     """The subscriptions at the tip, with an index from each watched stream to its watchers.
 
-    ``told`` has the watched streams of other partitions.
+    ``by_workspace`` is public for who has to know, often, whether there are any. ``told`` has the watched
+    streams of other partitions.
     """
 
     def __init__(self) -> None:
-        self._all: dict[str, dict[str, Subscription]] = {}
+        self.by_workspace: dict[str, dict[str, Subscription]] = {}
         self._watchers: dict[Key, dict[SubscriptionKey, Subscription]] = {}
         self._wake_streams: Counter[Key] = Counter()
         self._patterns: dict[str, PatternIndex[SubscriptionKey]] = {}
@@ -137,26 +138,26 @@ class Subscriptions:
         self.told = ToldStreams()
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return bool(self.by_workspace)
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Subscription]:
-        for workspace in self._all.values():
+        for workspace in self.by_workspace.values():
             yield from workspace.values()
 
     def get(self, key: SubscriptionKey) -> Subscription | None:
         """Return a subscription, None if there is none."""
-        return self._all.get(key.workspace, {}).get(key.id)
+        return self.by_workspace.get(key.workspace, {}).get(key.id)
 
     def of(self, workspace: str) -> Collection[Subscription]:
         """Return the subscriptions of a workspace."""
-        return self._all.get(workspace, {}).values()
+        return self.by_workspace.get(workspace, {}).values()
 
     def workspaces(self) -> Collection[str]:
         """Return the workspaces that have subscriptions."""
-        return self._all.keys()
+        return self.by_workspace.keys()
 
     def watching(self, stream: Key) -> Collection[Subscription]:
         """Return the subscriptions that have a link to a stream, in constant time."""
@@ -167,7 +168,7 @@ class Subscriptions:
         patterns = self._patterns.get(stream.workspace)
         if patterns is None:
             return []
-        there = self._all[stream.workspace]
+        there = self.by_workspace[stream.workspace]
         return [there[key.id] for key in patterns.matching(stream.path)]
 
     def bytes_of(self, workspace: str) -> int:
@@ -206,7 +207,7 @@ class Subscriptions:
             self.told.apply(effect, watched=stream in self._watchers)
             self.appended(stream)
             return
-        subscription = self._all[effect.workspace][effect.id]
+        subscription = self.by_workspace[effect.workspace][effect.id]
         if isinstance(effect, SubscriptionRemoved):
             self._remove(subscription)
         elif isinstance(effect, Linked):
@@ -223,7 +224,7 @@ class Subscriptions:
     def _create(self, effect: SubscriptionCreated) -> None:
         config = msgspec.json.decode(effect.config, type=Config)
         key = SubscriptionKey(effect.workspace, effect.id)
-        there = self._all.setdefault(key.workspace, {})
+        there = self.by_workspace.setdefault(key.workspace, {})
         assert key.id not in there, "an id is used again only after its removal"
         there[key.id] = Subscription(key, config, effect.base_url, effect.created_at_ms)
         self._count += 1
@@ -246,9 +247,9 @@ class Subscriptions:
             self._wake_streams[wake_stream] -= 1
             if not self._wake_streams[wake_stream]:
                 del self._wake_streams[wake_stream]
-        del self._all[key.workspace][key.id]
-        if not self._all[key.workspace]:
-            del self._all[key.workspace]
+        del self.by_workspace[key.workspace][key.id]
+        if not self.by_workspace[key.workspace]:
+            del self.by_workspace[key.workspace]
             self._patterns.pop(key.workspace, None)
             del self._bytes[key.workspace]
 

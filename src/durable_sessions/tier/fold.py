@@ -23,6 +23,10 @@ from durable_sessions.streams.outbox import without_delivered
 from durable_sessions.streams.state import ColdStreams, State
 from durable_sessions.streams.stream import Stream
 
+# Built once: a union takes as long as applying an effect.
+_COLLECTED = SubscriptionEffect | OutboxEffect
+_NEWER = RecordsErased | PathFreed | SlotsChanged
+
 
 @dataclass(slots=True)
 class Folded:
@@ -39,6 +43,18 @@ class Folded:
     erased: list[tuple[int, int]] = field(default_factory=list)
     slots: list[tuple[int, SlotChange]] = field(default_factory=list)
     version: int = VERSION
+
+    def note(self, effect: Effect) -> None:
+        """Note what follows from an effect on a stream that is no append."""
+        if isinstance(effect, _NEWER):
+            self.version = max(self.version, NEWER_VERSION)
+        if isinstance(effect, ScopeCreated):
+            self.version = SCOPES_VERSION
+        if type(effect) is SlotsChanged:
+            self.slots += [(effect.stream, change) for change in effect.changes]
+        if type(effect) is RecordsErased:
+            self.erased += [(effect.stream, record.position) for record in effect.records]
+            self.named += [(effect.stream, name) for name in effect.names]
 
     def records(self) -> list[StreamRecords]:
         """Return the records of the streams that still exist."""
@@ -83,28 +99,24 @@ def fold(batches: Iterable[bytes], cold: ColdStreams, next_stream: int) -> Folde
     state.next_stream = next_stream
     folded = Folded(state)
     runs = folded.runs
+    append, make_run = state.append, AppendRun._make
     for payload in batches:
         for effect in batch.effects_of(payload):
-            if isinstance(effect, SubscriptionEffect | OutboxEffect):
+            if type(effect) is RecordsAppended:  # nearly all are, so nothing else is looked at for these
+                append(effect)
+                stream, data = effect.stream, effect.data
+                if data:
+                    run = make_run((effect.first, effect.at_ms, effect.lengths, data))
+                    if stream in runs:
+                        runs[stream].append(run)
+                    else:
+                        runs[stream] = [run]
+                    if effect.names:
+                        folded.named += [(stream, name) for name in effect.names]
+            elif isinstance(effect, _COLLECTED):
                 folded.subscriptions.append(effect)
-                continue
-            state.apply(effect)
-            if isinstance(effect, RecordsErased | PathFreed | SlotsChanged):
-                folded.version = max(folded.version, NEWER_VERSION)
-            if isinstance(effect, ScopeCreated):
-                folded.version = SCOPES_VERSION
-            if type(effect) is SlotsChanged:
-                folded.slots += [(effect.stream, change) for change in effect.changes]
-            if type(effect) is RecordsErased:
-                folded.erased += [(effect.stream, record.position) for record in effect.records]
-                folded.named += [(effect.stream, name) for name in effect.names]
-            if type(effect) is RecordsAppended and effect.data:
-                run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)
-                if effect.stream in runs:
-                    runs[effect.stream].append(run)
-                else:
-                    runs[effect.stream] = [run]
-                if effect.names:
-                    folded.named += [(effect.stream, name) for name in effect.names]
+            else:
+                state.apply(effect)
+                folded.note(effect)
     folded.subscriptions = without_delivered(folded.subscriptions)
     return folded

@@ -15,7 +15,7 @@ from tests.unit.storage.world import LIMITS, World, key
 
 pytestmark = pytest.mark.anyio
 
-CALLS = ("stream_created", "stream_appended", "stream_removed")
+CALLS = ("stream_created", "streams_appended", "stream_removed")
 
 
 class Listener:
@@ -34,8 +34,8 @@ class Listener:
     def stream_created(self, stream: StreamRecord) -> None:
         self._take("stream_created")
 
-    def stream_appended(self, stream: StreamRecord, first: int) -> None:
-        self._take("stream_appended")
+    def streams_appended(self, appended: Sequence[tuple[StreamRecord, int]]) -> None:
+        self._take("streams_appended")
 
     def stream_removed(self, stream: StreamRecord) -> None:
         self._take("stream_removed")
@@ -70,11 +70,12 @@ async def test_a_listener_that_fails_stops_nothing(tmp_path: Path, call: str) ->
 
 async def test_a_listener_that_failed_reconciles(tmp_path: Path) -> None:
     listeners = Listeners(pause_seconds=0.001)
-    listener = Listener("bad", "stream_appended", "reconcile")
+    listener = Listener("bad", "streams_appended", "reconcile")
     listeners.add(listener)
     task = asyncio.create_task(listeners.run())
     stream: Stream = object()  # type: ignore[assignment]
-    listeners.appended(stream, 0)
+    listeners.appended.append((stream, 0))
+    listeners.tell_appended()
     await until(lambda: listener.told.count("reconcile") >= 2)
     assert listeners.failing == {"bad": "reconcile"}
     listener.failing.clear()
@@ -85,6 +86,25 @@ async def test_a_listener_that_failed_reconciles(tmp_path: Path) -> None:
     assert listener.told.count("reconcile") == count
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_appends_are_told_together_and_before_what_came_later() -> None:
+    listeners = Listeners(pause_seconds=0.001)
+    listener = Listener("one")
+    listeners.add(listener)
+    stream: Stream = object()  # type: ignore[assignment]
+    listeners.tell_appended()
+    assert listener.told == []
+    listeners.appended += [(stream, 0), (stream, 1)]
+    listeners.removed(stream)
+    listeners.tell_appended()
+    listeners.appended.append((stream, 2))
+    listeners.erased(stream, [2])
+    listeners.appended.append((stream, 3))
+    listeners.created(stream)
+    listeners.tell_appended()
+    appended, changed = "streams_appended", ("stream_removed", "stream_erased", "stream_created")
+    assert listener.told == [appended, changed[0], appended, changed[1], appended, changed[2]]
 
 
 async def test_readers_wait_on_whatever_listeners_do(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ THIRD = Extent(200, 0, 7)
 
 def three_appends() -> RecordIndex:
     index = RecordIndex()
-    index.add(0, FIRST, 1)
-    index.add(4, SECOND, 2)
-    index.add(6, THIRD, 3)
+    index.add(0, *FIRST, 1)
+    index.add(4, *SECOND, 2)
+    index.add(6, *THIRD, 3)
     return index
 
 
@@ -51,6 +51,6 @@ def test_a_flush_removes_all_appends_of_its_batches_and_no_others() -> None:
 def test_an_index_can_be_used_again_after_everything_was_flushed() -> None:
     index = three_appends()
     index.forget(200)
-    index.add(9, Extent(300, 0, 2), 4)
+    index.add(9, *Extent(300, 0, 2), 4)
     assert list(index.extents(9)) == [(Extent(300, 0, 2), 4)]
     assert index.append_end(9, 11) == 11

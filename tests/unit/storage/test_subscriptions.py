@@ -95,7 +95,7 @@ class FakePartition:
     def _tell(self, effect: Effect, stream: Stream | None) -> None:
         for listener in self.listeners:
             if isinstance(effect, RecordsAppended) and stream is not None:
-                listener.stream_appended(stream, effect.first)
+                listener.streams_appended([(stream, effect.first)])
             elif stream is not None:
                 listener.stream_removed(stream)
 

@@ -12,6 +12,7 @@ from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.documentation import Documentation
 from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.errors import error_response
+from durable_sessions.http.api.fast_appends import FastAppends
 from durable_sessions.http.api.headers import base_url
 from durable_sessions.http.api.ingest import ALLOW as INGEST_METHODS
 from durable_sessions.http.api.ingest import IngestFace
@@ -79,8 +80,17 @@ class Application:
         self._sessions = sessions
         self._public_url = public_url
         self.operations = operations
+        self.fast_appends = FastAppends(auth, rules, streams, sessions)
         self.admission = admission
-        self.closed: DurableSessionsError | None = None
+
+    @property
+    def closed(self) -> DurableSessionsError | None:
+        """Why nothing is answered now but health requests; None if everything is."""
+        return self.fast_appends.closed
+
+    @closed.setter
+    def closed(self, error: DurableSessionsError | None) -> None:
+        self.fast_appends.closed = error
 
     def body_limit(self, request: Request) -> int:
         """Return how large the body of a request may be, given its head, or refuse it."""

@@ -100,6 +100,23 @@ class Authenticator:
         request.caller = key.caller
         return key.caller
 
+    def known_caller(self, headers: dict[bytes, bytes], *, keyed: bool) -> Caller | None:
+        """Return the caller if nothing about the key of a request could refuse it, else None.
+
+        ``keyed`` says whether keys were required when the request was looked at otherwise. It counts as a use
+        of the key. Keys with a rate are left to :meth:`caller`, which counts it.
+        """
+        keys = self._keys
+        if keys.proof is not None or keys.required is not keyed:
+            return None
+        if not keyed:
+            return self._local
+        key = keys.find(secret_of(headers))
+        if key is None or key.rate is not None or key.document.parent is not None:
+            return None
+        key.last_used_ms = self._clock.now_ms()
+        return key.caller
+
     def recognised(self, request: Request) -> Caller:
         """Return the caller of a request of which only the head has arrived; its rate is not counted yet.
 

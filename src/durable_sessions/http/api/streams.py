@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar
 
 from durable_sessions.access.audit import Audit
 from durable_sessions.errors import (
     DurableSessionsError,
+    InvalidPathError,
     MethodNotAllowedError,
     StreamGoneError,
     StreamNotFoundError,
@@ -17,12 +19,21 @@ from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.lifetime_headers import CLOSED, lifetime_headers
+from durable_sessions.http.api.offset_lines import OFFSET_LINE
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.reads import Reads
 from durable_sessions.http.api.route_table import ROUTES, Handler
 from durable_sessions.http.api.sessions import incarnations
-from durable_sessions.http.api.sessions.session_streams import SessionStreams
-from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, StreamingResponse
+from durable_sessions.http.api.sessions.session_streams import SessionStreams, is_session
+from durable_sessions.http.carrier.message import (
+    Answer,
+    Header,
+    Later,
+    Request,
+    Response,
+    StreamingResponse,
+    Waiting,
+)
 from durable_sessions.http.openapi.answer_headers import (
     LOCATION,
     PRODUCER_EPOCH,
@@ -32,10 +43,12 @@ from durable_sessions.http.openapi.answer_headers import (
 from durable_sessions.http.paths import stream_key
 from durable_sessions.limits import Limits
 from durable_sessions.storage.door import Streams
-from durable_sessions.streams import content, messages, offsets
+from durable_sessions.streams import append, content, messages, offsets
 from durable_sessions.streams.append import Append, AppendResult
 from durable_sessions.streams.create import Created
+from durable_sessions.streams.effects import RecordsAppended
 from durable_sessions.streams.messages import Payload
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.stream import Key
 
 _RESOURCE = ROUTES.at("/v1/stream/{path}")
@@ -83,6 +96,21 @@ class StreamsFace:
         if is_large(request.body):
             return self._append_large(key, terms)
         return Later(self._streams.append(key, terms), _appended if request.body else _closed)
+
+    def take(
+        self, workspace: str, path: bytes, content_type: str | None, body: bytes, waiting: Waiting
+    ) -> bool:
+        """Take a plain append to a stream in memory, and tell ``waiting`` when it is durable."""
+        key = _key_of_plain(workspace, path)
+        if key is None:
+            return False
+        limits = self._limits
+
+        def decide(stream: StreamRecord, now_ms: int) -> tuple[RecordsAppended, bytes] | None:
+            effect = append.plain(stream, content_type, body, now_ms, limits)
+            return None if effect is None else (effect, OFFSET_LINE % effect.next)
+
+        return self._streams.append_told(key, len(body), decide, waiting)
 
     async def _append_large(self, key: Key, terms: Append) -> Answer:
         try:
@@ -218,6 +246,16 @@ class StreamsFace:
             "Streams",
         )
     )
+
+
+@lru_cache(maxsize=4096)
+def _key_of_plain(workspace: str, path: bytes) -> Key | None:
+    """Return the key of the stream at a path, None if none can have it or it is that of a session."""
+    try:
+        key = stream_key(workspace, path)
+    except InvalidPathError:
+        return None
+    return None if is_session(key) else key
 
 
 def _appended(future: "asyncio.Future[AppendResult]") -> Response:

@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from durable_sessions.errors import LinkLostError
+from durable_sessions.errors import DurableSessionsError, LinkLostError
 from durable_sessions.http.carrier.handler_failures import close_iterator, internal_error
 from durable_sessions.http.carrier.message import (
     OWN,
     Answer,
+    FastPath,
     HandOver,
     Later,
     Request,
@@ -26,6 +27,7 @@ from durable_sessions.http.carrier.wire import (
     HTTP_1_0,
     LAST_CHUNK,
     LAST_REQUEST,
+    connection_line,
     encode_parts,
     encode_response,
     encode_stream_head,
@@ -85,6 +87,7 @@ class Answerer:
 
     __slots__ = (
         "_answers",
+        "_common",
         "_connection",
         "_handler",
         "_heads",
@@ -98,6 +101,7 @@ class Answerer:
         "_write_waiter",
         "blocked",
         "bytes_out",
+        "others_wait",
     )
 
     def __init__(self, state: ServerState, connection: ConnectionTurns, transport: asyncio.Transport) -> None:
@@ -114,8 +118,10 @@ class Answerer:
         self._path = b""
         self._running: asyncio.Future[Answer] | asyncio.Task[None] | None = None
         self._write_waiter: asyncio.Future[None] | None = None
+        self._common: object | None = None  # of the request that the fast path has taken
         self.blocked = 0  # a combination of RUNNING, WRITE_PAUSED and CLOSED
         self.bytes_out = 0
+        self.others_wait = False  # whether the connection has something else for its next turn
 
     def release(self) -> None:
         """Break the reference cycle with the connection, which is closed and will not be called again."""
@@ -135,6 +141,55 @@ class Answerer:
             self._send(answer, flags)
         else:
             self._start(answer, request, flags)
+
+    def answer_fast(self, fast_path: FastPath, common: object, target: bytes, body: bytes) -> bool:
+        """Answer a request by the fast path when it is durable; or say that the handler has to answer it."""
+        try:
+            if not fast_path.take(common, target, body, self):
+                return False
+        except Exception as error:
+            self._request_id, self._path = self._new_id(), target
+            self._heads = self._state.heads[OWN]
+            self._send(self._internal_error(error), 0)
+            return True
+        self.blocked |= RUNNING
+        self._request_id = self._new_id()
+        self._path = target
+        self._common = common
+        return True
+
+    def durable(self, lines: bytes) -> None:
+        """Answer a request that the fast path has taken: it is durable."""
+        if self.blocked & CLOSED:
+            return
+        state = self._state
+        connection = self._connection  # end() may call release(), which deletes the attribute
+        draining = state.draining
+        self.blocked &= ~RUNNING
+        self._answers[2] += 1
+        if draining:
+            lines += connection_line(LAST_REQUEST)
+        data = b"%b%brequest-id: %b\r\n\r\n" % (state.heads[OWN][204], lines, self._request_id)
+        self.bytes_out += len(data)
+        self._transport.write(data)
+        if self.blocked & WRITE_PAUSED:
+            connection.answer_waits(b"")
+        if draining:
+            connection.end()
+        if self.others_wait:
+            state.loop.call_soon(connection.next_turn)  # it may take long, and others are being answered
+
+    def failed(self, error: DurableSessionsError) -> None:
+        """Answer a request that the fast path has taken: it has failed."""
+        fast_path = self._state.fast_path
+        if self.blocked & CLOSED or fast_path is None:
+            return
+        try:
+            answer = fast_path.refusal(self._common, self._path, error, self._request_id)
+        except Exception as unexpected:
+            answer = self._internal_error(unexpected)
+        self._heads = self._state.heads[OWN]
+        self._finish(answer, 0)
 
     def refuse(self, refused: Refused, flags: int) -> None:
         """Send the answer to a request that the handler never sees."""

@@ -18,6 +18,7 @@ from durable_sessions.errors import DurableSessionsError, OverloadedError, Share
 from durable_sessions.http.carrier.answerer import CLOSED, RUNNING, Answerer
 from durable_sessions.http.carrier.connection_holder import ConnectionHolder
 from durable_sessions.http.carrier.incomplete_head import SLICE_BYTES
+from durable_sessions.http.carrier.known_head import DATA_BYTES_MAX, KnownHead, learn
 from durable_sessions.http.carrier.lingering_close import LingeringClose
 from durable_sessions.http.carrier.message import KEYLESS, Request
 from durable_sessions.http.carrier.read_ahead import ReadAhead, Refused
@@ -33,6 +34,8 @@ from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.http.carrier.wire import CONTINUE, HTTP_1_0, LAST_REQUEST
 
 _PATH_BYTES_KEPT = 64
+_HEADS_LEARNED_MAX = 8
+"""How often a connection may change its headers until no more is learned of them."""
 
 
 class Connection(asyncio.Protocol):
@@ -44,8 +47,10 @@ class Connection(asyncio.Protocol):
         "_continue_due",
         "_drained_bytes",
         "_drained_since",
+        "_heads_learned",
         "_holder",
         "_idle_since",
+        "_known",
         "_movable_at",
         "_parser",
         "_read_ahead",
@@ -65,6 +70,8 @@ class Connection(asyncio.Protocol):
         self._continue_due = False
         self._holder = ConnectionHolder(state.connections)
         self.bytes_in = 0
+        self._known: KnownHead | None = None
+        self._heads_learned = 0
         # State at the last sweep: time-outs are checked there, so that no request has to read the clock.
         self._seen_bytes = -1
         self._idle_since = 0.0
@@ -82,10 +89,32 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse ``data``; the requests that it completes are answered or queued on return."""
         self.bytes_in += len(data)
+        if self._parser.phase != IDLE or self._read_ahead is not None or self._answerer.blocked:
+            self._parse(data)
+            return
+        known, state = self._known, self._state
+        found = None if known is None else known.request(data)
+        if found is not None and state.fast_path is not None and not state.draining:
+            assert known is not None
+            if self._answerer.answer_fast(state.fast_path, known.common, *found):
+                return
+        self._parse(data)
+        if found is None and self._heads_learned < _HEADS_LEARNED_MAX and data.startswith(b"POST "):
+            self._learn(data)
+
+    def _parse(self, data: bytes) -> None:
         if len(data) > SLICE_BYTES or self._read_ahead is not None:
             self._feed_slices(data)
         elif self._parser.phase != STOPPED:
             self._parser.feed(data)
+
+    def _learn(self, data: bytes) -> None:
+        """Keep the head of input that was parsed, if it was exactly one request."""
+        fast_path = self._state.fast_path
+        self._heads_learned += 1
+        if fast_path is not None and self._parser.phase == IDLE and len(data) <= DATA_BYTES_MAX:
+            known = learn(data, fast_path)
+            self._known = None if known is None else self._state.known_heads.same(known)
 
     def _feed_slices(self, data: bytes) -> None:
         """Parse ``data`` in slices; once the read-ahead is full, keep the rest in it unparsed.
@@ -167,6 +196,7 @@ class Connection(asyncio.Protocol):
     def _waiting(self) -> ReadAhead:
         if self._read_ahead is None:
             self._read_ahead = ReadAhead(self._state, self._holder.current)
+            self._answerer.others_wait = True
         return self._read_ahead
 
     def refuse(self, error: DurableSessionsError, path: bytes | None = None) -> None:
@@ -191,7 +221,7 @@ class Connection(asyncio.Protocol):
     def send_continue(self) -> None:
         """Send ``100 Continue`` for the request being read, after the answers before it."""
         if self._answerer.blocked:
-            self._continue_due = True
+            self._continue_due = self._answerer.others_wait = True
         else:
             self._answerer.write(CONTINUE)
 
@@ -201,6 +231,7 @@ class Connection(asyncio.Protocol):
         while not answerer.blocked:
             read_ahead = self._read_ahead
             if read_ahead is None:
+                answerer.others_wait = False
                 if self._continue_due:
                     self._continue_due = False
                     answerer.write(CONTINUE)

@@ -152,6 +152,40 @@ class AnswerFormat(NamedTuple):
     common_headers: Sequence[Sequence[Header]]
 
 
+class Waiting(Protocol):
+    """A client that waits for the answer to a request that the fast path has taken."""
+
+    def durable(self, lines: bytes) -> None:
+        """Answer 204 with these header lines: what the request asked for is durable."""
+        ...
+
+    def failed(self, error: DurableSessionsError) -> None:
+        """Answer with the refusal of what was taken."""
+        ...
+
+
+class FastPath(Protocol):
+    """Answers the most common requests, of which no :class:`Request` is made: a ``POST`` without a query.
+
+    It gives the same answers as the handler. What could be answered otherwise it does not take, and what it
+    does not take has changed nothing.
+    """
+
+    def common(self, request: Request) -> object | None:
+        """Return what all requests with these headers have in common, None if each must be handled."""
+        ...
+
+    def take(self, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
+        """Take a request, and tell ``waiting`` later; or say that the handler has to answer it."""
+        ...
+
+    def refusal(
+        self, common: object, target: bytes, error: DurableSessionsError, request_id: bytes
+    ) -> Response:
+        """Return the answer to a request that was taken, and has failed."""
+        ...
+
+
 KEYLESS = "strangers"
 """The holder of all requests that lack a required key; no key has this id."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from durable_sessions.clock import Clock, SystemClock
 from durable_sessions.http.carrier.adopted_connection import AdoptedConnection
 from durable_sessions.http.carrier.connection import Connection
-from durable_sessions.http.carrier.message import Admission, AnswerFormat, Handler, Request
+from durable_sessions.http.carrier.message import Admission, AnswerFormat, FastPath, Handler, Request
 from durable_sessions.http.carrier.state import ServerState
 from durable_sessions.limits import DEFAULT_LIMITS, Limits
 
@@ -32,9 +32,12 @@ class HttpServer:
         admission: Admission | None = None,
         *,
         answer_format: AnswerFormat,
+        fast_path: FastPath | None = None,
     ) -> None:
         self.on_shutdown: list[Callable[[], None]] = []
-        self._state = ServerState(handler, answer_format, limits, clock or SystemClock(), admission)
+        self._state = ServerState(
+            handler, answer_format, limits, clock or SystemClock(), admission, fast_path
+        )
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self.port = 0

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from durable_sessions.clock import Clock
 from durable_sessions.errors import DurableSessionsError, OverloadedError, ShareExceededError
-from durable_sessions.http.carrier.message import Admission, AdmitAll, AnswerFormat, Handler
+from durable_sessions.http.carrier.known_head import KnownHeads, can_know
+from durable_sessions.http.carrier.message import Admission, AdmitAll, AnswerFormat, FastPath, Handler
 from durable_sessions.http.carrier.request_ids import RequestIds
 from durable_sessions.http.carrier.unread_answers import UnreadAnswers
 from durable_sessions.http.carrier.wire import Heads
@@ -67,7 +68,8 @@ class Budget(Shares):
 class ServerState:
     """Handler, limits, counters and the set of open connections; counters are plain integers.
 
-    ``admission`` decides about requests whose body has not arrived with the head.
+    ``admission`` decides about requests whose body has not arrived with the head. ``fast_path`` answers the
+    most common requests, if the application has one.
     """
 
     loop: asyncio.AbstractEventLoop  # set when the server starts
@@ -79,8 +81,11 @@ class ServerState:
         limits: Limits,
         clock: Clock,
         admission: Admission | None = None,
+        fast_path: FastPath | None = None,
     ) -> None:
         self.handler = handler
+        self.fast_path = fast_path if can_know(limits) else None
+        self.known_heads = KnownHeads()
         self.refuse = answer_format.refuse
         self.limits = limits
         self.clock = clock

@@ -79,7 +79,7 @@ def encode_parts(
     headers = response.headers
     lines = header_lines(headers) if headers else b""
     if flags:
-        lines += _connection_line(flags)
+        lines += connection_line(flags)
     if status in BODILESS_STATUSES or flags & HEAD_REQUEST:
         if status not in BODILESS_STATUSES and not has_length(headers):
             lines += b"Content-Length: %d\r\n" % len(response.body)
@@ -93,7 +93,7 @@ def encode_stream_head(
     heads: Heads, status: int, headers: Sequence[Header], flags: int, request_id: bytes
 ) -> bytes:
     """Return the head of a streamed answer: with a length, chunked, or (HTTP/1.0) ended by closing."""
-    lines = header_lines(headers) + _connection_line(flags)
+    lines = header_lines(headers) + connection_line(flags)
     if status not in BODILESS_STATUSES and not flags & HEAD_REQUEST and is_chunked(headers, flags):
         lines += b"Transfer-Encoding: chunked\r\n"
     return b"%b%brequest-id: %b\r\n\r\n" % (heads[status], lines, request_id)
@@ -109,7 +109,8 @@ def has_length(headers: Sequence[Header]) -> bool:
     return any(name.lower() == b"content-length" for name, _ in headers)
 
 
-def _connection_line(flags: int) -> bytes:
+def connection_line(flags: int) -> bytes:
+    """Return the line that says whether the connection stays open, where the protocol does not."""
     if flags & LAST_REQUEST:
         return b"Connection: close\r\n"
     return b"Connection: keep-alive\r\n" if flags & HTTP_1_0 else b""

@@ -8,31 +8,37 @@ from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import DurableSessionsError, InvalidEventError
 from durable_sessions.http.api import headers
 from durable_sessions.http.api.lifetime_headers import CLOSED
+from durable_sessions.http.api.offset_lines import OFFSET_LINE
 from durable_sessions.http.api.parse_threads import BodyParser, is_large
 from durable_sessions.http.api.sessions import event_indexes, imports, incarnations
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal_to
 from durable_sessions.http.api.sessions.new_records import NewRecords
-from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response
+from durable_sessions.http.carrier.message import Answer, Header, Later, Request, Response, Waiting
 from durable_sessions.http.openapi.answer_headers import (
     IDEMPOTENT_REPLAYED,
     PRODUCER_EPOCH,
     PRODUCER_SEQ,
+    SESSION_INCARNATION,
     STREAM_NEXT_OFFSET,
 )
 from durable_sessions.http.openapi.request_headers import IF_NONE_MATCH, PREFER
 from durable_sessions.limits import Limits
 from durable_sessions.managed_agents import event_types
-from durable_sessions.sessions import conditions, drafts, event_ids
+from durable_sessions.sessions import append, conditions, drafts, event_ids
 from durable_sessions.sessions.batch import Batch, Stored
 from durable_sessions.sessions.conditions import Conditions
 from durable_sessions.sessions.store import Sessions
 from durable_sessions.streams import offsets
+from durable_sessions.streams.effects import RecordsAppended
+from durable_sessions.streams.readonly import StreamRecord
 from durable_sessions.streams.stream import Key
 
 _EVALUATOR = Role.EVALUATOR  # a module global: looking up an enum member is measurable per append
 _PREFER = PREFER.key
 _IF_NONE_MATCH = IF_NONE_MATCH.key
+_LINES = OFFSET_LINE + SESSION_INCARNATION + b": %b\r\n"
+"""The header lines of most answers: where the session ends, and its incarnation."""
 _JSON: Header = (b"Content-Type", b"application/json")
 
 
@@ -51,6 +57,21 @@ class EventAppends:
             return self._append_large(request, caller, key)
         batch, session = self._batch(request, caller, strict=is_strict(request))
         return self._append(request, caller, key, batch, session)
+
+    def take(self, key: Key, actor: str, body: bytes, waiting: Waiting) -> bool:
+        """Take one plain event for a session in memory, and tell ``waiting`` when it is durable."""
+        draft = drafts.plain(body, self._limits)
+        if draft is None:
+            return False
+
+        def decide(stream: StreamRecord, now_ms: int) -> tuple[RecordsAppended, bytes] | None:
+            decided = append.plain(stream, draft, actor, now_ms)
+            if decided is None:
+                return None
+            effect, life = decided
+            return effect, _LINES % (effect.next, life.encode())
+
+        return self._sessions.streams.append_told(key, len(body), decide, waiting)
 
     async def _append_large(self, request: Request, caller: Caller, key: Key) -> Answer:
         strict = is_strict(request)

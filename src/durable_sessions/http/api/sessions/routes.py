@@ -22,7 +22,7 @@ from durable_sessions.http.api.parse_threads import BodyParser
 from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
 from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
 from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
-from durable_sessions.http.api.sessions.errors import refusal
+from durable_sessions.http.api.sessions.errors import refusal, refusal_to
 from durable_sessions.http.api.sessions.event_appends import EventAppends
 from durable_sessions.http.api.sessions.events import JSON, Events
 from durable_sessions.http.api.sessions.files import FileRoutes
@@ -45,7 +45,14 @@ from durable_sessions.http.api.sessions.thread_routes import ThreadRoutes
 from durable_sessions.http.api.sessions.work import WorkFace
 from durable_sessions.http.api.sessions.work_views import WorkViews
 from durable_sessions.http.api.sse import FIELDS
-from durable_sessions.http.carrier.message import Answer, Later, Request, Response, StreamingResponse
+from durable_sessions.http.carrier.message import (
+    Answer,
+    Later,
+    Request,
+    Response,
+    StreamingResponse,
+    Waiting,
+)
 from durable_sessions.http.openapi.sessions import LIVE_LIST
 from durable_sessions.http.paths import is_of_sessions
 from durable_sessions.ids import Ids
@@ -60,6 +67,7 @@ _AT_ONCE = (Response, StreamingResponse, Later)
 _COLLECTION = b"/v1/sessions"
 _READS = (b"GET", b"HEAD")
 _REGISTRIES = ("/v1/agents/", "/v1/environments/")
+_EVENTS = ROUTES.at("/v1/sessions/{session_id}/events")
 _CACHED_PATH_BYTES_MAX = 1_024
 """The longest path whose target is cached: without it, a client could fill the cache with long ones."""
 
@@ -151,6 +159,25 @@ class SessionsFace:
         except DurableSessionsError as error:
             return self._refuse(error, request, caller)
         return answer if isinstance(answer, _AT_ONCE) else self._guard(answer, request, caller)
+
+    def take(self, workspace: str, actor: str, path: bytes, body: bytes, waiting: Waiting) -> bool:
+        """Take a plain append to a session in memory, and tell ``waiting`` when it is durable."""
+        try:
+            target = _target(workspace, path)
+        except InvalidSessionError:
+            return False
+        if target is None or target.resource is not _EVENTS:
+            return False
+        key = target.arguments[0]
+        assert isinstance(key, Key)
+        return self._appends.take(key, actor, body, waiting)
+
+    def failure(
+        self, caller: Caller, path: bytes, error: DurableSessionsError, request_id: bytes
+    ) -> Response:
+        """Return the answer to an append that was taken, and has failed."""
+        key = _session_of(caller.workspace, path)
+        return refusal_to(error, request_id, None if key is None else self._sessions.life(key))
 
     async def _guard(self, answer: Awaitable[Answer], request: Request, caller: Caller) -> Answer:
         try:

@@ -79,10 +79,11 @@ class SessionChangeFeed:
         """Note a new session."""
         self._note(stream)
 
-    def stream_appended(self, stream: StreamRecord, first: int) -> None:
+    def streams_appended(self, appended: Sequence[tuple[StreamRecord, int]]) -> None:
         """Note new events; while nobody follows any list, that is nothing."""
         if self._consumers:
-            self._note(stream)
+            for stream, _ in appended:
+                self._note(stream)
 
     def stream_erased(self, stream: StreamRecord, positions: Sequence[int]) -> None:
         """Note that events were erased."""

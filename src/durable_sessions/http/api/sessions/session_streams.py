@@ -45,7 +45,7 @@ class SessionStreams:
 
     def holds(self, key: Key) -> bool:
         """Say whether a stream is a session."""
-        return key.path.startswith(_SESSIONS)
+        return is_session(key)
 
     def life(self, key: Key, request: Request) -> str | None:
         """Return the incarnation that a read is of, None for other streams; refuse if it asks for another."""
@@ -142,3 +142,8 @@ def _told_of_stream(key: Key) -> Iterator[None]:
 def _require_json(content_type: str) -> None:
     if not content.is_json(content_type):
         raise ContentTypeMismatchError(sent=content_type, expected=JSON_TYPE)
+
+
+def is_session(key: Key) -> bool:
+    """Say whether a stream is a session."""
+    return key.path.startswith(_SESSIONS)

@@ -1,0 +1,94 @@
+"""The fast path: the most common appends, of one plain body to a stream or session that is in memory.
+
+Each decision here is either the one that the handlers make, by the same functions, or none at all: then
+the request is handled in full, by :class:`~durable_sessions.http.api.app.Application`. So a refusal is
+always made there, and nothing is counted or recorded twice.
+"""
+
+from typing import NamedTuple
+
+from durable_sessions.access.caller import Role
+from durable_sessions.errors import DurableSessionsError
+from durable_sessions.http.api.auth import Authenticator
+from durable_sessions.http.api.error_responses import refusal_at
+from durable_sessions.http.api.origin import OriginRules
+from durable_sessions.http.api.sessions.routes import SessionsFace
+from durable_sessions.http.api.streams import StreamsFace
+from durable_sessions.http.carrier.message import OWN, Request, Response, Waiting
+from durable_sessions.http.paths import STREAM_ROOT
+
+_WRITER = Role.WRITER  # a module global: looking up an enum member is measurable per append
+
+_MEANINGLESS = frozenset(
+    b"host content-type user-agent accept accept-encoding accept-language authorization x-api-key "
+    b"cache-control pragma traceparent tracestate baggage".split()
+)
+"""Headers that mean nothing to an append, or are looked at here; a request with any other is handled."""
+
+
+class CommonHead(NamedTuple):
+    """What requests with the same headers have in common; ``keyed`` says whether they needed a key."""
+
+    content_type: str | None
+    headers: dict[bytes, bytes]
+    keyed: bool
+
+
+class FastAppends:
+    """Takes appends that the faces of an application would answer with 204 once they are durable.
+
+    While ``closed`` it takes none.
+    """
+
+    def __init__(
+        self,
+        auth: Authenticator,
+        rules: OriginRules,
+        streams: StreamsFace,
+        sessions: SessionsFace,
+    ) -> None:
+        self._auth = auth
+        self._rules = rules
+        self._streams = streams
+        self._sessions = sessions
+        self.closed: DurableSessionsError | None = None
+
+    def common(self, request: Request) -> CommonHead | None:
+        """Return what all requests with these headers have in common, None if each must be handled."""
+        headers = request.headers
+        if not headers.keys() <= _MEANINGLESS:
+            return None
+        keyed = self._auth.keys_required
+        try:
+            preflight = self._rules.admit(request, keyed=keyed)
+        except DurableSessionsError:
+            return None
+        if preflight is not None or request.audience != OWN:
+            return None
+        content_type = headers.get(b"content-type")
+        return CommonHead(None if content_type is None else content_type.decode("latin-1"), headers, keyed)
+
+    def take(self, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
+        """Take an append if nothing can refuse it, and tell ``waiting`` when it is durable."""
+        assert type(common) is CommonHead
+        content_type, headers, keyed = common
+        caller = self._auth.known_caller(headers, keyed=keyed)
+        if self.closed is not None or caller is None or caller.role < _WRITER:
+            return False
+        if target.startswith(STREAM_ROOT):
+            return self._streams.take(caller.workspace, target, content_type, body, waiting)
+        return self._sessions.take(caller.workspace, caller.principal, target, body, waiting)
+
+    def refusal(
+        self, common: object, target: bytes, error: DurableSessionsError, request_id: bytes
+    ) -> Response:
+        """Return the answer to an append that was taken, and has failed."""
+        assert type(common) is CommonHead
+        caller = (
+            None
+            if target.startswith(STREAM_ROOT)
+            else self._auth.known_caller(common.headers, keyed=common.keyed)
+        )
+        if caller is None:
+            return refusal_at(target, error, request_id)
+        return self._sessions.failure(caller, target, error, request_id)
