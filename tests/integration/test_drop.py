@@ -14,6 +14,7 @@ from durable_sessions.log.disk import REAL_DISK
 from durable_sessions.settings import load
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.refusals import error_code
+from tests.support.stored_bytes import files_with
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.anyio
@@ -165,15 +166,10 @@ async def test_dropped_bytes_leave_every_file(tmp_path: Path) -> None:
     ):
         await send(api, {"type": "app.row", "slot": "a", "text": SECRET})
         await api.post("/admin/flush")
+        assert files_with(server.data, SECRET.encode())
         await send(api, {"type": "app.prune", "slot": "a", "slot_empty": "drop"})
         never = {"type": "app.row", "slot": "b", "text": NEVER_STORED}
         await send(api, never, {"type": "app.prune", "slot": "b", "slot_empty": "drop"})
-        files = [path for path in server.data.rglob("*") if path.is_file()]
-        assert not [path for path in files if NEVER_STORED.encode() in path.read_bytes()]
-
-        def holding() -> list[Path]:
-            files = [path for path in server.data.rglob("*.log") if path.is_file()]
-            return [path for path in files if SECRET.encode() in path.read_bytes()]
-
-        await until(lambda: not holding())
+        assert not files_with(server.data, NEVER_STORED.encode())
+        await until(lambda: not files_with(server.data, SECRET.encode()))
         assert await kept(api) == ["-", "", "-", ""]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pyarrow.parquet as pq
 import pytest
 
 from durable_sessions.limits import DEFAULT_LIMITS
@@ -17,6 +16,7 @@ from durable_sessions.settings import load
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_secret
 from tests.support.refusals import error_code
+from tests.support.stored_bytes import files_with
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.anyio
@@ -295,21 +295,6 @@ async def test_a_legal_hold_refuses(tmp_path: Path) -> None:
 # The bytes ------------------------------------------------------------------------------
 
 
-def holding(data: Path, text: bytes) -> list[str]:
-    """Return the files below a directory that hold a text, compressed or not."""
-    found = []
-    for path in data.rglob("*"):
-        try:
-            content = path.read_bytes() if path.is_file() else b""
-            if path.suffix == ".parquet":
-                content += str(pq.read_table(path).to_pylist()).encode()
-        except (FileNotFoundError, OSError):
-            continue  # it was removed while we looked
-        if text in content:
-            found.append(str(path.relative_to(data)))
-    return found
-
-
 @pytest.fixture
 async def quick(tmp_path: Path) -> AsyncIterator[LocalServer]:
     async with local_server(tmp_path / "data", limits=QUICK, flush_seconds=0.1) as server:
@@ -324,14 +309,14 @@ async def test_no_file_has_the_bytes_after_the_stated_time(quick: LocalServer, f
         await api.get(f"/search?q={SECRET}")  # so that it is in the index
         if flushed:
             await api.post("/admin/flush")
-        assert holding(quick.data, SECRET.encode())
+        assert files_with(quick.data, SECRET.encode())
         assert (await redact(api, "s", first["id"])).status_code == 200
-        await until(lambda: not holding(quick.data, SECRET.encode()))
+        await until(lambda: not files_with(quick.data, SECRET.encode()))
         page = await api.get("/sessions/s/events")
         assert SECRET not in page.text
         await quick.restart()
         assert (await api.get("/sessions/s/events")).text == page.text
-        await until(lambda: not holding(quick.data, SECRET.encode()))
+        await until(lambda: not files_with(quick.data, SECRET.encode()))
         found = (await api.get("/search?q=nothing")).json()
         assert found["data"], "what was not redacted is found again"
         assert not (await api.get(f"/search?q={SECRET}")).json()["data"]
@@ -358,7 +343,7 @@ async def test_no_file_has_what_a_memory_said_after_the_stated_time(
         await api.get("/memory", params=scope | {"q": SECRET})  # so that it is in the index
         await api.get("/sessions/s/state")
         await api.post("/admin/flush")
-        assert holding(quick.data, SECRET.encode())
+        assert files_with(quick.data, SECRET.encode())
         if by_store:
             versions = f"/memory_stores/{store}/memory_versions"
             (version,) = (await api.get(versions)).json()["data"]
@@ -369,7 +354,7 @@ async def test_no_file_has_what_a_memory_said_after_the_stated_time(
             assert SECRET not in (await api.get(path)).text
         for query in ({}, {"at": "1"}, {"q": SECRET}):
             assert SECRET not in (await api.get("/memory", params=scope | query)).text
-        await until(lambda: not holding(quick.data, SECRET.encode()))
+        await until(lambda: not files_with(quick.data, SECRET.encode()))
 
 
 async def test_no_outline_keeps_what_was_erased_or_deleted(quick: LocalServer) -> None:
@@ -384,7 +369,7 @@ async def test_no_outline_keeps_what_was_erased_or_deleted(quick: LocalServer) -
         await api.put("/sessions/fork", headers={"Stream-Forked-From": "/v1/sessions/redacted"})
         for session in ("redacted", "deleted", "fork"):
             assert SECRET in (await api.get(f"/sessions/{session}/outline")).json()["names"]
-        assert any("views.sqlite" in name for name in holding(quick.data, SECRET.encode()))
+        assert any("views.sqlite" in name for name in files_with(quick.data, SECRET.encode()))
         assert (await redact(api, "redacted", "call-0")).status_code == 200
         for session in ("redacted", "fork"):
             names = (await api.get(f"/sessions/{session}/outline")).json()["names"]
@@ -392,4 +377,4 @@ async def test_no_outline_keeps_what_was_erased_or_deleted(quick: LocalServer) -
             block = (await api.get(f"/sessions/{session}/outline?from=0")).json()["columns"]
             assert names[block["name"][1] - 1] == "bash"
         assert (await api.delete("/sessions/deleted")).status_code in (200, 204)
-        await until(lambda: not any("views" in name for name in holding(quick.data, SECRET.encode())))
+        await until(lambda: not any("views" in name for name in files_with(quick.data, SECRET.encode())))
