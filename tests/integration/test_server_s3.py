@@ -16,7 +16,8 @@ from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.proxy import FaultProxy
 from tests.support.s3 import S3Server, rclone, seaweedfs
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.stored_bytes import files_with, objects_with
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.anyio
 
@@ -103,6 +104,47 @@ async def test_it_works_and_a_lost_machine_is_no_loss(
         assert await read(there, "s") == list(range(200))
     (tmp_path / "data" / "log").rename(tmp_path / "data" / "old log")  # the other machine has gone on
     await server.start()
+
+
+async def test_what_was_erased_is_in_no_object_and_no_file(
+    s3: S3Server, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """Redacted and dropped: in objects, in files of the machine, and in the objects behind a restart."""
+    quick = replace(
+        DEFAULT_LIMITS,
+        maintenance_seconds=0.02,
+        delete_within_seconds=1.0,
+        garbage_grace_seconds=0.1,
+        manifests_kept_max=2,
+    )
+    url, secret = s3.url(tmp_path.name), b"xylophonesecret"
+    said = [
+        {"type": "app.note", "id": "redacted", "text": "the xylophonesecret"},
+        {"type": "app.row", "id": "dropped", "slot": "a", "text": "a xylophonesecret, too"},
+        {"type": "app.note", "id": "kept", "text": "nothing else"},
+    ]
+    async with (
+        local_server(tmp_path / "data", limits=quick, bucket=url, flush_seconds=0.1) as server,
+        httpx2.AsyncClient(base_url=server.url + "/v1/sessions/s", timeout=PATIENCE_SECONDS) as session,
+    ):
+        await session.put("", json={"title": "the xylophonesecret"})
+        await session.post("/events", json=said)
+        await session.post("/events", json={"type": "app.prune", "slot": "b", "slot_empty": "keep"})
+        assert (await session.post(f"{server.url}/v1/admin/flush")).status_code == 200
+        assert any(name.endswith(".parquet") for name in await objects_with(url, secret))
+        gone = await session.post("/redact", json={"events": ["redacted"], "reason": "asked for"})
+        assert gone.status_code == 200, gone.text
+        await session.post("/events", json={"type": "app.prune", "slot": "a", "slot_empty": "drop"})
+
+        async def is_gone() -> bool:
+            return not files_with(tmp_path / "data", secret) and not await objects_with(url, secret)
+
+        await until(is_gone)
+        await server.restart()
+        events = (await session.get("/events")).json()["data"]
+        marks = [next(name for name in ("redacted", "dropped", "text") if name in one) for one in events[:3]]
+        assert marks == ["redacted", "dropped", "text"]
+        assert await is_gone()
 
 
 async def test_the_store_drops_delays_truncates_and_corrupts(
