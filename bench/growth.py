@@ -99,7 +99,7 @@ def _streams(place: Place, options: Options, part: Part) -> None:
             f"{idle[0].name}, resident above the empty server",
             idle[0].median("above_mb"),
             1,
-            150,
+            100,
             50,
             at_most=True,
             unit=" MB",
