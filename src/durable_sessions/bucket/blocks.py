@@ -2,19 +2,20 @@
 
 import io
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from durable_sessions.bucket.columns import SCHEMA
 from durable_sessions.bucket.directory import Directory, GroupInfo, Piece, decode_groups
 from durable_sessions.bucket.records import AppendRun
 from durable_sessions.bucket.segment import DIRECTORY_KEY, GROUPS_KEY, VERSION, VERSION_KEY
 
-_COLUMNS = ["body", "data", "append", "created_at"]
+_MARKS = ["append", "created_at"]
 _COMMA = memoryview(b",")
 # Made once: of a Python string Arrow makes one in each call, and looks for `dateutil` on the disk first.
 _SEPARATOR, _EMPTY = pa.scalar(",", pa.string()), pa.scalar("", pa.string())
@@ -51,26 +52,43 @@ def decode_footer(region: bytes) -> Footer:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DecodedRowGroup:
     """A decoded row group.
 
     ``wire`` has every row's JSON (for other rows nothing) with a comma between each two, so that row r
     begins at ``body_ends[r] + r``. The comma behind the last row is not in it: :meth:`_messages` adds it.
-    ``data`` has the bytes of the other rows.
+    ``data`` has the bytes of the other rows. When rows were appended, and with which others, few reads ask:
+    these columns are kept as they were stored until one does.
     """
 
     wire: memoryview
     body_ends: Sequence[int]
     data: memoryview
     data_ends: Sequence[int]
-    starts: Sequence[int]
-    times: Sequence[int]
+    stored_marks: "_StoredColumns"
+    _marks: tuple[Sequence[int], Sequence[int]] | None = field(default=None, init=False)
 
     @property
     def cost(self) -> int:
         """The memory that the block takes, approximately."""
-        return len(self.wire) + len(self.data) + 24 * len(self.starts) + 1_000
+        return len(self.wire) + len(self.data) + 24 * len(self.body_ends) + 1_000
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """For each row the first position of its append; ValueError if the column is malformed."""
+        return self._decoded_marks()[0]
+
+    @property
+    def times(self) -> Sequence[int]:
+        """For each row when it was appended, in milliseconds; ValueError if the column is malformed."""
+        return self._decoded_marks()[1]
+
+    def _decoded_marks(self) -> tuple[Sequence[int], Sequence[int]]:
+        if self._marks is None:
+            starts, times = self.stored_marks.decode(_MARKS)
+            self._marks = _numbers(starts), _numbers(times)
+        return self._marks
 
     def cut(self, piece: Piece, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
         """Return records of a piece from ``start``, before ``stop``, at least one, and the position after.
@@ -139,26 +157,58 @@ class DecodedRowGroup:
 
 def decode_block(footer: Footer, group: int, data: bytes) -> DecodedRowGroup:
     """Return the row group in ``data``, whose digest has been checked; ValueError if it is malformed."""
-    try:
-        file = pq.ParquetFile(
-            pa.PythonFile(_Window(data, footer.groups[group].offset), mode="r"),
-            metadata=footer.metadata,
-            pre_buffer=False,
-        )
-        table = file.read_row_group(group, columns=_COLUMNS, use_threads=False)
-        body, raw, starts, times = (table.column(name).combine_chunks() for name in _COLUMNS)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(str(error)) from error
+    stored = _StoredColumns(footer, group, _Window([(footer.groups[group].offset, memoryview(data))]))
+    (body,) = stored.decode(["body"])
     body_ends, _ = _binary_parts(body)
-    data_ends, raw_bytes = _binary_parts(raw)
+    data_ends: Sequence[int] = ()
+    raw_bytes = memoryview(b"")
+    if body.null_count:
+        data_ends, raw_bytes = _binary_parts(*stored.decode(["data"]))
     return DecodedRowGroup(
         wire=_joined(body),
         body_ends=body_ends,
         data=raw_bytes,
         data_ends=data_ends,
-        starts=_numbers(starts),
-        times=_numbers(times),
+        stored_marks=stored.only(_MARKS),
     )
+
+
+class _StoredColumns:
+    """Columns of a row group as they are stored, decoded when they are needed."""
+
+    __slots__ = ("_footer", "_group", "_window")
+
+    def __init__(self, footer: Footer, group: int, window: "_Window") -> None:
+        self._footer = footer
+        self._group = group
+        self._window = window
+
+    def only(self, names: Sequence[str]) -> "_StoredColumns":
+        """Return a copy of some columns, so that the others need not be kept."""
+        row_group = self._footer.metadata.row_group(self._group)
+        columns = [row_group.column(SCHEMA.get_field_index(name)) for name in names]
+        return _StoredColumns(self._footer, self._group, self._window.copied(map(_place, columns)))
+
+    def decode(self, names: Sequence[str]) -> list[pa.Array]:
+        """Return columns in the order of their names; ValueError if they are malformed."""
+        try:
+            source = pa.PythonFile(self._window.opened(), mode="r")
+            file = pq.ParquetFile(source, metadata=self._footer.metadata, pre_buffer=False)
+            table = file.read_row_group(self._group, columns=names, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(str(error)) from error
+        return [_whole(table.column(name)) for name in names]
+
+
+def _place(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return where a column of a row group is in the object, and how many bytes it has."""
+    begin = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+    return begin, column.total_compressed_size
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    # Usually there is one chunk, which Arrow would copy.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _joined(body: pa.Array) -> memoryview:
@@ -183,12 +233,23 @@ def _numbers(values: pa.Array) -> Sequence[int]:
 
 
 class _Window(io.RawIOBase):
-    """A file of which only some bytes are there: those of one row group, at their place."""
+    """A file of which only some parts are there, each at its place."""
 
-    def __init__(self, data: bytes, offset: int) -> None:
-        self._data = memoryview(data)
-        self._offset = offset
+    def __init__(self, parts: Sequence[tuple[int, memoryview]]) -> None:
+        self._parts = parts
         self._at = 0
+
+    def opened(self) -> "_Window":
+        """Return the same file anew: whoever reads it may close it."""
+        return _Window(self._parts)
+
+    def copied(self, places: Iterable[tuple[int, int]]) -> "_Window":
+        """Return a file with copies of some places only."""
+        found = []
+        for offset, size in sorted(places):  # the last part says where the file ends
+            self._at = offset
+            found.append((offset, memoryview(self.read(size))))
+        return _Window(found)
 
     def seekable(self) -> bool:
         return True
@@ -200,14 +261,15 @@ class _Window(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset if whence == io.SEEK_SET else self._offset + len(self._data) + offset
+        offset_of_last, last = self._parts[-1]
+        self._at = offset if whence == io.SEEK_SET else offset_of_last + len(last) + offset
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        begin = self._at - self._offset
-        if begin < 0:
-            raise OSError("this part of the object was not fetched")
-        end = len(self._data) if size < 0 else begin + size
-        found = bytes(self._data[begin:end])
-        self._at += len(found)
-        return found
+        for offset, part in self._parts:
+            begin = self._at - offset
+            if 0 <= begin <= len(part):
+                found = bytes(part[begin:] if size < 0 else part[begin : begin + size])
+                self._at += len(found)
+                return found
+        raise OSError("this part of the object was not fetched")

@@ -27,7 +27,8 @@ GROUP_BYTES = 1024 * 1024
 """The record bytes of a row group; more only if a single record is larger."""
 GROUP_ROWS_MAX = 65_536
 """The most rows of a row group, so that tiny records do not make one slow to decode."""
-PAGE_BYTES = 128 * 1024
+PAGE_BYTES = 2 * GROUP_BYTES
+"""The bytes of a page: usually a whole column of a row group, which reads need whole anyway."""
 COMPRESSION_LEVEL = 1
 
 VERSION_KEY = "durable_sessions.segment_version"

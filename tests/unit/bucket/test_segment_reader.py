@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from durable_sessions.bucket import segment
 from durable_sessions.bucket.blocks import decode_footer
 from durable_sessions.bucket.cache import BlockCache
 from durable_sessions.bucket.fetch import FETCHES_MAX
@@ -106,6 +107,16 @@ async def test_appends_are_given_across_gaps_and_reads_end_at_them() -> None:
             await read(reader, stream, position, 99, 1_000)
         with pytest.raises(ObjectDamagedError):
             await reader.append_end(stream, position)
+
+
+async def test_segments_with_many_pages_are_read_as_those_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "PAGE_BYTES", 1_000)
+    json, raw = json_stream(1, events(300)), raw_stream(2, [b"x" * 99] * 300)
+    written = Written([json, raw])
+    assert await read(written.reader, 1, 7, 300, 1 << 30) == expected(json, 7, 300, 1 << 30)
+    assert await read(written.reader, 2, 7, 29_000, 1 << 30) == expected(raw, 7, 29_000, 1 << 30)
+    assert [run async for run in written.reader.appends(1, 0, 300)] == json.appends
+    assert [run async for run in written.reader.appends(2, 0, 29_700)] == raw.appends
 
 
 async def test_an_append_over_many_row_groups_is_one_append() -> None:
