@@ -29,7 +29,7 @@ _NATS = """
 server_name: n{number}
 listen: 127.0.0.1:{port}
 http: 127.0.0.1:{monitoring}
-jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 4GB }}
+jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 32GB }}
 cluster {{ name: local, listen: 127.0.0.1:{route}, routes: [{routes}] }}
 """
 
