@@ -1,10 +1,14 @@
 """The command that runs seeds: what it says, and how it ends."""
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
 from durable_sessions.testing.simulation import __main__ as command
 from durable_sessions.testing.simulation.run import Run
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 def test_a_seed_alone_can_be_traced() -> None:
@@ -12,6 +16,13 @@ def test_a_seed_alone_can_be_traced() -> None:
     assert done.exit_code == 0
     assert "after log.sync" in done.output
     assert "digest" in done.output
+
+
+def test_seeds_are_sent_to_other_processes_when_it_is_run_as_a_program() -> None:
+    command = [sys.executable, "-m", "durable_sessions.testing.simulation", "--seeds", "1", "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "0 seeds failed" in done.stdout
 
 
 def test_several_seeds_are_counted() -> None:

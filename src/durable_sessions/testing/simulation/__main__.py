@@ -27,12 +27,9 @@ class _RunSeed(Protocol):
         ...
 
 
-def _run_plain(seed: int, *, trace: bool = False) -> Run:
-    return run(seed, trace=trace)
-
-
+# Functions of other modules: those of this one cannot be sent to worker processes, which do not import it.
 _KINDS: dict[str, _RunSeed] = {
-    "": _run_plain,
+    "": run,
     "rivals": run_rivals,
     "engines": run_engines,
     "work": run_work,
