@@ -164,7 +164,7 @@ class MethodNotAllowedError(DurableSessionsError):
 
 
 class RouteNotFoundError(DurableSessionsError):
-    """Nothing is served at {path}. What is, is listed at /docs/api and in /openapi.json."""
+    """Nothing is served at {path}. {advice}"""
 
     code = "route_not_found"
 

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from durable_sessions.importers.report import Report
 from durable_sessions.importers.state import ImportState
 from tests.importers.counting import count
@@ -189,6 +191,35 @@ def test_commands_injections_and_interrupts(tmp_path: Path) -> None:
     assert events[1]["command"] is True
     assert events[2]["command_event_id"] == events[1]["id"]
     assert events[3]["content"] == [say("Do it")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "title"),
+    [
+        ("<command-message>fix</command-message><command-name>/fix</command-name>", "/fix"),
+        (
+            "<command-name>/fix</command-name><command-args>issue 7\n today</command-args>",
+            "/fix issue 7 today",
+        ),
+        ("<bash-input>make  test</bash-input>", "$ make test"),
+        ("<command-name></command-name>", None),
+    ],
+)
+def test_the_first_command_is_the_title_until_there_is_a_prompt(
+    tmp_path: Path, typed: str, title: str | None
+) -> None:
+    command = user("c", None, typed)
+    answer = agent("a", "c", say("Done."))
+    other = user("d", "a", "<command-name>/clear</command-name>")
+    for name, records, expected in (
+        ("one", (command, answer, other), title or "/clear"),
+        ("two", (command, answer, other, user("p", "d", "Now the tests.")), "Now the tests."),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        imported(folder, *records)
+        destination, _ = everything(folder)
+        assert [session.title for session in destination.sessions.values()] == [expected]
 
 
 def test_refused_orphaned_and_repeated_results(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def ds(shared: BackgroundServer) -> Commands:
         (("dossier", "a-1", "--at", "9"), 2, "a-1 has 1 event, and --at 9 is beyond its end."),
         (("slots", "a-1", "head"), 3, "No event of a-1 holds the slot head."),
         (("facts", "job-1", "--retract", "cuase"), 3, "job-1 knows no fact cuase. Did you mean cause?"),
+        (("facts", "job-1", "cause=x"), 3, "To make it known: ds facts job-1 --set cause=x"),
         (
             ("wake", "over-1"),
             6,

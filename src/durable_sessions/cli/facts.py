@@ -71,8 +71,10 @@ def _verb(made: tuple[object, ...], retract: tuple[object, ...]) -> str:
 def _require_known(session: Session, known: tuple[str, ...], keys: tuple[str, ...]) -> None:
     for key in keys:
         if key not in known:
-            told = " ".join(filter(None, (f"{session.id} knows no fact {key}.", nearest(key, known))))
-            raise MissingError(told)
+            advice = (
+                f"To make it known: ds facts {session.id} --set {key}" if "=" in key else nearest(key, known)
+            )
+            raise MissingError(" ".join(filter(None, (f"{session.id} knows no fact {key}.", advice))))
 
 
 def _show(output: Output, session: Session, keys: tuple[str, ...], kind: str | None, at: str | None) -> None:

@@ -137,6 +137,7 @@ class SessionMetadata:
 
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    _is_of_command: bool = False
 
     def note(self, **facts: object) -> None:
         """Remember non-empty texts; the first value of a name stays."""
@@ -147,12 +148,17 @@ class SessionMetadata:
     def name(self, title: object) -> None:
         """Set a title that a person or the tool gave."""
         if isinstance(title, str) and (short := title_from(title)):
-            self.title = short
+            self.title, self._is_of_command = short, False
 
     def suggest(self, text: str) -> None:
         """Use the first prompt as the title, until there is a better one."""
+        if self.title is None or self._is_of_command:
+            self.title, self._is_of_command = title_from(text), False
+
+    def suggest_command(self, typed: str) -> None:
+        """Use the first command as the title, until there is a prompt: some sessions have none."""
         if self.title is None:
-            self.title = title_from(text)
+            self.title, self._is_of_command = title_from(typed), True
 
 
 class EventMaker:

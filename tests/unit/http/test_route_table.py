@@ -6,7 +6,7 @@ import pytest
 
 from durable_sessions.access.caller import Role
 from durable_sessions.errors import MethodNotAllowedError, RouteNotFoundError, UnknownParameterError
-from durable_sessions.http.api.route_table import ROUTES, RouteTable, delegate
+from durable_sessions.http.api.route_table import ROUTES, RouteTable, delegate, unknown_route
 from durable_sessions.http.carrier.message import Answer, Request, Response
 from durable_sessions.http.manual import contents
 from durable_sessions.http.openapi.document import NOUNS, document
@@ -139,6 +139,29 @@ def test_what_is_not_described_has_a_noun_that_refuses_it() -> None:
     assert match.resource.noun == "Ingest"
     with pytest.raises(RouteNotFoundError, match="Nothing is served at /v1/ingest/unknown"):
         match.resource.route(request(b"POST", b"/v1/ingest/unknown"))
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        (b"/v1/sesions", "/v1/sessions"),
+        (b"/v1/sessions/build-42/event", "/v1/sessions/build-42/events"),
+        (b"/v1/sesions/build-42/events", "/v1/sessions/build-42/events"),
+        (b"/v1/memory/scops", "/v1/memory/scopes"),
+        (b"/v1/sesions/build-42/event", None),
+        (b"/v1/nothing-like-it", None),
+        (b"/v1/vaults", None),
+        (b"/v1", None),
+        (b"/v1/%73esions", None),
+        (b"/v1/sesions/" + b"a" * 288, "/v1/sessions/" + "a" * 288),
+        (b"/v1/sesions/" + b"a" * 289, None),
+    ],
+)
+def test_one_misspelt_segment_of_a_path_is_recognised(path: bytes, meant: str | None) -> None:
+    assert ROUTES.nearest(path) == meant
+    said = str(unknown_route(path))
+    assert said.startswith(f"Nothing is served at {path.decode()}. ")
+    assert ("Did you mean" in said) == (meant is not None)
 
 
 def test_every_page_of_the_manual_is_at_a_path_that_is_described() -> None:

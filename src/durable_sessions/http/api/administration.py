@@ -19,13 +19,12 @@ from durable_sessions.errors import (
     InvalidKeyError,
     InvalidRequestError,
     KeyNotFoundError,
-    RouteNotFoundError,
 )
 from durable_sessions.http.api.auth import Caller, Role
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.json_body import Expected, decode
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.route_table import ROUTES, Handler, Match
+from durable_sessions.http.api.route_table import ROUTES, Handler, Match, unknown_route
 from durable_sessions.http.bodies.keys import CreatedKey, KeyAnswer, NewKeyBody, RevokedKey
 from durable_sessions.http.carrier.message import Answer, Header, Request, Response
 from durable_sessions.http.openapi.keys import LIMIT, ORDER
@@ -82,7 +81,7 @@ class Administration:
 
     async def _act(self, request: Request, caller: Caller, found: Match) -> Answer:
         if "" in found.values:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+            raise unknown_route(request.path)
         route = found.resource.route(request)
         answer = self._handlers[route.id](self, request, caller, *found.values)
         return answer if isinstance(answer, Answer) else await answer

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from durable_sessions.access.caller import Caller
-from durable_sessions.errors import DurableSessionsError, RouteNotFoundError
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.administration import Administration
 from durable_sessions.http.api.artifacts import ALLOW as ARTIFACT_METHODS
@@ -22,7 +22,7 @@ from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.origin import OriginRules
 from durable_sessions.http.api.otlp import ALLOW as OTLP_METHODS
 from durable_sessions.http.api.otlp import Dispatch, OtlpFace
-from durable_sessions.http.api.route_table import ROUTES, Match
+from durable_sessions.http.api.route_table import ROUTES, Match, unknown_route
 from durable_sessions.http.api.sessions.dialect import is_strict
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.live_list import LiveLists
@@ -205,7 +205,7 @@ class Application:
             return self._sessions.handle(request)
         if request.path == _VAULTS or request.path.startswith(_VAULTS + b"/"):
             self._auth.caller(request)
-            raise RouteNotFoundError(path=_VAULTS.decode() + _NO_VAULTS)
+            raise unknown_route(request.path, _VAULTS.decode() + _NO_VAULTS)
         found = ROUTES.find(request.path)
         noun = None if found is None else found.resource.noun
         if found is not None and noun == "Artifacts":

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import msgspec
 
 from durable_sessions.access.caller import Caller
-from durable_sessions.errors import DurableSessionsError, RouteNotFoundError
+from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.operations import Operations
 from durable_sessions.http.api.placement_operations import PlacementOperations
+from durable_sessions.http.api.route_table import unknown_route
 from durable_sessions.http.api.sessions import foreign_events, merged_listing, merged_live_list, merged_search
 from durable_sessions.http.api.sessions.errors import refusal
 from durable_sessions.http.api.sessions.foreign_events import KNOWN_EVENTS
@@ -70,7 +71,7 @@ class InternalFace:
                 return StreamingResponse(200, [*_FIELDS], _Framed(followed))
             handler = self._handlers.get(request.path)
             if handler is None:
-                raise RouteNotFoundError(path=request.path.decode("latin-1"))
+                raise unknown_route(request.path)
             said = await handler(request, self._auth.caller(request))
         except DurableSessionsError as error:
             return refusal(error, request)

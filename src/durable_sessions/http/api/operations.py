@@ -10,13 +10,12 @@ from durable_sessions.access.key_table import KeyTable
 from durable_sessions.errors import (
     DurableSessionsError,
     ForbiddenError,
-    RouteNotFoundError,
 )
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.health import EngineHealth, Health
 from durable_sessions.http.api.metrics import CONTENT_TYPE, Metrics
-from durable_sessions.http.api.route_table import Handler, Match, Resource
+from durable_sessions.http.api.route_table import Handler, Match, Resource, unknown_route
 from durable_sessions.http.bodies.operations import (
     Alive,
     FailingListener,
@@ -75,7 +74,7 @@ class Operations:
         caller = self._auth.caller(request) if request.path.startswith(b"/v1/") else None
         if found is None or not self._serves(found.resource):
             # Below /v1, a caller without a key must not learn which paths exist.
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+            raise unknown_route(request.path)
         return self.handlers[found.resource.route(request).id](self, request, caller)
 
     def _serves(self, resource: Resource) -> bool:

@@ -6,6 +6,7 @@ table is what dispatches to it and knows its query parameters; the OpenAPI docum
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -59,6 +60,10 @@ _REFUSALS: dict[str, str | None] = {
 """``Allow`` headers that differ from the methods of the path; None means 404."""
 
 
+_CORRECTED_BYTES_MAX = 300
+"""Longer paths are not compared with those that are served: it would cost time that grows with them."""
+
+
 class Route(NamedTuple):
     """One operation: its id, the role it requires beyond reader, its query parameters.
 
@@ -98,7 +103,7 @@ class Resource:
         if route is None and self.allow is not None:
             raise MethodNotAllowedError(allow=self.allow)
         if route is None:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+            raise unknown_route(request.path)
         return route
 
     def bind(self, handlers: Mapping[str, Handler]) -> dict[bytes, tuple[Role | None, Handler]]:
@@ -149,6 +154,25 @@ class _Node:
             found = Match(self.rest, (*values, "/".join(segments[at:])))
         return found
 
+    def corrected(self, segments: list[str], *, before: bool = False) -> list[str] | None:
+        """Return the segments of a served path that differs from these in one misspelt segment, or None.
+
+        ``before`` says that the misspelt one stands before these segments: only one is corrected, so that the
+        search stays as short as the path.
+        """
+        if not segments:
+            return [] if before and self.resource is not None and self.resource.methods else None
+        first, below = segments[0], segments[1:]
+        tried = [(first, node, before) for node in (self.fixed.get(first), self.variable) if node is not None]
+        if not before and self.variable is None:
+            near = get_close_matches(first, self.fixed, n=1, cutoff=0.7)
+            tried += [(name, self.fixed[name], True) for name in near]
+        for name, node, changed in tried:
+            rest = node.corrected(below, before=changed)
+            if rest is not None:
+                return [name, *rest]
+        return None
+
 
 class RouteTable:
     """Finds the resource at a path.
@@ -181,6 +205,13 @@ class RouteTable:
             # The first two segments are matched as raw bytes; those below may be percent-encoded.
             segments[3:] = map(unquote, segments[3:])
         return self._root.find(segments, 0, ())
+
+    def nearest(self, path: bytes) -> str | None:
+        """Return the path that was probably meant where nothing is served: one segment is spelt otherwise."""
+        if len(path) > _CORRECTED_BYTES_MAX or b"%" in path:
+            return None
+        segments = self._root.corrected(path.decode("latin-1").split("/"))
+        return None if segments is None else "/".join(segments)
 
     def at(self, template: str) -> Resource:
         """Return the resource at a path template."""
@@ -241,3 +272,11 @@ def _add(resource: Resource, operation: Operation) -> None:
 
 ROUTES = RouteTable(NOUNS)
 """All routes."""
+
+
+def unknown_route(path: bytes, named: str | None = None) -> RouteNotFoundError:
+    """Return the refusal of a path at which nothing is served; ``named`` is what the error calls it."""
+    near = ROUTES.nearest(path)
+    listed = "What is, is listed at /docs/api and in /openapi.json."
+    advice = listed if near is None else f"Did you mean {near}? {listed}"
+    return RouteNotFoundError(path=path.decode("latin-1") if named is None else named, advice=advice)

@@ -10,7 +10,6 @@ from durable_sessions.access.audit import Audit
 from durable_sessions.clock import Clock
 from durable_sessions.errors import (
     InvalidRequestError,
-    RouteNotFoundError,
     TokenInvalidError,
 )
 from durable_sessions.http.api import cors
@@ -18,7 +17,7 @@ from durable_sessions.http.api import subscription_bodies as bodies
 from durable_sessions.http.api.auth import Authenticator, Caller, Role
 from durable_sessions.http.api.deletions import deletion
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.route_table import ROUTES, Handler, Match
+from durable_sessions.http.api.route_table import ROUTES, Handler, Match, unknown_route
 from durable_sessions.http.api.signing import SigningKeys
 from durable_sessions.http.api.webhook_urls import Reach
 from durable_sessions.http.bodies.subscriptions import (
@@ -80,7 +79,7 @@ class SubscriptionRoutes:
         found = _found(request)
         caller, workspace = self._caller(request, found)
         if found is None or "" in found.values[:1]:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+            raise unknown_route(request.path)
         key = SubscriptionKey(workspace, self._id(found.values[0])) if found.values else None
         if request.method == b"OPTIONS":
             return cors.preflight(found.resource.allow or "")

@@ -11,6 +11,7 @@ REFUSED = "The user doesn't want to proceed with this tool use"
 _INJECTED = ("<system-reminder>", "<ide_", "<user-prompt-submit-hook>", "<session-start-hook>")
 _COMMANDS = ("<command-name>", "<command-message>", "<bash-input>")
 _OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
+_COMMAND_PART = re.compile(r"<(command-name|command-args|bash-input)>([^<]{1,2000})</\1>")
 _TEAMMATE = re.compile(r"<teammate-message(?=[\s>])([^>]{0,2000})>")
 _TEAMMATE_ID = re.compile(r"""\bteammate_id=["']([^"']{1,200})["']""")
 _TEAMMATES_NAMED_MAX = 20
@@ -25,6 +26,14 @@ def is_injected(words: str) -> bool:
 def is_command(words: str) -> bool:
     """Say whether a slash command or a shell command was typed."""
     return words.lstrip().startswith(_COMMANDS)
+
+
+def typed_command(words: str) -> str:
+    """Return a command as it was typed, without its markup: ``/review src/app.py``, or ``$ make``."""
+    parts = {name: " ".join(said.split()) for name, said in _COMMAND_PART.findall(words)}
+    if shell := parts.get("bash-input"):
+        return f"$ {shell}"
+    return " ".join(filter(None, (parts.get("command-name"), parts.get("command-args"))))
 
 
 def is_command_output(words: str) -> bool:

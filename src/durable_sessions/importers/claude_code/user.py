@@ -147,6 +147,8 @@ def _own_words(
     if synthetic_text.is_command(words):
         event = context.event("user.message", now, "said", command=True, content=content)
         now.thread.last_command = event["id"]
+        if now.thread.id is None:
+            context.about.suggest_command(synthetic_text.typed_command(words))
         return event
     if now.thread.id is not None:
         return received(context, now, content, "said", from_agent_name="main")

@@ -12,14 +12,13 @@ from durable_sessions.errors import (
     ForbiddenError,
     InvalidSessionError,
     MethodNotAllowedError,
-    RouteNotFoundError,
 )
 from durable_sessions.http.api import cors
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.declared_principal import declared
 from durable_sessions.http.api.live_readers import LiveReaders
 from durable_sessions.http.api.parse_threads import BodyParser
-from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate
+from durable_sessions.http.api.route_table import ROUTES, Handler, Resource, delegate, unknown_route
 from durable_sessions.http.api.sessions.branch_routes import BranchRoutes
 from durable_sessions.http.api.sessions.dossier_routes import DossierRoutes
 from durable_sessions.http.api.sessions.errors import refusal, refusal_to
@@ -307,7 +306,7 @@ def _wrong(request: Request, caller: Caller, target: _Target | None) -> DurableS
     path = request.path.decode("latin-1")
     if path.startswith(_REGISTRIES):
         path = unquote(path.split("/", 3)[3])  # errors of a registry name only the part of the path below it
-    return RouteNotFoundError(path=path)
+    return unknown_route(request.path, path)
 
 
 def _of_role(request: Request, caller: Caller | None) -> ForbiddenError | None:
