@@ -83,11 +83,12 @@ test-adapters: $(ADAPTERS)/.ready
 # The tests of the web page want a real browser. It is installed where that needs no question; else they are skipped,
 # and the end of the run says so.
 browser:
-	@if ! command -v chromium chromium-browser google-chrome >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] \
+	@if ! command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] \
 		&& command -v apt-get >/dev/null 2>&1; then \
 		echo "Installing Chromium for the tests of the web page: once, a minute or two"; \
-		timeout 300 env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium \
-			>/dev/null 2>&1 || echo "Chromium could not be installed: tests of the web page are skipped"; \
+		for package in chromium-headless-shell chromium; do \
+			timeout 300 env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$package \
+				>/dev/null 2>&1 && exit; done; echo "Chromium could not be installed: tests of the web page are skipped"; \
 	fi
 
 # The suites that look for lost data and unserved clients, each for SOAK_MINUTES: make soak SOAK_MINUTES=600

@@ -14,14 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(
-    filter(
-        None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
-    ),
-    None,
-)
+# The shell without windows first: a page costs it a fifth of the time that a whole browser takes.
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
 MISSING = (
-    "NO CHROMIUM: no page was tried in a browser. Install it, with apt-get install chromium or "
+    "NO CHROMIUM: no page was tried in a browser. Install it, with apt-get install chromium-headless-shell or "
     "brew install --cask chromium, and run pytest tests/browser."
 )
 REPORT_SECONDS_MAX = 180.0

@@ -1,21 +1,16 @@
 """The exported HTML page in a real browser."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.browser.browsing import CHROMIUM, MISSING
 from tests.browser.devtools import Chromium
-from tests.support.skips import disabled
 from tests.unit.exporters.golden import exported, sample
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None,
-    reason=disabled("no Chromium: pages were not seen in a browser", "apt-get install chromium"),
-)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 
 class Browser:

@@ -59,12 +59,17 @@ class Load:
             yield
             await self._until_real()
             self.known.stopping = True
-            working = [task for role, task in tasks if not role.endless]
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await asyncio.wait(working)
+            working = {task: role for role, task in tasks if not role.endless}
+            _, unfinished = await asyncio.wait(working, timeout=PATIENCE_SECONDS)
+            assert not unfinished, "\n".join(self._last_calls(working[task]) for task in unfinished)
             for role, task in tasks:
                 if role.endless:
                     task.cancel()
+
+    def _last_calls(self, role: Role) -> str:
+        """Say what a client did last, newest last."""
+        calls = [call for call in self.recorder.calls if call.client == role.client.name]
+        return f"{role.client.name} did not stop; its last calls: " + "; ".join(map(str, calls[-5:]))
 
     async def _until_real(self) -> None:
         """Wait until every habit has shown."""
