@@ -889,6 +889,18 @@ class LeaseLostError(DurableSessionsError):
     code = "lease_lost"
 
 
+class WorkLostError(DurableSessionsError):
+    """The claim on {work} is over: its session waits, or another worker has it. Stop, and poll again."""
+
+    code = "work_lost"
+
+
+class WorkStoppedError(DurableSessionsError):
+    """{work} was stopped: its session is not routed to the environment any more."""
+
+    code = "work_stopped"
+
+
 class LeaseRequiredError(DurableSessionsError):
     """{worker} holds this session alone (epoch {epoch}) until it is released or woken again, also when the time of the lease is over: {kind} is taken from it only. Wake the session, and send Session-Epoch."""  # noqa: E501
 

@@ -588,6 +588,8 @@ class Limits:
     lease_seconds_min: int = 5
     # The longest lease of a session. Beyond it: 400.
     lease_seconds_max: int = 3_600
+    # The lease of a worker that polls the queue of an environment; each heartbeat renews it.
+    environment_lease_seconds: int = 90
     # Leases whose last renewal is known; one that is forgotten has its full time again.
     lease_times_max: int = 100_000
     # Events in a lease without a checkpoint; then the state warns.

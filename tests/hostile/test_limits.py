@@ -237,6 +237,7 @@ ELSEWHERE = {
 
 OUT_OF_REACH = {
     "live_list_seconds",
+    "environment_lease_seconds",
     *("step_down_seconds", "reopen_seconds", "reopen_seconds_max", "reopen_probe_bytes", "disk_look_seconds"),
     *(
         "flush_bytes_max",

@@ -89,7 +89,7 @@ class Stage:
                 body = body.replace(b"{%b}" % name.encode(), value.encode())
         connection = http.client.HTTPConnection("127.0.0.1", self.node.server.port, timeout=120)
         try:
-            headers = {**trial.headers, "x-api-key": SECRET}
+            headers = {"x-api-key": SECRET, **trial.headers}
             connection.request(trial.method, quote(target, safe="/?&=[]:%-"), body or None, headers)
             answer = connection.getresponse()
             assert answer.status < 500 or answer.status == 503, (trial.target, answer.read()[:500])
@@ -170,6 +170,20 @@ class Stage:
         await self.send(Trial("PUT", "/v1/stream/__ds/subscriptions/linked", body))
         (key,) = await self.send(Trial("POST", "/v1/keys", b'{"principal":"x","role":"reader"}'))
         self.names["key"] = json.loads(key)["id"]
+        await self._prepare_work()
+
+    async def _prepare_work(self) -> None:
+        """Fill the queue of an environment with large sessions, of which a worker has one."""
+        made = Trial("POST", "/v1/environments", b'{"name":"queue","config":{"type":"self_hosted"}}')
+        queue = json.loads((await self.send(made))[0])["id"]
+        routed = b'{"type":"ds.routed","to":"%b","reason":"r"}' % queue.encode()
+        for number in range(4, 104):
+            await self.send(Trial("POST", f"/v1/sessions/large-{number:04d}/events", routed))
+        body = b'{"principal":"%b","role":"writer"}' % queue.encode()
+        worker = json.loads((await self.send(Trial("POST", "/v1/keys", body)))[0])["secret"]
+        poll = Trial("GET", f"/v1/environments/{queue}/work/poll", headers={"x-api-key": worker})
+        work = json.loads((await self.send(poll))[0])["id"]
+        self.names |= {"queue": queue, "work": work}
 
 
 def _entangled(start: int, stop: int) -> bytes:

@@ -138,6 +138,13 @@ async def made(asked: Asked) -> None:
         "file": str((await must("POST", "/v1/files", content=UPLOAD, headers=MULTIPART))["id"]),
     }
 
+    queue = await named("/v1/environments", {"name": "q", "config": {"type": "self_hosted"}})
+    routed = {"type": "ds.routed", "to": queue, "reason": "its tools are there"}
+    await must("POST", "/v1/sessions/routed/events", json={"events": [said, routed]})
+    worker = await must("POST", "/v1/keys", json={"principal": queue, "role": "writer"})
+    work = await must("GET", f"/v1/environments/{queue}/work/poll", headers=bearer(worker["secret"]))
+    asked.names |= {"queue": queue, "work": work["id"]}
+
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not (await client.get("/v1/search", params={"q": "ticket"})).json()["up_to_date"]:
             await asyncio.sleep(0.01)

@@ -103,7 +103,10 @@ async def prepare(client: httpx2.AsyncClient, operation: Operation, call: Call) 
     if "{agent_id}" in operation.path:
         found["agent_id"] = (await client.post("/v1/agents", json={"name": "a", "model": "m"})).json()["id"]
     if "{environment_id}" in operation.path:
-        found["environment_id"] = (await client.post("/v1/environments", json={"name": "e"})).json()["id"]
+        ours = {"name": "e", "config": {"type": "self_hosted"}}
+        found["environment_id"] = (await client.post("/v1/environments", json=ours)).json()["id"]
+    if "{environment_id}/work" in operation.path:
+        found |= await prepare_work(client, found["environment_id"], claimed="{work_id}" in operation.path)
     if "{file_id}" in operation.path:
         form = {"file": ("notes.txt", b"Hello.", "text/plain")}
         found["file_id"] = (await client.post("/v1/files", files=form)).json()["id"]
@@ -128,6 +131,19 @@ async def prepare(client: httpx2.AsyncClient, operation: Operation, call: Call) 
     return found
 
 
+async def prepare_work(client: httpx2.AsyncClient, environment: str, *, claimed: bool) -> dict[str, str]:
+    """Route a session to an environment; return the key of its worker, and the work that it has claimed."""
+    routed = {"type": "ds.routed", "to": environment, "reason": "its tools are there"}
+    await client.post("/v1/sessions/build-42/events", json=routed)
+    key = (await client.post("/v1/keys", json={"principal": environment, "role": "writer"})).json()["secret"]
+    found = {"<worker's key>": str(key)}
+    if claimed:
+        as_worker = {"Authorization": f"Bearer {key}"}
+        work = await client.get(f"/v1/environments/{environment}/work/poll", headers=as_worker)
+        found["work_id"] = work.json()["id"]
+    return found
+
+
 def operation_example(name: str) -> str:
     return next(str(one.example) for op in OPERATIONS for one in op.parameters if one.name == name)
 
@@ -144,6 +160,8 @@ def filled_in(
     headers = {
         name: value.replace("<token>", found.get("<token>", "")) for name, value in call.headers.items()
     }
+    if worker := found.get("<worker's key>"):
+        headers["x-api-key"] = worker
     content = None
     if call.body is not None:
         headers.setdefault("Content-Type", call.media_type)

@@ -1,5 +1,6 @@
 """Sessions as units of work, over HTTP: state, leases, judges, budgets, approvals, forks, restarts."""
 
+import asyncio
 import re
 import shutil
 from dataclasses import replace
@@ -55,6 +56,18 @@ async def test_of_two_limits_that_are_reached_the_one_in_force_is_told(api: http
         told.append(None if tripped is None else tripped["limit"])
     assert told == ["tokens", "tool_calls", None]
     assert (await send(api, {"type": "agent.message"}, **CODER)).status_code == 204
+
+
+async def test_of_several_who_wake_a_session_as_they_saw_it_one_gets_it(api: httpx2.AsyncClient) -> None:
+    seen = (await api.put("/sessions/s", json={})).json()
+    as_seen = {**CODER, "If-Match": f'"{seen["next_offset"]}"'}
+    answers = await asyncio.gather(*(wake(api, as_seen) for _ in range(4)))
+    assert sorted(one.status_code for one in answers) == [200, 412, 412, 412]
+    assert (await state(api))["lease"]["epoch"] == 1
+    of_another = {**CODER, "If-Match": '"0123456789ab"'}
+    assert code(await wake(api, of_another)) == "precondition_failed"
+    as_it_is = {**CODER, "If-Match": f'"{seen["incarnation"]}"'}
+    assert (await wake(api, as_it_is)).json()["epoch"] == 2
 
 
 async def test_a_run_through_crash_stale_worker_judge_budget_and_approval(api: httpx2.AsyncClient) -> None:

@@ -73,6 +73,12 @@ def is_of_control(path: bytes) -> bool:
     return path.startswith(_CONTROL_ROOT) and path[len(_CONTROL_ROOT) :][:1] in (b"", b"/")
 
 
+def is_of_environment_work(path: bytes) -> bool:
+    """Say whether a path belongs to the queue of an environment."""
+    segments = path.split(b"/", 5)
+    return segments[2:3] == [b"environments"] and segments[4:5] == [b"work"]
+
+
 def is_of_sessions(path: bytes) -> bool:
     """Say whether a path belongs to the sessions API."""
     return path.startswith(_SESSION_ROOTS) and path.split(b"/", 3)[2] in _SESSION_NOUNS

@@ -15,6 +15,7 @@ from durable_sessions.http.api.artifact_sweep import ArtifactSweep
 from durable_sessions.http.api.artifacts import ArtifactsFace
 from durable_sessions.http.api.cursor import Cursors
 from durable_sessions.http.api.documentation import Documentation
+from durable_sessions.http.api.environment_work import EnvironmentWork
 from durable_sessions.http.api.followers import Followers
 from durable_sessions.http.api.frame_budget import FrameBudget
 from durable_sessions.http.api.health import EngineHealth
@@ -219,6 +220,7 @@ class Api:
                 self._parser,
                 keep_unknown=self._process.settings.otlp_unknown == "keep",
             ),
+            EnvironmentWork(self._process.clock, self._process.limits),
             SignIn(
                 access.keys,
                 access.sign_ins,

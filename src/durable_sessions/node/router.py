@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from durable_sessions import lenient
-from durable_sessions.access.caller import Caller
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.parse_threads import BodyParser
@@ -106,18 +105,12 @@ class Router:
         if target == RequestTarget.BODY and workspace is not None:
             return self._by_body(request, workspace)
         if target == RequestTarget.PARTS and workspace is not None:
-            return front.refuse_parameters(request) or front.take_telemetry(request, self._append)
+            return front.refuse_parameters(request) or front.answer_in_parts(request, self._ask)
         return front(request)
 
-    async def _append(self, request: Request) -> Answer:
-        """Answer an append to a session that this server makes, in the name of a caller."""
-        assert isinstance(request.caller, Caller), "it has that of the request that it is made from"
-        workspace = request.caller.workspace
-        target, named = target_of(workspace, request, self._of), named_of(request)
-        if target < 0 or named is None:  # no session has such an id: whoever is asked refuses it
-            return await answered(self._partitions.ask(self._birthplace(), request))
-        request.named = named
-        return await answered(self._named.ask(Key(workspace, named.path), target, request))
+    async def _ask(self, request: Request) -> Answer:
+        """Answer a request that this server makes, in the name of a caller."""
+        return await answered(self._route(request, self._partitions.app))
 
     def _ask_every(self, request: Request) -> Answer | Awaitable[Answer]:
         method = b"GET" if request.method == b"HEAD" else request.method

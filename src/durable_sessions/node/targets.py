@@ -7,7 +7,13 @@ from urllib.parse import unquote
 
 from durable_sessions.errors import InvalidPathError
 from durable_sessions.http.carrier.message import NamedStream, Request
-from durable_sessions.http.paths import API_ROOT, STREAM_ROOT, is_of_control, stream_path
+from durable_sessions.http.paths import (
+    API_ROOT,
+    STREAM_ROOT,
+    is_of_control,
+    is_of_environment_work,
+    stream_path,
+)
 from durable_sessions.partition_id import SYSTEM
 from durable_sessions.sessions.record import path_of
 from durable_sessions.streams.partition_map import home_partition
@@ -28,7 +34,7 @@ class RequestTarget(IntEnum):
     BODY = -3
     """A partition that follows from the body."""
     PARTS = -4
-    """Several sessions, which follow from the body."""
+    """Several sessions, which follow from the body, or from what there is."""
 
 
 _SESSIONS = b"sessions"
@@ -66,6 +72,8 @@ def target_of(workspace: str, request: Request, of: int) -> int:
             return session_partition(workspace, rest.partition(b"/")[0], of)
         return _of_list(request)
     if noun in _OF_FOLDER:
+        if is_of_environment_work(path):
+            return RequestTarget.PARTS
         return home_partition(workspace, _OF_FOLDER[noun], of)
     if noun in _OF_THE_SERVER:
         return SYSTEM

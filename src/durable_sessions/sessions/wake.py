@@ -36,7 +36,11 @@ from durable_sessions.times import rfc3339
 
 @dataclass(frozen=True, slots=True)
 class WakeRequest:
-    """A request for the session; ``force`` takes it from whoever holds it."""
+    """A request for the session; ``force`` takes it from whoever holds it.
+
+    ``if_tail`` has the tails of which one must be the session's, so that of several who have seen it free,
+    one gets it.
+    """
 
     by: Appender
     worker: str
@@ -44,6 +48,7 @@ class WakeRequest:
     exclusive: bool = True
     force: bool = False
     incarnation: str | None = None
+    if_tail: frozenset[int] | None = None
 
 
 class Once(NamedTuple):
@@ -68,6 +73,8 @@ def wake(
     """Give the session to a worker, under the next epoch; or refuse, in the order that the contract has."""
     stream = open_session(state, key, request.incarnation, now_ms)
     assert not isinstance(stream, Stored), "waking has no key: a repeat takes over from itself"
+    if request.if_tail is not None:
+        require_tail(stream, request.if_tail)
     control = Control(stream.attributes, limits)
     rules.require_going(control, "worker")
     _require_route(control, request.by)

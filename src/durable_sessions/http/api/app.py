@@ -10,6 +10,7 @@ from durable_sessions.http.api.artifacts import ALLOW as ARTIFACT_METHODS
 from durable_sessions.http.api.artifacts import ArtifactsFace
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.documentation import Documentation
+from durable_sessions.http.api.environment_work import EnvironmentWork
 from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.errors import error_response
 from durable_sessions.http.api.fast_appends import FastAppends
@@ -32,7 +33,7 @@ from durable_sessions.http.api.streams import ALLOW as STREAM_METHODS
 from durable_sessions.http.api.streams import StreamsFace
 from durable_sessions.http.api.subscriptions import SubscriptionRoutes
 from durable_sessions.http.carrier.message import Admission, Answer, Request, Response, StreamingResponse
-from durable_sessions.http.paths import API_ROOT, SIGN_IN, STREAM_ROOT, is_of_control
+from durable_sessions.http.paths import API_ROOT, SIGN_IN, STREAM_ROOT, is_of_control, is_of_environment_work
 
 _DATA_ROOT = b"/v1/"
 _VAULTS = b"/v1/vaults"
@@ -59,6 +60,7 @@ class Application:
         artifacts: ArtifactsFace,
         ingest: IngestFace,
         otlp: OtlpFace,
+        environment_work: EnvironmentWork,
         sign_in: SignIn,
         documentation: Documentation,
         admission: Admission,
@@ -73,6 +75,7 @@ class Application:
         self._artifacts = artifacts
         self._ingest = ingest
         self._otlp = otlp
+        self._environment_work = environment_work
         self._sign_in = sign_in
         self._documentation = documentation
         self._streams = streams
@@ -201,6 +204,8 @@ class Application:
     def _other(self, request: Request) -> Answer | Awaitable[Answer]:
         if request.query and request.path.startswith(API_ROOT) and not is_strict(request):
             ROUTES.check_parameters(request)
+        if is_of_environment_work(request.path) and request.method != b"OPTIONS":
+            return self.answer_in_parts(request, self._ask)
         if self._sessions.serves(request.path):
             return self._sessions.handle(request)
         if request.path == _VAULTS or request.path.startswith(_VAULTS + b"/"):
@@ -219,7 +224,7 @@ class Application:
         if found is not None and noun == "OpenTelemetry":
             if request.method == b"OPTIONS":
                 return cors.preflight(OTLP_METHODS)
-            return self.take_telemetry(request, self._append)
+            return self.answer_in_parts(request, self._ask)
         if found is not None and noun == "Keys and audit":
             return _answered(self._administration.handle(request, self._auth.caller(request), found), request)
         if found is not None and noun == "Sign-in":
@@ -228,13 +233,19 @@ class Application:
             return self._documentation.handle(request, found)
         return self.operations.handle(request, found)
 
-    def take_telemetry(self, request: Request, dispatch: Dispatch) -> Awaitable[Answer]:
-        """Take an export of OpenTelemetry, whose parts are appends to several sessions."""
-        found = ROUTES.find(request.path)
-        assert found is not None, "its path is that of an operation"
-        return _answered(self._otlp.handle(request, self._auth.caller(request), found, dispatch), request)
+    def answer_in_parts(self, request: Request, dispatch: Dispatch) -> Awaitable[Answer]:
+        """Answer a request that is several requests to sessions: an export of telemetry, or work."""
+        return _answered(self._in_parts(request, dispatch), request)
 
-    async def _append(self, request: Request) -> Answer:
+    async def _in_parts(self, request: Request, dispatch: Dispatch) -> Answer:
+        caller = self._auth.caller(request)
+        found = ROUTES.find(request.path)
+        if found is None:
+            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+        face = self._otlp if found.resource.noun == "OpenTelemetry" else self._environment_work
+        return await face.handle(request, caller, found, dispatch)
+
+    async def _ask(self, request: Request) -> Answer:
         answer = self(request)
         return answer if isinstance(answer, Answer) else await answer
 

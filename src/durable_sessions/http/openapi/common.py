@@ -22,6 +22,7 @@ _OF_PATHS = (
     in_path("resource_id", text(), "The resource.", "sesrsc_01", "registered_object_not_found"),
     in_path("agent_id", text(), "The agent.", "agent_01", "registered_object_not_found"),
     in_path("environment_id", text(), "The environment.", "env_01", "registered_object_not_found"),
+    in_path("work_id", text(), "The work.", "work_WyJhIiwiYiIsMF0", "registered_object_not_found"),
     in_path("file_id", text(), "The file.", "file_01", "registered_object_not_found"),
     in_path("memory_store_id", text(), "The store.", "memstore_01", "registered_object_not_found"),
     in_path("memory_id", text(), "The memory.", "mem_01", "registered_object_not_found"),

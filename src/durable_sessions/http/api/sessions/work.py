@@ -104,14 +104,15 @@ class WorkFace:
 
     async def _wake(self, request: Request, caller: Caller, key: Key) -> Answer:
         body = await self._decoded(request.body or b"{}", WakeBody, _WAKE)
-        by = appender(caller)
+        by, terms = appender(caller), incarnations.by(request, caller)
         wanted = WakeRequest(
             by,
             body.worker or by.principal,
             body.seconds,
             body.exclusive,
             body.force,
-            incarnations.asked(request),
+            terms.incarnation,
+            terms.if_tail,
         )
         woken = await self._works.wake(key, wanted)
         durable = self._sessions.find(key, woken.life)
