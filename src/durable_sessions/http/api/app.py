@@ -241,7 +241,7 @@ class Application:
         caller = self._auth.caller(request)
         found = ROUTES.find(request.path)
         if found is None:
-            raise RouteNotFoundError(path=request.path.decode("latin-1"))
+            raise unknown_route(request.path)
         face = self._otlp if found.resource.noun == "OpenTelemetry" else self._environment_work
         return await face.handle(request, caller, found, dispatch)
 
