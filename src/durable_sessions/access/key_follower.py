@@ -126,19 +126,30 @@ class KeyFollower:
             pause_seconds = min(2 * pause_seconds, self._limits.key_feed_retry_seconds_max)
 
     async def follow(self, chunks: AsyncIterator[bytes]) -> None:
-        """Apply one connection's snapshot and changes until it ends, and acknowledge them meanwhile."""
+        """Apply one connection's snapshot and changes until it ends, and acknowledge them meanwhile.
+
+        It also ends when another publisher answers an acknowledgement. A process that has handed the keys
+        over still runs, so that its connection stays open, and would never have anything to send again.
+        """
         self._replacement = None
         # What follows may be of another publisher, whose versions mean something else.
         self.incarnation = self._awaited = None
-        confirming = asyncio.create_task(self._confirm())
+        tasks = [asyncio.create_task(self._apply_all(chunks)), asyncio.create_task(self._confirm())]
         try:
-            async for record in records(chunks, self._limits.key_feed_line_bytes_max):
-                self.apply(record)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            confirming.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             aclose = getattr(chunks, "aclose", None)
             if aclose is not None:
                 await aclose()
+
+    async def _apply_all(self, chunks: AsyncIterator[bytes]) -> None:
+        async for record in records(chunks, self._limits.key_feed_line_bytes_max):
+            self.apply(record)
 
     def apply(self, record: KeyRecord) -> None:
         """Apply one record; one that does not follow from those before is refused."""
@@ -187,14 +198,15 @@ class KeyFollower:
     # Acknowledging ----------------------------------------------------------------------
 
     async def _confirm(self) -> None:
-        """Acknowledge every version, and now and then the same again, to be confirmed."""
+        """Acknowledge every version, and now and then the same again, until another publisher answers."""
         while True:
             self._advanced.clear()
             if self.incarnation is not None:
                 began_fresh = self.is_fresh()
                 try:
                     async with asyncio.timeout(self._limits.key_confirm_seconds_max):
-                        await self.confirm()
+                        if not await self.confirm():
+                            return
                 except Exception as error:  # whatever it is, without the next try nobody would be admitted
                     self._failed(_reason(error), began_fresh=began_fresh)
             try:
@@ -203,8 +215,11 @@ class KeyFollower:
             except TimeoutError:
                 pass
 
-    async def confirm(self) -> None:
-        """Acknowledge what the table has, and take the answer as a confirmation if there is nothing newer."""
+    async def confirm(self) -> bool:
+        """Acknowledge what the table has, and take the answer as a confirmation if there is nothing newer.
+
+        False if another publisher has answered, whose snapshot is still to come.
+        """
         assert self.incarnation is not None
         sent_at, used_until_ms = self._now(), self._told_used_ms
         used = self._used()
@@ -215,7 +230,7 @@ class KeyFollower:
             self._told_used_ms = used_until_ms  # told again with the next one
             raise
         if answer.incarnation != self.incarnation:
-            return  # a new publisher: its snapshot is still to come
+            return False
         if answer.version <= self.version:
             self._confirm_as_of(sent_at)
             self.failure = None
@@ -223,6 +238,7 @@ class KeyFollower:
             # Changes are on the way: once this version is here, the table is as good as it was at
             # ``sent_at``. An earlier wait is not replaced, or it would never end while changes keep coming.
             self._awaited = answer.version, sent_at
+        return True
 
     def _confirm_as_of(self, at: float) -> None:
         if self._confirmed_at is None or at > self._confirmed_at:

@@ -180,8 +180,9 @@ class SharedLog:
 
     async def _require_safe(self) -> None:
         await self._answered(self.slots.require_safe())
-        await self._answered(self.slots.refresh())
+        # Before the end is asked for: a frame that is acknowledged meanwhile need not be in the answer.
         known = self._heard if self._tail is None else max(self._heard, self._tail.position)
+        await self._answered(self.slots.refresh())
         if self.slots.last < known:
             raise LogRegressedError(log=self.location, ends=self.slots.last, heard=known)
 

@@ -185,6 +185,23 @@ def test_slices_are_limited_in_count_and_bytes() -> None:
     assert len(list(snapshot_lines(keys, keys_max=100, bytes_max=1))) == 10
 
 
+def test_a_publisher_that_has_handed_the_keys_over_is_left_though_its_connection_stays_open() -> None:
+    async def test() -> None:
+        async with Pair() as pair:
+            pair.source.apply(document("key_0"))
+            await pair.until_equal()
+            before, known = pair.publisher, [key.document for key in pair.source.all()]
+            pair.source = KeyTable(ManualClock(), "default")
+            pair.source.replace(known)
+            pair.publisher = pair.published()
+            await until(lambda: pair.follower.incarnation == pair.publisher.incarnation)
+            pair.source.apply(document("key_1"))
+            await pair.until_equal()
+            assert before.incarnation != pair.follower.incarnation
+
+    run(test)
+
+
 def test_a_lost_connection_and_a_new_owner_lead_to_the_same_table() -> None:
     async def test() -> None:
         async with Pair() as pair:
