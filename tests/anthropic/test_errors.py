@@ -222,7 +222,7 @@ async def test_what_this_server_does_not_have_is_not_found(counted: Open, accoun
     client, seen = counted(account.key)
     for method, given in (
         (client.beta.vaults.create, {"display_name": "v"}),
-        (client.beta.environments.work.list, {"environment_id": "env_1"}),
+        (client.beta.models.list, {}),
     ):
         with pytest.raises(anthropic.NotFoundError) as raised:
             await cast(Any, method)(**given)
