@@ -33,6 +33,7 @@ from durable_sessions.http.bodies.environment_work import (
     WorkItem,
     WorkQueueStats,
     WorkState,
+    WorkStopBody,
     WorkUpdateBody,
 )
 from durable_sessions.http.carrier.message import Answer, Request, Response
@@ -52,7 +53,10 @@ _TRIES = 3
 _AT_ONCE = 8
 _PREFIX = "work_"
 _HEADERS = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
-_UPDATE = Expected("A change of work", InvalidRequestError, 'Send {"metadata":{}}.')
+_BODIES: dict[str, tuple[Any, Expected]] = {
+    "updateWork": (WorkUpdateBody, Expected("A change", InvalidRequestError, 'Send {"metadata":{}}.')),
+    "stopWork": (WorkStopBody, Expected("A stop of work", InvalidRequestError, "Send {} or nothing.")),
+}
 _EVERYBODY = "*"
 
 
@@ -111,6 +115,7 @@ class _Asker(NamedTuple):
     caller: Caller
     dispatch: Dispatch
     environment: str
+    body: Any
 
     async def ask(
         self,
@@ -180,14 +185,17 @@ class EnvironmentWork:
         environment, *rest = found.values
         if caller.key_id is None:  # without keys, a name is believed: here the one that is worked for
             caller = caller._replace(principal=environment)
-        asker = _Asker(request, caller, dispatch, environment)
+        body = None
+        if (shape := _BODIES.get(route.id)) is not None:
+            body = decode(request.body or b"{}", *shape, self._limits)
+        asker = _Asker(request, caller, dispatch, environment, body)
         try:
             await self._require_queue(asker)
             said = await self._acts[route.id](self, asker, *map(_read, rest))
         except _RefusedError as refused:
             return refused.answer
-        body = said if isinstance(said, bytes) else msgspec.json.encode(said)
-        return Response(200, _HEADERS, body)
+        answer = said if isinstance(said, bytes) else msgspec.json.encode(said)
+        return Response(200, _HEADERS, answer)
 
     async def _require_queue(self, asker: _Asker) -> None:
         name = quote(asker.environment, safe="")
@@ -226,12 +234,9 @@ class EnvironmentWork:
 
     async def _update(self, asker: _Asker, work: _WorkId) -> WorkItem:
         await self._session(asker, work)
-        body = decode(asker.request.body, WorkUpdateBody, _UPDATE, self._limits)
-        return await self._shown(
-            asker,
-            work,
-            await asker.ask(b"POST", _path(work.session), {"metadata": body.metadata}, shape=_Session),
-        )
+        changed = {"metadata": asker.body.metadata}
+        session = await asker.ask(b"POST", _path(work.session), changed, shape=_Session)
+        return await self._shown(asker, work, session)
 
     # Claims -----------------------------------------------------------------------------
 
