@@ -59,7 +59,9 @@ async def test_every_refusal_is_an_error_of_its_own_class(
         await shell.run(lambda: client.session("s").append({"type": "a"}))
     assert type(caught.value) is kind
     assert (caught.value.status, caught.value.code) == (status, code)
-    assert caught.value.message == "Send something else."
+    # A missing key is told with the way to give one.
+    assert caught.value.message.startswith("Send something else.")
+    assert ("Client(api_key=…)" in caught.value.message) is (status == 401)
 
 
 async def test_errors_carry_what_a_program_needs_to_go_on(shell: Shell) -> None:
