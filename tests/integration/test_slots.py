@@ -143,7 +143,9 @@ async def test_conditions_are_decided_together_with_the_append(api: httpx2.Async
         return await api.post(url, json={"events": list(events), "if": wanted}, **more)
 
     assert (await sent({"exists": True}, row(0))).status_code == 412
-    assert (await sent({"exists": False})).status_code == 204, "a test"
+    tested = await sent({"exists": False})
+    assert tested.status_code == 204, "a test"
+    assert "session-incarnation" not in tested.headers, "there is none"
     assert (await api.get("/sessions/s")).status_code == 404, "it creates nothing"
     assert (
         await sent({"exists": False, "slots": {"head": None}}, row(1, "head", id="one"))
