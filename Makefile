@@ -96,10 +96,10 @@ soak: setup
 	$(BIN)/python -m durable_sessions.testing.simulation --minutes $(SOAK_MINUTES)
 	$(BIN)/python -m durable_sessions.testing.simulation --work --minutes $(SOAK_MINUTES)
 	$(BIN)/python -m durable_sessions.testing.simulation --sessions --minutes $(SOAK_MINUTES)
-	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 / 16 + 1 )) \
+	SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 / 16 + 1 )) \
 		LONG_RUNNING_RUNS=100 $(BIN)/pytest tests/chaos -o tmp_path_retention_policy=failed
-	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 )) $(BIN)/pytest tests/cluster
-	DURABLE_SESSIONS_SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 30 )) $(BIN)/pytest tests/integration/test_sdk_cut.py
+	SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 60 )) $(BIN)/pytest tests/cluster
+	SOAK_SECONDS=$$(( $(SOAK_MINUTES) * 30 )) $(BIN)/pytest tests/integration/test_sdk_cut.py
 	TEST_WORKERS=2 $(PYTEST) $(WORKER_SOAK_TESTS)
 	SEARCH_WRITES=$$(( $(SOAK_MINUTES) * 10 )) KILLED_STARTS=$$(( $(SOAK_MINUTES) + 8 )) \
 		$(BIN)/pytest tests/integration/test_search_fresh.py tests/integration/test_search_process.py

@@ -30,7 +30,7 @@ server_name: n{number}
 listen: 127.0.0.1:{port}
 http: 127.0.0.1:{monitoring}
 jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 32GB }}
-cluster {{ name: local, listen: 127.0.0.1:{route}, routes: [{routes}] }}
+cluster {{ name: local, listen: 127.0.0.1:{route}, routes: [{routes}], no_advertise: true }}
 """
 
 
@@ -44,6 +44,11 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment without settings: those of another server say nothing about this cluster."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("DURABLE_SESSIONS_")}
 
 
 def binary(name: str, package: str) -> str:
@@ -65,7 +70,7 @@ class Part:
         self.log = directory / f"{name}.log"
         self._command = list(command)
         self._directory = directory
-        self._environment = {**os.environ, **environment}
+        self._environment = {**inherited(), **environment}
         self.start()
 
     def start(self) -> None:
@@ -161,7 +166,7 @@ class LocalCluster:
         """Run a command of the operator, and return what it prints."""
         command = [sys.executable, "-m", "durable_sessions", *arguments]
         done = subprocess.run(
-            command, env={**os.environ, **self.environment}, capture_output=True, text=True, check=False
+            command, env={**inherited(), **self.environment}, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"ds {' '.join(arguments)}: {done.stderr or done.stdout} ({done.returncode})")
@@ -294,7 +299,11 @@ class LocalCluster:
             *("--node-name", f"node-{number}", "--port", str(self.ports[number])),
             *("--data", f"node-{number}", "--log-format", "json"),
         ]
-        return Part(f"node-{number}", command, self.directory, self.environment)
+        return Part(f"node-{number}", command, self.directory, self.node_environment(number))
+
+    def node_environment(self, number: int) -> Mapping[str, str]:
+        """Return the settings of a node: where it finds the bucket and NATS."""
+        return self.environment
 
     def _make_bucket(self) -> bool:
         url = f"{self.environment['AWS_ENDPOINT_URL']}/{BUCKET}"

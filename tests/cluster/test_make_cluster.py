@@ -9,9 +9,12 @@ import sys
 from pathlib import Path
 
 import httpx2
-from tools.local_cluster import PORTS, free_ports
+import pytest
+from tools.local_cluster import PORTS, free_ports, inherited
 
+from durable_sessions.settings import ENVIRONMENT_PREFIX
 from tests.cluster.conftest import require_servers
+from tests.support.trial import SOAK_VARIABLE
 from tests.support.waiting import wait_until
 from tests.support.walkthrough import ROOT
 
@@ -28,6 +31,18 @@ def test_the_command_runs_it_as_it_is() -> None:
     (recipe,) = re.findall(r"^cluster: .*\n\t(.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe == "@exec $(BIN)/python -m tools.local_cluster"
     assert PORTS == (4437, 4438, 4439)
+
+
+def test_a_soak_runs_although_settings_are_strict() -> None:
+    assert SOAK_VARIABLE in (ROOT / "Makefile").read_text()
+    assert not SOAK_VARIABLE.startswith(ENVIRONMENT_PREFIX), "it would be taken for a setting, and refused"
+
+
+def test_settings_of_another_server_do_not_reach_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_PREFIX + "PORT", "1")
+    monkeypatch.setenv("AWS_REGION", "nowhere")
+    assert not any(name.startswith(ENVIRONMENT_PREFIX) for name in inherited())
+    assert inherited()["AWS_REGION"] == "nowhere"
 
 
 def test_it_says_when_it_is_ready_restarts_nothing_and_ends_everything(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The client through a proxy that cuts connections at random: no gap, no repeat, order kept.
 
-``DURABLE_SESSIONS_SOAK_SECONDS`` sets how long; without it, a few seconds. ``patient`` waits for every
+``SOAK_SECONDS`` sets how long; without it, a few seconds. ``patient`` waits for every
 answer, ``again`` does not and appends the same once more, ``fickle`` sometimes goes on with something else
 instead, ``batched`` is a writer in the background.
 """
@@ -26,7 +26,7 @@ from tests.support.cutting import CuttingProxy
 
 pytestmark = pytest.mark.anyio
 
-SECONDS = float(os.environ.get("DURABLE_SESSIONS_SOAK_SECONDS", "5"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
 PATIENT = 1_000
 SESSION = "cut"
 WAITING_SECONDS_MAX = 120.0

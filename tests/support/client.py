@@ -32,6 +32,8 @@ NOTHING_DONE = frozenset(
         "shutting_down",
         "partition_stopped",
         "partition_unavailable",
+        "partition_moved",
+        "ownership_unproven",
         "keys_unproven",
         "cold_read_failed",
         "bucket_failed",

@@ -15,7 +15,7 @@ from durable_sessions.testing.checker import assert_correct
 from tests.support.load import PATIENCE_SECONDS, Load
 from tests.support.process import ServerProcess
 
-SOAK_VARIABLE = "DURABLE_SESSIONS_SOAK_SECONDS"
+SOAK_VARIABLE = "SOAK_SECONDS"
 LAP_SECONDS = 30.0
 """A soak is a number of trials of this length, each with a seed of its own."""
 
