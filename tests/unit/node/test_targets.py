@@ -24,6 +24,7 @@ EXPECTED = {
     "Streams": home_partition("default", "x/y", OF),
     "Agents": home_partition("default", "__agents", OF),
     "Environments": home_partition("default", "__environments", OF),
+    "Environment work": RequestTarget.PARTS,
     "Memory": home_partition("default", "__memory", OF),
     "Memory stores": home_partition("default", "__memory_stores", OF),
     "Dossiers": SESSION,
