@@ -29,14 +29,14 @@ class Bounds:
             raise ValueError("linger_seconds is at least 0.")
 
 
-class Waiting(Protocol):
+class PendingOutcome(Protocol):
     """What the caller gets for a queued event, to wait for its outcome."""
 
     def resolve(self, outcome: Appended | Exception) -> None:
         """Set the outcome of the event."""
 
 
-P = TypeVar("P", bound=Waiting)
+P = TypeVar("P", bound=PendingOutcome)
 
 
 @dataclass(frozen=True, slots=True)

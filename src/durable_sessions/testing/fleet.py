@@ -42,7 +42,7 @@ def node_names(count: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class AssignmentSpread:
     """How evenly partitions are spread, and what moves when a node goes or comes."""
 
     fewest: int
@@ -54,7 +54,7 @@ class Shares:
     moved_by_birth: int
 
 
-def shares(nodes: int, partitions: int) -> Shares:
+def shares(nodes: int, partitions: int) -> AssignmentSpread:
     """Assign all partitions, then once more without the first node, and with another one."""
     names, numbers = node_names(nodes), range(partitions)
     begin = time.process_time()
@@ -66,7 +66,7 @@ def shares(nodes: int, partitions: int) -> Shares:
     grown = assign(numbers, [*names, "node-new"])
     moved = [number for number in numbers if without[number] != before[number]]
     heirs = {without[number] for number in numbers if before[number] == dead}
-    return Shares(
+    return AssignmentSpread(
         fewest=min(owned[name] for name in names),
         most=max(owned.values()),
         seconds=seconds,

@@ -16,8 +16,8 @@ _ORDERS: tuple[Order, ...] = ("score", "asc", "desc")
 _PAGE = re.compile(r"([0-9a-f]{12})-([0-9]{1,6})(?:-([0-9]{1,15})-([0-9]{1,15}))?", re.ASCII)
 
 
-class SearchPage(NamedTuple):
-    """A page token: its snapshot in time, how many hits precede it, and the range of a session."""
+class PageToken(NamedTuple):
+    """Where a page begins: the snapshot in time, how many hits precede it, and the range of a session."""
 
     view: str = ""
     offset: int = 0
@@ -46,17 +46,17 @@ def require_no_page(parameters: Parameters) -> None:
             )
 
 
-def page_of(parameters: Parameters) -> SearchPage:
+def page_of(parameters: Parameters) -> PageToken:
     """Return where the asked page begins; a token holds all of it, so that no server must remember it."""
     token = parameters.text("page")
     if token is None:
-        return SearchPage()
+        return PageToken()
     match = _PAGE.fullmatch(token)
     if match is None:
         raise InvalidRequestError(problem="page is not one that this search gave; send next_page as it came.")
     if match[3] is None:
-        return SearchPage(match[1], int(match[2]))
-    return SearchPage(match[1], int(match[2]), int(match[3]), int(match[4]))
+        return PageToken(match[1], int(match[2]))
+    return PageToken(match[1], int(match[2]), int(match[3]), int(match[4]))
 
 
 def order_of(parameters: Parameters) -> Order:
