@@ -101,6 +101,7 @@ def message(talk: Conversation, value: dict[str, Any], place: str) -> Iterator[E
     """Yield the events of one message."""
     role = text(value.get("role"))
     record = place
+    # Chat programs write a time as text; the API itself has whole seconds since 1970 in "created".
     at = instant(first_text((value.get("timestamp"), value.get("created_at")))) or instant(
         value.get("created", value.get("timestamp"))
     )
@@ -113,6 +114,7 @@ def message(talk: Conversation, value: dict[str, Any], place: str) -> Iterator[E
     elif role == "assistant":
         yield from _assistant(talk, value, record, content, at, detail)
     elif role in ("tool", "function"):
+        # Role "function" is from before calls had ids: its result names the function, and so does its call.
         call_id = first_text((value.get("tool_call_id"), value.get("name")))
         failed = value.get("is_error") is True or value.get("error") is not None
         yield talk.result(record, "result", call_id, content, is_error=failed, at=at, source_detail=detail)
@@ -167,6 +169,7 @@ def _assistant(
         else:
             made += talk.agent(record, part, [block], at=at)
     calls = objects(value.get("tool_calls"))
+    # The only call of a message, from before there were several; it has no id, but its name is unique here.
     if isinstance(legacy := value.get("function_call"), dict):
         calls = [*calls, {"id": text(legacy.get("name")), "function": legacy}]
     for number, call in enumerate(calls):
@@ -178,6 +181,7 @@ def _assistant(
         )
     used = members(value.get("usage"))
     if used:
+        # OpenAI counts cached tokens among those of the prompt; an event counts the two apart.
         cached = count(members(used.get("prompt_tokens_details")).get("cached_tokens"))
         given_tokens = count(used.get("prompt_tokens", used.get("input_tokens"))) - cached
         tokens = usage(given_tokens, used.get("completion_tokens", used.get("output_tokens")), cached)

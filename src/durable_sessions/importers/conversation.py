@@ -44,6 +44,8 @@ class Conversation:
         self.thread = thread
         self.branch = branch
         self.memory: dict[object, str] = {}
+        # By the tool's own id of a call. Some tools use an id again: then the last call counts, as it is the
+        # one that a result that follows can answer.
         self._calls: dict[str, _Call] = {}
         about.note(tool=make.tool)
 

@@ -35,6 +35,7 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 
 def _chats(path: Path, root: Path) -> list[Transcript]:
     head = _head(path)
+    # The program keeps other documents in the same folders.
     if "projectHash" not in head and "sessionId" not in head:
         return []
     source = text(head.get("sessionId")) or path.name.split(".")[0]
@@ -82,6 +83,8 @@ def _lines(path: Path, talk: Conversation) -> tuple[dict[str, Any], list[dict[st
             name = text(value.get("id")) or record.place
             if name in messages:
                 talk.tally.merged["message written again"] += 1
+            # A message is written again when there is more of it, such as results. It stays in its first
+            # place, with the content of the last.
             messages[name] = value
         else:
             head |= value
@@ -149,6 +152,7 @@ def _answer(
     if tokens:
         cached = count(tokens.get("cached"))
         written = count(tokens.get("output")) + count(tokens.get("thoughts"))
+        # Here cached tokens are among those of the input, and thoughts are not among those of the output.
         used = usage(count(tokens.get("input")) - cached, written, cached)
         made += talk.request(record, used, tokens, at=at, model=message.get("model"))
     if not made:
@@ -163,6 +167,7 @@ def _result(result: object) -> list[Event]:
     for one in blocks(result):
         response = members(members(one.get("functionResponse")).get("response"))
         output = response.get("output", response.get("error"))
+        # Each result is wrapped as the API wants it: {"functionResponse": {"response": {"output": …}}}.
         if isinstance(output, str):
             made.append(text_block(output))
             if rest := without(response, "output", "error"):

@@ -80,6 +80,7 @@ def about_of(path: Path) -> SessionMetadata:
             return SessionMetadata(header.title, header.metadata)
         file.seek(0)
         while line := file.readline(_LINE_BYTES_MAX):
+            # Looking for the bytes is much cheaper than decoding, and nearly all lines are of other types.
             if _UPDATED.encode() not in line:
                 continue
             try:
@@ -97,6 +98,8 @@ def about_of(path: Path) -> SessionMetadata:
 
 def members_of(line: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the members of an object with their bytes, names included, as they are written."""
+    # A decoder alone would lose how numbers are written, and equal names. So it is only asked where each
+    # member ends, and the bytes between are taken.
     written = line.decode()
     at = _skip(written, written.index("{") + 1)
     while written[at] != "}":
@@ -165,6 +168,8 @@ class ExportedParser:
         source = value.get("source")
         imported = isinstance(source, dict) and "record_id" in source
         self._is_of_import |= imported or "original_created_at" in value
+        # In the export of a session that was imported, an update without a source was written by the server
+        # during that import: its time says nothing of when anything happened.
         described_by_server = self._is_of_import and source is None and value["type"] == _UPDATED
         if (imported or described_by_server) and "offset" in value:
             dropped.add("created_at")

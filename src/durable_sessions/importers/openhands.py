@@ -115,6 +115,7 @@ def _event(talk: Conversation, value: dict[str, Any], record: str, *, first: boo
 
 def _when(value: dict[str, Any]) -> str | None:
     at = text(value.get("timestamp"))
+    # Times of the first version have no zone; they are taken as UTC.
     return instant(at) or instant(f"{at}Z") if at else None
 
 
@@ -149,6 +150,7 @@ def _action(talk: Conversation, value: dict[str, Any], record: str, *, first: bo
         return
     metadata = members(value.get("tool_call_metadata"))
     call_id = text(metadata.get("tool_call_id")) or record
+    # Evaluations leave out ids; there each observation follows its action.
     talk.memory[value.get("id", _LAST)] = call_id
     yield talk.call(record, "call", call_id, kind, without(given, "thought"), at=at, source_detail=detail)
 
@@ -169,6 +171,7 @@ def _observation(talk: Conversation, value: dict[str, Any], record: str) -> Iter
         "result",
         call_id,
         blocks(value.get("content")),
+        # -1 is no failure: OpenHands reports it for a command that is still running.
         is_error=kind == "error" or (isinstance(code, int) and code not in (0, -1)),
         at=at,
         exit_code=code if isinstance(code, int) else None,

@@ -99,6 +99,8 @@ class PiParser:
         if not parent:
             return []
         known = parent in self._branch_of
+        # Labels and settings are entries of the chain too, and may hang on an entry beside the next message.
+        # Only a second message behind the same entry means that somebody went back.
         rewound = known and value.get("type") == "message" and parent in self._followed
         self._followed.add(parent)
         if rewound:
@@ -168,6 +170,7 @@ class PiParser:
                 source_detail=detail,
             )
         elif role == "bashExecution":
+            # A command that the user typed into the agent's prompt, which ran it without asking the model.
             words = f"{text(message.get('command'))}\n{text(message.get('output'))}"
             yield talk.user(key, [text_block(words)], at=at, command=True, source_detail=detail)
         else:

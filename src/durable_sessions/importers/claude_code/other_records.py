@@ -110,8 +110,10 @@ def title(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) ->
     """Return a title, unless it is that of another conversation."""
     kind, about = text(now.value.get("type")), context.about
     words = text(now.value.get(_TITLES[kind]))
+    # A file may have titles of other conversations of the project too: such a title names their last record.
     if kind == "summary" and not tree.knows(now.value.get("leafUuid")):
         return [context.keep(now, "title of another conversation")]
+    # A title that a person has typed stays, although the program goes on suggesting titles.
     if not (kind == "ai-title" and about.metadata.get("named_by") == "user"):
         about.name(words)
     if kind == "custom-title":

@@ -57,6 +57,8 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
     mains = {name: found.main for name, found in sessions.items() if found.main is not None}
     heads = {name: text(peeks[name].get("uuid")) for name in mains}
     for name, (source, uuid) in forks.find(mains, heads).items():
+        # The id of an event follows from what the parser has read before it, so that the source is parsed
+        # again up to the fork.
         behind = forks.last_event(mains[source], _main(source, sessions[source], {}), uuid)
         if behind is not None:
             made[name].origin = ForkPoint(session_id(TOOL, source), behind)
@@ -78,6 +80,8 @@ def _gather(sessions: dict[str, _Session], root: Path, path: Path) -> None:
     if not known:
         return
     agent = _AGENT.fullmatch(path.name)
+    # Newer versions put subagents into <session>/subagents, some of them one or two folders deeper; older
+    # ones put them beside the session, where only the records inside say to which session they belong.
     inside = "subagents" in path.parts[-4:-1]
     if agent is None and not inside:
         session = sessions.setdefault(path.stem, _Session(root))
@@ -133,6 +137,8 @@ def _check(path: Path) -> None:
 
 def _transcript(name: str, found: _Session, known: dict[str, Any]) -> Transcript:
     metas = {agent: _meta(path) for agent, path in found.agents.items()}
+    # A file beside a subagent's own names the call that started it. Without one, the records of the main file
+    # say it later.
     calls = {call: agent for agent, meta in metas.items() if (call := text(meta.get("toolUseId")))}
     parts: list[Part] = []
     if found.main is not None:

@@ -22,6 +22,7 @@ def user(context: ClaudeContext, tree: RecordTree, now: CurrentClaudeRecord) -> 
     events = tree.enter(now)
     if now.value.get("isCompactSummary") is True:
         return [*events, _summary(context, now)]
+    # No summary follows the boundary of a compaction any more: usually it is the very next record.
     events += flush_boundary(now.thread)
     content = list(enumerate(blocks(now.message.get("content"))))
     results = [(number, block) for number, block in content if block.get("type") == "tool_result"]
@@ -121,7 +122,9 @@ def _said(context: ClaudeContext, now: CurrentClaudeRecord, numbered: _Numbered)
             from_others.append(received(context, now, [block], str(number), **from_teammate(words)))
         else:
             own.append(block)
+    # What programs inserted and what teammates sent goes behind the user's own words, which begin the turn.
     injected += from_others
+    # An insertion alone is no new turn: the model goes on with its request, unless a teammate has spoken.
     if not own and injected:
         return [*(now.thread.close_request(context.make) if from_others else []), *injected]
     closed = now.thread.close_request(context.make)
@@ -138,6 +141,7 @@ def _own_words(
         return received(context, now, content, "said", **from_teammate(words))
     if words.startswith(synthetic_text.INTERRUPTED):
         return context.event("user.interrupt", now, "said", content=content)
+    # The program writes what a slash command printed as a message of the user, who never said that.
     if synthetic_text.is_command_output(words):
         context.tally.kept["command output"] += 1
         command = now.thread.last_command
@@ -150,6 +154,7 @@ def _own_words(
         if now.thread.id is None:
             context.about.suggest_command(synthetic_text.typed_command(words))
         return event
+    # In the file of a subagent the user is the agent that started it.
     if now.thread.id is not None:
         return received(context, now, content, "said", from_agent_name="main")
     context.about.suggest(words)

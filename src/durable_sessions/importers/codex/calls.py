@@ -105,6 +105,7 @@ class CodexCalls:
         events, context, payload = self._words.flush_prompt(), self._context, now.payload
         call_id = text(payload.get("call_id"))
         call = self._calls.get(call_id)
+        # The output of a search for tools is the list of them, in a member of its own.
         given = payload.get("output", payload.get("tools"))
         output = read_output(given)
         is_mcp = call is not None and call.is_mcp
@@ -127,6 +128,7 @@ class CodexCalls:
         if call is None:
             context.tally.notes["results without a call"] += 1
             return events
+        # All later results supersede the first one; an image may have come with the call itself.
         call.result_id = call.result_id or result["id"]
         if call.name == _SPAWNING and isinstance(given, str):
             spawned = arguments(given)
@@ -157,6 +159,8 @@ class CodexCalls:
         """Map the activity of a subagent."""
         payload = now.payload
         call_id = first_text((payload.get("event_id"), payload.get("call_id")))
+        # That a subagent was started is told by the output of the call, by this event and by a turn item, or
+        # by some of them, depending on the version: the first one makes the message.
         events = self._started(now, call_id, text(payload.get("agent_thread_id")))
         return events + self._context.keep(now, "event sub_agent_activity")
 
@@ -174,6 +178,8 @@ def _server_and_name(payload: dict[str, Any], kind: str) -> tuple[str | None, st
     """Return the MCP server of a call, None if it has none, and the name of the tool."""
     name = text(payload.get("name")) or kind.removesuffix("_call")
     server = text(payload.get("namespace")).removeprefix("mcp__").strip("_")
+    # Depending on the version the name is "server__tool", "mcp__server__tool", or the server is in a
+    # namespace beside it. Codex's own tools for subagents have a namespace too, but no server.
     if server:
         return (None if server.startswith(_OWN_NAMESPACE) else server), name
     if "__" in name.strip("_"):

@@ -32,7 +32,9 @@ class Reasoning:
     def __init__(self, context: CodexContext) -> None:
         self._context = context
         self._waiting: list[_EventReasoning] = []
+        # Items of the turn, whose reasoning an event may repeat later.
         self._items: deque[str] = deque(maxlen=ITEMS_REMEMBERED_MAX)
+        # An item of which only the encrypted part was written; its text may still come as an event.
         self._opaque: Event | None = None
 
     @property
@@ -87,11 +89,13 @@ class Reasoning:
         new = _EventReasoning(now, self._unsaid(summary), self._unsaid(raw))
         if not (new.summary or new.raw):
             return self._context.merge(_TWICE) if summary or raw else []
+        # Raw reasoning comes right behind the item from which it was left out.
         if self._opaque is not None and new.raw and not new.summary:
             self._opaque["content"] += [text_block(words) for words in new.raw]
             return self._context.merge(_TWICE)
         events = self.flush_item()
         last = self._waiting[-1] if self._waiting else None
+        # Summary and raw reasoning of one thought are two events, in this order.
         if last is not None and new.raw and not new.summary and not last.raw:
             last.raw = new.raw
         else:
@@ -113,6 +117,8 @@ class Reasoning:
         taken: list[Event] = []
         left: list[_EventReasoning] = []
         for one in self._waiting:
+            # Its summary says something else than the item: it belongs to another item, which is still to
+            # come.
             if any(words.strip() not in item_text for words in one.summary):
                 left.append(one)
                 continue

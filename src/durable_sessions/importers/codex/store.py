@@ -61,6 +61,8 @@ class Rollout:
         spawn = members(members(source).get("subagent"))
         is_subagent = bool(spawn) or self.meta.get("thread_source") == "subagent"
         spawned = members(spawn.get("thread_spawn"))
+        # Versions differ in where the parent is named. A fork that the user made also says where it comes
+        # from; that alone makes it no subagent.
         named = first_text(
             (
                 self.meta.get("parent_thread_id"),
@@ -151,6 +153,7 @@ class _Family:
     def transcripts(self) -> list[Transcript]:
         """Return one transcript for each root thread."""
         made: dict[str, Transcript] = {}
+        # Roots first, so that the parts of a transcript begin with the main thread.
         for key, rollout in sorted(self._rollouts.items(), key=lambda pair: bool(pair[1].parent)):
             root = self._root(rollout, key)
             transcript = made.get(root)
@@ -169,6 +172,8 @@ class _Family:
                 return key
             above = self._rollouts.get(rollout.parent)
             if above is None:
+                # The parent was not found, such as when one file alone is imported; the session's id is still
+                # the root's.
                 root = text(rollout.meta.get("session_id"))
                 return root if root and root != rollout.thread else rollout.parent
             rollout, key = above, rollout.parent
@@ -181,6 +186,8 @@ class _Family:
 
     def _parser(self, rollout: Rollout, key: str) -> Callable[[], CodexParser]:
         source = self._rollouts.get(text(rollout.meta.get("forked_from_id")))
+        # A fork begins with a copy of its source, whose turns must not be imported twice. Since there is
+        # "history_base", which refers to the source, a fork has only what is its own.
         copied = source is not None and "history_base" not in rollout.meta
         turns = _turns(source) if source is not None and copied else set()
         return lambda: CodexParser(
@@ -212,6 +219,8 @@ class _Family:
 def _turns(rollout: Rollout) -> set[str]:
     """Return the turns in a rollout."""
     if not rollout.turns:
+        # The empty turn marks a file that was read: one without turns is not read again for each of its
+        # forks.
         rollout.turns = {""}
         with open_maybe_compressed(rollout.path) as file:
             for record in LineReader().read(file, ending=True):

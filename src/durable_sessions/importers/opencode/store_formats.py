@@ -64,6 +64,7 @@ class Database:
             self._marks = {
                 row[0]: f"{row[1]}:{row[2]}"
                 for row in database.execute(
+                    # The number too: when a part is deleted, the newest time stays the same.
                     "select session_id, count(*), max(time_updated) from part group by session_id"
                 )
             }
@@ -75,11 +76,15 @@ class Database:
         database = sqlite3.connect(f"{uri}?mode=ro", uri=True)
         try:
             try:
+                # Opening does not touch the file, so a problem shows only now. A database with a write-ahead
+                # log needs an index file beside it, which SQLite must create even for a reader.
                 database.execute("select 1 from sqlite_master").fetchone()
             except sqlite3.OperationalError:
                 database.close()
                 with tempfile.TemporaryDirectory(prefix="durable-sessions-") as folder:
                     copied = Path(folder) / self.path.name
+                    # With its log, or the copy would lack everything since the last checkpoint. The index is
+                    # not copied: SQLite makes it anew from the log.
                     for ending in ("", "-wal"):
                         beside = self.path.with_name(self.path.name + ending)
                         if beside.exists():
@@ -175,6 +180,7 @@ class StorageTree:
     def messages(self, session: str) -> Iterator[Message]:
         """Yield the messages of a session with their parts, in order."""
         messages, parts = self._folders(session)
+        # The name of a file is the id, which the oldest versions do not repeat inside.
         found = [{"id": path.stem, **_read(path)} for path in self._files(messages)]
         for message in sorted(found, key=_order):
             files = sorted(self._files(parts / text(message.get("id"))), key=lambda path: path.stem)
