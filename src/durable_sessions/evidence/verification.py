@@ -160,6 +160,7 @@ def verify(path: Path, keys: Mapping[str, bytes]) -> VerifiedDossier:
     if dossier.format != FORMAT:
         raise DossierInvalidError(f"The format of {DOSSIER} is {dossier.format[:100]}, not {FORMAT}.")
     for ref, is_outside in dossier.refs():
+        # The section compares with other families of sessions, which are not part of the archive.
         if is_outside and ref.session not in contents.events:
             continue
         if ref.id not in contents.events.get(ref.session, ()):
@@ -184,6 +185,7 @@ class _Contents:
         self.files: dict[str, bytearray] = {}
         self.events: dict[str, set[str]] = {}
 
+    # None means that only the digest of the file is wanted: a dossier may have artifacts of any size.
     def keep(self, name: str) -> Keep | None:
         if name.startswith(EVENTS):
             return _EventIds(
@@ -215,10 +217,12 @@ class _EventIds:
         self._rest = b""
 
     def add(self, piece: bytes) -> None:
+        # Pieces end anywhere; the beginning of a line waits for its rest.
         *lines, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > _LINE_BYTES_MAX:
             raise DossierInvalidError(f"A line in {EVENTS} is larger than {_LINE_BYTES_MAX:,} bytes.")
         for line in lines:
+            # The server puts the id first into every event it stores, so that no event needs to be decoded.
             found = _STORED_ID.match(line)
             if found is None:
                 raise DossierInvalidError(f"A line in {EVENTS} is no stored event.")
@@ -226,6 +230,7 @@ class _EventIds:
 
 
 def _require_sums(files: Sequence[ArchivedFile], contents: _Contents) -> None:
+    # It must be the last file, which makes it the list of all others, and nothing can follow unlisted.
     if files[-1].name != SUMS or bytes(contents.files[SUMS]) != sums(files[:-1]):
         raise DossierInvalidError(f"{SUMS} does not have the digests of the other files.")
 
@@ -236,6 +241,7 @@ def _require_subjects(digests: Mapping[str, str], contents: _Contents) -> _State
         raise DossierInvalidError(f"{STATEMENT} is not an in-toto statement about a test result.")
     named = {one.name: one.digest.get("sha256", "") for one in said.subject}
     expected = {name: digest for name, digest in digests.items() if name not in NO_SUBJECTS}
+    # The lengths too: of two subjects with one name, the mapping would hide the first.
     if named != expected or len(named) != len(said.subject):
         wrong = sorted(set(named.items()) ^ set(expected.items()))
         raise DossierInvalidError(
@@ -247,6 +253,8 @@ def _require_subjects(digests: Mapping[str, str], contents: _Contents) -> _State
 def _require_signature(contents: _Contents, keys: Mapping[str, bytes]) -> str:
     signed = _decoded(contents, ENVELOPE, _Envelope)
     payload = _base64(signed.payload)
+    # The envelope contains the statement again. If they could differ, a reader of the file would trust words
+    # that nobody has signed.
     if signed.payload_type != PAYLOAD_TYPE or payload != bytes(contents.files[STATEMENT]):
         raise DossierInvalidError(f"What {ENVELOPE} signs is not {STATEMENT}.")
     for one in signed.signatures:

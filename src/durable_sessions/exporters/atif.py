@@ -109,9 +109,12 @@ class _Trajectory:
         while self._held:
             step = self._held[0]
             last = len(self._held) == 1
+            # The last step may still grow, and one with open calls waits for their results. But not for ever:
+            # an interrupted call never gets a result, and would hold back the whole rest of the session.
             if not everything and (last or (step.open_calls and len(self._held) <= HELD_STEPS_MAX)):
                 return
             for call in step.calls:
+                # A result that comes later becomes a step of its own: what was written cannot be changed.
                 self._by_call.pop(call["tool_call_id"], None)
             self._held.popleft()
             self.count += 1
@@ -174,6 +177,7 @@ class _Trajectory:
 
     def _measured(self, event: Event) -> None:
         self.usage.add(event)
+        # The tokens are counted when the request is over; by then a result may be the last step already.
         step = next((one for one in reversed(self._held) if one.source == "agent"), None)
         if step is None:
             step = self._new("agent", event)
@@ -253,6 +257,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
     for step in primary.finished(everything=True):
         yield separator + step
         separator = b",\n"
+    # The format wants at least one step.
     if primary.count == 0:
         primary.count = 1
         yield separator + encode({"step_id": 1, "source": "system", "message": _NOTHING})
@@ -265,6 +270,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
 
 def _thread(event: Event, threads: dict[str, Any]) -> str | None:
     """Return the thread of an event, if it is one that was created in this session."""
+    # They are about a thread, and are read by whoever reads the thread that created it.
     if text_member(event, "type").startswith("session.thread_"):
         return None
     name = text_member(event, "session_thread_id")

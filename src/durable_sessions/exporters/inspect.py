@@ -89,6 +89,8 @@ class _Sample:
         self._answered(event)["tool_calls"].append(said)
         self._names[call] = name
         if len(self._names) > HELD_CALLS_MAX:
+            # Calls that never get a result would be kept for ever; the oldest one is the least likely to get
+            # one.
             self._names.popitem(last=False)
 
     def _returned(self, event: Event, call: str) -> dict[str, Any]:
@@ -112,6 +114,7 @@ class _Sample:
             self.outcome, self.reason = text_member(event, "outcome"), text_member(event, "reason")
         elif kind == "span.model_request_end":
             model = one_line(text_member(event, "model"), 200) or _UNKNOWN
+            # A log may name any number of models; beyond the limit no new ones are counted.
             if model in self.usage or len(self.usage) < SCORES_MAX:
                 self.usage.setdefault(model, UsageTotals()).add(event)
 

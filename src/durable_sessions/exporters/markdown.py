@@ -64,6 +64,8 @@ def code(text: str) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Return lines in a fence that they cannot close."""
+    # A fence ends at a line of as many backticks as it has, so one more than any in the text never ends
+    # early.
     fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}\n\n"
 
@@ -76,9 +78,11 @@ def quoted(text: str) -> str:
 
 
 def _harmless(text: str) -> bool:
+    # Looked for in the whole text, not in links alone: readers differ in what they take for a link.
     if len(text) > PROSE_CHARACTERS_MAX or _LINK_SCHEMES.search(text):
         return False
     for token in _MARKDOWN.parse(text):
+        # An image is fetched when the document is opened, which tells its server who reads it.
         if token.type in ("html_block", "image"):
             return False
         if any(child.type in ("html_inline", "image") for child in token.children or ()):

@@ -74,12 +74,15 @@ class TranscriptEntry:
 
 def entry_of(event: Event) -> TranscriptEntry:
     """Return an event as it is shown; every event can be. One of an adapter is shown as what it means."""
+    # What a framework's adapter stored is shown as the message or call that it means, but under the type it
+    # has in the log, by which readers search for it.
     stored, event = event, lenses.seen(event) or event
     kind = text_member(event, "type")
     make = _MAKERS.get(kind)
     if make is None:
         make = next((one for prefix, one in _FAMILIES if kind.startswith(prefix)), _other)
     entry = make(event)
+    # After the entry was made: role and title still say what the event was, only its words are gone.
     if (erased := _erased(event)) is not None:
         entry.parts, entry.line = (Prose(erased),), ""
     entry.id = one_line(text_member(event, "id"), 200)
@@ -96,6 +99,7 @@ def entry_of(event: Event) -> TranscriptEntry:
 def _erased(event: Event) -> str | None:
     """Return what is said in place of an event's body that was erased; None if it was not."""
     redacted, dropped = event.get("redacted"), event.get("dropped")
+    # All members are asked for: a program may use a member of this name for something of its own.
     if isinstance(redacted, dict) and {"at", "reason", "sha256", "bytes"} <= redacted.keys():
         return f"(redacted: {one_line(str(redacted['reason']))})"
     if isinstance(dropped, dict) and {"by", "sha256", "bytes"} <= dropped.keys():
@@ -132,6 +136,7 @@ def _said(content: object) -> Iterator[Part]:
 def _returned(content: object) -> Iterator[Part]:
     """Yield what a tool returned, likewise."""
     for part in parts_of(content, prose=False):
+        # A part that says what it is needs no guess; only plain output may contain the markup of a tool.
         if isinstance(part, Preformatted) and not part.label and not part.language:
             yield from result_markup.parts(part.text)
         else:
@@ -252,6 +257,7 @@ def _request_end(event: Event) -> TranscriptEntry:
     read, written = (number(tokens.get(f"cache_{name}_input_tokens")) for name in ("read", "creation"))
     said = [
         text_member(event, "model"),
+        # Input tokens exclude the cache, so that the three together are what the model has read.
         f"{number(tokens.get('input_tokens')) + read + written:,} tokens in",
         f"{read:,} cached" if read else "",
         f"{number(tokens.get('output_tokens')):,} out",
@@ -292,6 +298,7 @@ def _own(event: Event) -> Iterator[Part]:
             yield from parts_of(rest.pop(name), prose=True)
             break
     if rest:
+        # Few short members read best as a list of fields; nesting is kept only by JSON.
         if all(isinstance(value, str | int | float | None) for value in rest.values()) and len(rest) <= 8:
             yield from tools.input_parts(rest)
         else:
