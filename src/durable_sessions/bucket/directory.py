@@ -94,6 +94,7 @@ class Directory:
         """Yield the piece that holds ``position`` and those that follow it without a gap; maybe none."""
         begin, end = self._places.get(stream, (0, 0))
         at = bisect_right(self._firsts, position, begin, end) - 1
+        # The position lies in a gap: it was erased, or is in another segment.
         if at < begin or position >= self._nexts[at]:
             return
         yield self._piece(at)

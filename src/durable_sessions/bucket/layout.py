@@ -76,6 +76,8 @@ class FlushedNames:
             rf"{re.escape(snapshots_prefix(partition))}/",
         )
         self._flushed = re.compile(
+            # An object may have several parts. A name that is taken, such as by a try whose outcome is
+            # unknown, gets a number behind it.
             rf"(?:{'|'.join(folders)}){digits}(?:-part(\d+))?(?:-(\d+))?\.(?:parquet|batch|changes|snapshot)",
             re.ASCII,
         )

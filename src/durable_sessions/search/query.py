@@ -97,10 +97,12 @@ _OCCURS: dict[str, Occur] = {"+": "must", "-": "not", "": "may"}
 
 def parse(q: str) -> Query:
     """Parse a line of text; whatever is not special syntax is a word."""
+    # A lone surrogate could not be encoded for the search process; it becomes a question mark.
     line = q[:QUERY_CHARACTERS_MAX].encode(errors="replace").decode().translate(_QUOTATION_MARKS)
     line = unicodedata.normalize("NFC", line)
     found: dict[Clause | Filter, None] = {}
     for token in _TOKEN.finditer(line):
+        # One more than is kept, to know that something was dropped.
         if len(found) > CLAUSES_MAX:
             break
         found.update(dict.fromkeys(_read(token)))
@@ -120,6 +122,8 @@ def _read(token: re.Match[str]) -> list[Clause] | list[Filter]:
         field_filter = _filter(token["field"], token["value"].strip('"'), occur == "not")
         if field_filter is not None:
             return [field_filter]
+        # It looks like a filter and is none, such as the text "type:" in front of a quoted word: search for
+        # its words.
         return _word(occur, f"{token['field']} {token['value']}")
     if token["phrase"] is not None:
         return _phrase(occur, token["phrase"])
@@ -145,6 +149,7 @@ def _word(occur: Occur, text: str) -> list[Clause]:
     parts = tokenizer.parts(text)
     wholes = tokenizer.wholes(text)
     is_prefix = text.endswith("*") and bool(parts) and len(parts[-1]) >= PREFIX_CHARACTERS_MIN
+    # With a sign the whole run of characters is one phrase, and is found only as it stands.
     if occur == "may" and any(map(tokenizer.is_single, parts)):
         return _without_spaces(parts)
     return _clause(occur, parts, wholes, is_prefix)

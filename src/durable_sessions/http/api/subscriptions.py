@@ -190,6 +190,7 @@ class SubscriptionRoutes:
     async def _held(self, request: Request, key: SubscriptionKey, kind: Kind) -> tuple[Hold, HoldBody]:
         """Return the client's proof that it holds a wake; its token is checked first."""
         await self._manager.require_kind(key, kind)
+        # Before the body is read: whoever has no token must not make the server parse what they send.
         token_generation = self._signing_keys.check_token(_bearer(request), key, self._now_seconds())
         CURRENT_HOLDER.set(f"workspace {key.workspace}")
         body = await self._parser.parsed(

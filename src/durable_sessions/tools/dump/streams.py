@@ -104,6 +104,8 @@ async def look_up(
         manifest = await Manifests(bucket, partition).newest()
         found = await _look_up(bucket, manifest, log, key, folder / f"inventory{look}.sqlite")
         newest = await Manifests(bucket, partition).newest()
+        # A flush between reading the manifest and reading the log may have trimmed from the log what the
+        # older manifest does not name yet. Then records would be missing without a sign of it.
         if newest == manifest:
             break
     if found is None:
@@ -117,6 +119,7 @@ async def _look_up(
     inventory = Inventory(file)
     try:
         for info in () if manifest is None else manifest.checkpoints:
+            # Checkpoints are read in order, each with what has changed since the one before.
             rows = await read_checkpoint(bucket, info)
             inventory.put([stream_codec.decode(row.state or b"") for row in rows if not row.deleted])
             inventory.remove([row.stream for row in rows if row.deleted])
@@ -145,11 +148,13 @@ async def _look_up(
 def _replay(state: State, log: Path, flushed_through: int) -> dict[int, list[RecordLocation]]:
     places: dict[int, list[RecordLocation]] = {}
     for frame in scan(log).frames():
+        # It is in the bucket already; a log is trimmed by whole segments, so that some of it is still there.
         if frame.position <= flushed_through:
             continue
         for _, effect in decode_leniently(frame.payload):
             if isinstance(effect, Undecodable):
                 continue
+            # Effects that contradict what is lost are made to fit: this shows damaged data too.
             mend(state, effect)
             if isinstance(effect, RecordsAppended) and effect.data:
                 run = AppendRun(effect.first, effect.at_ms, effect.lengths, effect.data)

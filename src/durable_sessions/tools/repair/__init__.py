@@ -70,9 +70,12 @@ class Repair:
         plan = Plan()
         log, catalog = self._data / LOG_NAME, self._data / CATALOG_NAME
         if self._interrupted:
+            # Nothing else can be planned: the log is half rewritten, and would be judged by what is not meant
+            # to stay.
             plan.act(str(log / REPAIR_NAME), "a repair was interrupted; it is completed first")
             return plan
         for found in scan(log).files:
+            # What a newer version has written would look like damage here, and be removed as such.
             if found.version != VERSION:
                 raise LogVersionError(file=str(found.path), found=found.version, supported=VERSION)
         await self._bucket_repair.plan(plan)
@@ -80,6 +83,7 @@ class Repair:
         if examined.manifest is None and not bucket_lost:
             await match(scanned, None)
         self._lineage_repair = LineageRepair(self._bucket, self._partition, log, examined, self._inventory)
+        # Only a manifest that was found as it was written can tell whose log this is.
         holds = examined.trusted and not self._bucket_repair.flushed_anew
         await self._lineage_repair.plan(plan, scanned, manifest_holds=holds)
         self._log_repair = LogRepair(log, examined, self._inventory)
@@ -103,6 +107,8 @@ class Repair:
         assert self._lineage_repair is not None
         backups = Backups(self._backups, clock.now_ms())
         self._remove_catalog(backups)
+        # The bucket first: its new objects and manifest save what they can from the log, which is still as it
+        # was.
         await self._bucket_repair.apply(backups, clock, ids)
         self._log_repair.apply(backups)
         await self._lineage_repair.apply(backups, clock, ids)

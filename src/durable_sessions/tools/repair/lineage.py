@@ -158,6 +158,8 @@ class LineageRepair:
         )
         await ensure_layout(self._bucket, PartitionLayout.of(self._partition))
         await Manifests(self._bucket, self._partition).create_next(manifest)
+        # Only now that the manifest exists: the other way round a crash would leave a log whose lineage the
+        # bucket has never heard of.
         if log.lineage is None:
             self._directory.mkdir(exist_ok=True)
             tie(REAL_DISK, self._directory, Lineage(None, log.intended), lineage)

@@ -75,6 +75,8 @@ def check_segment(info: SegmentInfo, data: bytes | None, findings: Findings) -> 
     names: dict[int, StreamIdentity] = {}
     bad_groups = frozenset(_bad_groups(info.path, data, footer, names, findings))
     _check_counts(info, footer, findings)
+    # Footer and row groups have digests of their own, which say where the damage is. What no digest but that
+    # of the whole covers are the first bytes of the file.
     if len(findings.problems) == before and digest(data) != info.sha256:
         findings.add(info.path, "its first bytes have changed", byte=0)
     intact = len(findings.problems) == before
@@ -177,6 +179,7 @@ def _check_piece(rows: pa.Table, piece: Piece, names: dict[int, StreamIdentity])
     if rows.column(filled).null_count or rows.column(empty).null_count != piece.rows:
         raise _RowError(piece.row, f"a row has no {filled}, or {empty} too")
     lengths = pc.binary_length(rows.column(filled).combine_chunks()).to_pylist()
+    # On the wire each JSON value is followed by a comma, which is not stored.
     size = sum(lengths) + (piece.rows if piece.json else 0)
     if size != piece.size:
         raise _RowError(piece.row, f"the directory says {piece.size} bytes, the rows have {size}")
@@ -186,6 +189,7 @@ def _check_piece(rows: pa.Table, piece: Piece, names: dict[int, StreamIdentity])
         if position != expected or start > position:
             problem = f"position {position} of stream {piece.stream}, where {expected} is expected"
             raise _RowError(piece.row + at, problem)
+        # Positions count messages in JSON streams, and bytes in all others.
         expected += 1 if piece.json else length
     if expected != piece.next:
         raise _RowError(piece.row, f"the directory says that the rows end at {piece.next}, not {expected}")

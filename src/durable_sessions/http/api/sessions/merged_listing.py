@@ -170,10 +170,12 @@ class MergedListing:
                 if taken[at] < len(part.sessions):
                     at_ms, number = part.sessions[taken[at]][0]
                     heads.append((sign * at_ms, sign * number, at))
+                # Its next session may come before all others on hand, so the page ends here.
                 elif part.more and part.reach is None:
                     return _Merged(page, taken, more=True)
                 elif part.reach is not None:
                     ends.append((sign * part.reach.at_ms, sign * part.reach.number))
+            # A partition has looked only as far as this; before what follows, it may still find something.
             if ends and (not heads or min(ends) < min(heads)[:2]):
                 at_ms, number = min(ends)
                 return _Merged(page, taken, more=True, reach=SortKey(sign * at_ms, sign * number))
@@ -182,6 +184,7 @@ class MergedListing:
             first = min(heads)[2]
             row = parts[first].sessions[taken[first]]
             size += len(row[1]) + 1
+            # The first one is taken whatever its size, or a reader would get the same empty page for ever.
             if page and size > self._bytes_max:
                 return _Merged(page, taken, more=True, reach=page[-1][0])
             page.append(row)

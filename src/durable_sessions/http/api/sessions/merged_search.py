@@ -96,6 +96,8 @@ class MergedSearch:
         for (number, part), taken in zip(parts.items(), page.taken, strict=True):
             used_up = taken == len(part.groups)
             offset = places[number].offset
+            # A group has the rank that it has among all that the partition found, of which some are not
+            # shown; so the next page begins behind all that was looked at.
             places[number] = _Place(part.view, offset + (part.limit if used_up else part.groups[taken][0]))
             more |= not used_up or part.more
         through = [part.through_ms for part in parts.values()]
@@ -106,6 +108,7 @@ class MergedSearch:
             next_page=page_token(list(places.values())) if more and _depth(places) < DEPTH_MAX else None,
             total_hits=sum(part.total_hits for part in parts.values()),
             total_sessions=sum(part.total_sessions for part in parts.values()),
+            # Of the whole only what holds for every partition can be said: the earliest of their times.
             indexed_through=rfc3339(min(known)) if not missing and len(known) == len(through) else None,
             up_to_date=complete,
         )
