@@ -42,14 +42,18 @@ class ClusterMembers:
     def hear(self, beat: NodeHeartbeat, now: float, wall_ms: int) -> bool:
         """Note a heartbeat; return False if it is an old one, which says nothing."""
         before = self._heard.get(beat.node)
+        # In a bucket the last heartbeat of each node is read again and again; only a new one says that it
+        # lives.
         if before is not None and beat.number <= before.beat.number:
             return False
         self._heard[beat.node] = _Heard(beat, now, (beat.wall_ms - wall_ms) / 1000)
         for one in beat.partitions:
+            # Heartbeats of two nodes about one partition arrive in any order, and its log only grows.
             self._tails[one.number] = max(self._tails.get(one.number, 0), one.tail)
             if one.released_to and self._released.get(one.number, (0, 0.0))[0] < one.epoch:
                 self._released[one.number] = one.epoch, now
         if len(self._heard) > MEMBERS_MAX:
+            # Each process has a new id, so nodes that restart for ever would otherwise fill the memory.
             del self._heard[min(self._heard, key=lambda node: self._heard[node].at)]
         return True
 

@@ -159,6 +159,7 @@ class ReadingTools:
             after=after,
             before=before,
         )
+        # In a thread: hits may be whole outputs of tools, and each is rendered to make its snippet.
         found = await asyncio.to_thread(lambda: [self._hit(info, hit) for info, hit in hits])
         return {"hits": fitting(found, self._shown.room), "total": total, "up_to_date": up_to_date}
 
@@ -176,6 +177,7 @@ class ReadingTools:
         """Read the events of a session in their order. Go on at next_position."""
         handle, _ = await self._past.session(session_id)
         if tail is None:
+            # One more than is shown, to know whether anything follows.
             return await self._page(
                 handle, handle.events(from_=from_position, types=types, limit=limit + 1), limit
             )
@@ -190,6 +192,7 @@ class ReadingTools:
     ) -> ReadEvents:
         """Read the events around a position; a tool call is never without its result."""
         handle, _ = await self._past.session(session_id)
+        # Pairs that are kept whole may make the window longer than asked.
         near = handle.events(around=position, window=window, pairs="keep")
         return await self._page(handle, near, 10 * (window + 1))
 

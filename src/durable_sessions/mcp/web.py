@@ -53,6 +53,7 @@ class Gate:
 
     def _foreign(self, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         hosts = headers.get("host", [])
+        # A browser that was led here by a name that now means this machine still sends that name.
         if len(hosts) != 1 or not self._is_own_host(hosts[0].lower()):
             return 403, "This name of the server is not allowed; start ds mcp with --allowed-host NAME."
         for origin in headers.get("origin", []):
@@ -68,6 +69,7 @@ class Gate:
 
     async def _keyless(self, headers: dict[str, list[str]]) -> tuple[int, str] | None:
         shown = headers.get("authorization", [])
+        # Of two keys the one that was checked need not be the one that is used.
         key = bearer_key(shown[0]) if len(shown) == 1 else None
         try:
             require_key(key or "")
@@ -97,6 +99,7 @@ def application(
         json_response=True,
         stateless_http=True,
         max_request_body_size=BODY_BYTES_MAX,
+        # The gate has checked host and origin already, with the names that the operator has allowed.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return Gate(inner, server_url, hosts, origins)

@@ -77,6 +77,7 @@ def infos_of(
     for path, link in links:
         acked = max(link.acked, 0)
         tail = max(now_at.get(path, 0), acked)
+        # Nothing is lost by leaving it out, and whether its stream is still there need not be asked.
         if tail <= acked and listed_max is not None and len(others) >= listed_max:
             continue
         if link.stream is not None and _is_gone(state, link.stream, now_ms):
@@ -146,6 +147,8 @@ def _pending(
     state: State, subscription: Subscription, now_ms: int, changes: Changes
 ) -> Iterator[tuple[str, int]]:
     links = subscription.links
+    # Only links that may be behind are looked at, not all. A copy, because the loop removes from it those
+    # that turn out to be caught up.
     for path in [*subscription.behind, *(path for path in changes if path not in subscription.behind)]:
         link = changes[path] if path in changes else links.get(path)
         if link is None or link.stream is None:

@@ -135,6 +135,7 @@ class FaultyBucket:
         for fault in faults:
             if fault.kind == "lose_answer":
                 raise BucketError(reason=f"the answer to {operation} of {path} was lost")
+            # Only what is read can arrive damaged: writes are checked by the store.
             if spoil is not None and fault.kind in ("truncate", "corrupt"):
                 spoil.append(fault.kind)
         return answer

@@ -51,6 +51,7 @@ class Mishap:
 
     def strikes(self, call: str) -> bool:
         """Count a request; return whether it is the one to hit."""
+        # Counted down below zero too, so that it strikes once.
         self.left -= call == self.call
         return call == self.call and self.left == 0
 
@@ -71,6 +72,8 @@ class SimulatedStore:
         self._random = random.Random(seed)
         self._now_ms = now_ms
         self._note = note
+        # Requests in transit belong to nobody: with the context of their sender they would count as its work,
+        # and end with its life.
         self._outside = Context()
 
     async def create(self, path: str, data: bytes) -> None:
@@ -146,6 +149,8 @@ class SimulatedStore:
             life.reach(f"before bucket.{call}")
         answer: asyncio.Future[T] = loop.create_future()
         mishap = self.mishap if self.mishap is not None and self.mishap.strikes(call) else None
+        # Both are drawn now, whatever happens: a seed stays the same run only if the number of draws does not
+        # depend on the order in which things arrive.
         lost, answer_lost = self.away or self._draws(self.faults.lost), self._draws(self.faults.lost)
 
         def arrive() -> None:
@@ -165,10 +170,12 @@ class SimulatedStore:
                 self._cut_off(mishap.seconds)
             elif not answer_lost:
                 loop.call_later(self._latency(), deliver, outcome, context=self._outside)
+            # The rest is never answered, and ends only with the time-out of its sender.
             elif self._draws(0.7):
                 loop.call_later(self._latency(), deliver, _away(call), context=self._outside)
 
         def deliver(outcome: T | Exception) -> None:
+            # The sender has timed out, or does not live any more.
             if answer.done() or (life is not None and life.dead):
                 return
             if isinstance(outcome, Exception):

@@ -44,6 +44,7 @@ class CompetingServers:
         self.worlds.append(second)
         await asyncio.gather(*[self._live(world, lives) for world in self.worlds])
         await first.heal()
+        # By chance, because opening makes a manifest: whoever opens first fences the other.
         order = list(self.worlds)
         self._random.shuffle(order)
         refused = [world for world in order if not await self._opens(world)]
@@ -96,6 +97,7 @@ class CompetingServers:
             for value, stream in served.items():
                 if self._plan.rival == "new" and value not in own:
                     self.problems.append(f"{value!r} is in {stream}, and was never appended to it")
+            # Searched as bytes: the log of a refused server need not be readable as a whole.
             kept = b"\n".join(world.machine.disk.contents().values())
             gone = _deleted(world) | _deleted(winner)
             for call in _appends(world):
@@ -120,6 +122,7 @@ class CompetingServers:
             offset = 0
             while True:
                 done = await calls.read(process.partition, path, offset, READ_BYTES)
+                # It was deleted or has expired; what was in it need not be served.
                 if not isinstance(done, history.Answered):
                     break
                 found.update(dict.fromkeys(done.values, path.name))
@@ -133,6 +136,7 @@ class CompetingServers:
 
     def _check_acknowledged(self) -> None:
         """Whoever is overtaken stops soon; and who was overtaken by a new directory never opens again."""
+        # A fenced server learns of it with its next flush at the latest; one may be under way already.
         bound = 2 * self._plan.flush_seconds + SLACK_SECONDS
         for world in self.worlds:
             other = next(one for one in self.worlds if one is not world)

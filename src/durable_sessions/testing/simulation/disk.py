@@ -23,6 +23,7 @@ _ERRORS = {
     "unlink": (errno.EIO,),
     "sync_directory": (errno.EIO, errno.ENOSPC),
 }
+# FaultyDisk has no orders for these; they fail here, before they reach it.
 _UNCOUNTED = ("claim", "sizes", "open")
 
 
@@ -89,6 +90,7 @@ class SimulatedDisk:
     def unlink(self, path: Path) -> None:
         """Remove a file; durable after ``sync_directory``."""
         with self.operation("unlink", path):
+            # Told while the file is still there, so that a check can look into what is about to go.
             self._removing(path)
             self._disk.unlink(path)
 
@@ -100,6 +102,8 @@ class SimulatedDisk:
     @contextmanager
     def operation(self, name: str, path: Path, length: int = 0) -> Iterator[None]:
         """Pass the fault points around an operation; it may fail as the seed says."""
+        # Before and after: a process that dies behind a sync has made bytes durable that it never
+        # acknowledged.
         self._life.reach(f"before log.{name}")
         self._faults.order(self._disk, name, length)
         try:
