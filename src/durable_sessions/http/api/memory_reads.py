@@ -90,6 +90,9 @@ class MemoryReads:
         self, view: StreamView, history: ScopeHistory, query: Query, limit: int, at: int, skip: int
     ) -> FoundMemory:
         """Return the live entries that match, the best first; ``skip`` of them were on earlier pages."""
+        # One more than the page has, to know whether another follows. Earlier pages are ranked again: what is
+        # live can only be told after the ranking, so that no place in the index says how many of them were
+        # shown.
         found = await self._ranked(view, history, query, at, skip + limit + 1)
         page = found[skip : skip + limit]
         entries = await self.scopes.entries(view, history, page, at)
@@ -109,6 +112,8 @@ class MemoryReads:
         live = LiveWrites(history, at)
         offset, snapshot = 0, ""
         while True:
+            # Always in the snapshot of the first part, or hits would move between the parts while the log
+            # grows.
             part = await self._hits(view, query, 0, at, offset, snapshot, _FOUND_AT_ONCE)
             snapshot = part.view
             found += [write for _, write in _live(history, live, part.hits)]
@@ -130,6 +135,7 @@ class MemoryReads:
         turn = self._turns.begin()
         async for hits in self._hits_in_parts(view, query, at):
             for hit, write in _live(history, live, hits):
+                # No two hits have the same position, so that writes are never compared.
                 place = (hit.score, -hit.position, write)
                 if len(best) < wanted:
                     heappush(best, place)
@@ -152,6 +158,7 @@ class MemoryReads:
         while waiting:
             begin, end = waiting.pop()
             part = await self._hits(view, query, begin, end, 0, "", _PART_MAX)
+            # Halved until each part fits: where the writes that match lie in the log is not known beforehand.
             if part.total > _PART_MAX:
                 middle = (begin + end) // 2
                 waiting += [(begin, middle), (middle, end)]
@@ -171,6 +178,8 @@ class MemoryReads:
         """Search writes between two positions, or refuse: an answer is never short."""
         wish = Wish(query, SearchScope(types=(WRITTEN,)), limit, offset, "score", snapshot)
         part = await self._search.in_session(view, start, stop, wish)
+        # Whoever recalls nothing would act as if nothing had been learned: no answer is better than a short
+        # one.
         if part.through < stop:
             raise SearchUnavailableError(reason="the scope is still being indexed")
         return part

@@ -100,6 +100,7 @@ class Operations:
         return True
 
     def _require_home(self, caller: Caller) -> None:
+        # An admin of another workspace is a stranger to the server as a whole.
         if caller.workspace != self._keys.home:
             raise ForbiddenError(
                 problem=f"This is about the whole server. Use a key of the workspace {self._keys.home}."
@@ -124,6 +125,8 @@ class Operations:
         failure = self._bucket.failure
         if failure is not None and detailed:
             said.bucket = {"failing_since_ms": failure.since_ms, "reason": failure.reason}
+        # A failing task or a full disk makes it degraded only: a load balancer that took it for dead would
+        # send the appends, which still work, nowhere.
         reason = "shutting down" if self.draining else self._streams.refusal
         if reason is None:
             return Response(200, _JSON, msgspec.json.encode(said))

@@ -41,6 +41,7 @@ class Request:
         self.body = body
         self.id = b""
         self.audience = OWN
+        # An object, since the carrier knows nothing of keys.
         self.caller: object | None = None
         self.named: NamedStream | None = None
 
@@ -99,6 +100,7 @@ class Later(Generic[T]):
 
     def __await__(self) -> Generator[object, None, "Answer"]:
         """Wait for the future and return the answer."""
+        # Waited for, not awaited: a failure is for "respond", which turns it into an answer.
         yield from asyncio.wait([self.future]).__await__()
         answer = self.respond(self.future)
         if not isinstance(answer, Response | StreamingResponse):

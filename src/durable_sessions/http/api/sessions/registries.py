@@ -159,6 +159,7 @@ class Registries:
 
     async def _delete_store(self, request: Request, caller: Caller, name: str) -> Response:
         act = self._audit.beside(deletion(caller, request, "memory_store", name))
+        # What the store remembers goes in the same batch as the store: none is ever left without the other.
         held = scope_key(caller.workspace, scope_name(name))
         await self._stores.delete(caller.workspace, name, act, held)
         act.log()

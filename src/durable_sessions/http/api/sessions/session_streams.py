@@ -115,6 +115,8 @@ class SessionStreams:
             unique=True,
             may_judge=caller.role >= Role.EVALUATOR,
         )
+        # In a thread, for the digest of many events takes long. It is kept with the session, and tells a
+        # repeated creation from another one.
         await self._parser.parsed(request.body, session.digest)
         made = await self._sessions.create(key, session, len(request.body))
         durable = self._sessions.find(key, made.life)
@@ -125,6 +127,7 @@ class SessionStreams:
     ) -> None:
         """Delete a session."""
         by = incarnations.by(request, caller)
+        # Anthropic's API refuses to delete a session that is running; this protocol knows no such state.
         by.strict = False
         with _told_of_stream(key):
             await self._sessions.delete(key, by, companion)
