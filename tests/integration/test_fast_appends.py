@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from durable_sessions.http.api.fast_appends import FastAppends
 from durable_sessions.http.carrier.message import Waiting
+from durable_sessions.node.local_appends import LocalAppends
+from durable_sessions.streams.partition_map import home_partition
+from durable_sessions.streams.stream import Key
 from durable_sessions.testing.disk import FaultyDisk
 from durable_sessions.testing.server import LocalServer, local_server
 from tests.support.keys import BOOTSTRAP, bearer, make_key
@@ -26,13 +28,13 @@ class Taken:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[bool] = []
-        take = FastAppends.take
+        take = LocalAppends.take
 
-        def noted(face: FastAppends, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
+        def noted(face: LocalAppends, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
             self.said.append(take(face, common, target, body, waiting))
             return self.said[-1]
 
-        monkeypatch.setattr(FastAppends, "take", noted)
+        monkeypatch.setattr(LocalAppends, "take", noted)
 
 
 @pytest.fixture
@@ -40,11 +42,21 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
     return Taken(monkeypatch)
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[LocalServer]:
-    """A server with one partition: only there are requests taken past the handlers."""
-    async with local_server(tmp_path / "data") as running:
+@pytest.fixture(params=[1, 3], ids=["one partition", "three partitions"])
+async def server(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalServer]:
+    async with local_server(tmp_path / "data", partitions=request.param) as running:
         yield running
+
+
+def counted(server: LocalServer) -> tuple[int, int, int, int]:
+    """Return appends, records, their bytes, and pending bytes of all partitions."""
+    found = [keeper.engine.partition.counts() for keeper in server.node.keepers.values()]
+    return (
+        sum(one.appends for one in found),
+        sum(one.records for one in found),
+        sum(one.append_bytes for one in found),
+        sum(one.pending_bytes for one in found),
+    )
 
 
 async def appended(connection: Connection, target: str, headers: dict[str, str], body: bytes) -> Answer:
@@ -295,13 +307,35 @@ async def test_a_subscription_quota_and_metrics_see_every_append(
 ) -> None:
     connection = await connections.warmed(server, JSON)
     await connection.request("PUT", "/v1/stream/s", JSON)
-    before = server.node.engine.partition.counts()
+    before = counted(server)
     answered = server.node.server.requests_by_class()["2xx"]
     for _ in range(5):
         await appended(connection, "/v1/stream/s", JSON, b'{"a":1}')
-    after = server.node.engine.partition.counts()
-    assert (after.appends - before.appends, after.records - before.records) == (5, 5)
-    assert after.append_bytes - before.append_bytes == 5 * len(b'{"a":1},')
-    assert after.pending_bytes == 0
+    after = counted(server)
+    assert [now - then for now, then in zip(after, before, strict=True)] == [5, 5, 5 * len(b'{"a":1},'), 0]
+    assert after[3] == 0
     assert server.node.server.requests_by_class()["2xx"] - answered == 5
     assert taken.said.count(True) == 5
+
+
+async def test_a_fork_that_lives_with_its_source_is_handled(
+    tmp_path: Path, connections: Connections, taken: Taken
+) -> None:
+    async with local_server(tmp_path, partitions=3) as server:
+        connection = await connections.warmed(server, JSON)
+        keepers = server.node.keepers
+        await connection.request("PUT", "/v1/stream/source", JSON)
+        assert (await appended(connection, "/v1/stream/source", JSON, b'{"a":0}')).status == 204
+        forked = {**JSON, "Stream-Forked-From": "/v1/stream/source"}
+        at_home, said = [], []
+        for number in range(12):
+            name = f"fork-{number}"
+            assert (await connection.request("PUT", f"/v1/stream/{name}", forked)).status == 201
+            assert (await appended(connection, f"/v1/stream/{name}", JSON, b'{"a":1}')).status == 204
+            home = keepers[home_partition("default", name, 3)].engine.partition.tip
+            at_home.append(Key("default", name) in home.streams)
+            said.append(taken.said[-1])
+            read = await connection.request("GET", f"/v1/stream/{name}?offset=-1")
+            assert read.json() == [{"a": 0}, {"a": 1}]
+        assert said == at_home
+        assert {True, False} == set(at_home), "some live at home and some do not"

@@ -9,15 +9,19 @@ import httpx2
 import pytest
 
 from durable_sessions.errors import OverloadedError
+from durable_sessions.http.carrier.message import Waiting
 from durable_sessions.limits import DEFAULT_LIMITS
 from durable_sessions.node.link import NodeLink
+from durable_sessions.node.local_appends import LocalAppends
 from durable_sessions.node.system_calls import boot_seconds
 from durable_sessions.node.worker_group import WorkerGroup
 from durable_sessions.node.worker_id import WorkerId
 from durable_sessions.partition_id import SYSTEM
+from durable_sessions.streams.partition_map import home_partition
 from durable_sessions.testing.server import LocalServer, local_server
-from tests.support.keys import code_of, proof
+from tests.support.keys import bearer, code_of, proof
 from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.wire import Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -226,3 +230,44 @@ async def test_a_fork_is_found_by_a_connection_that_moves(tmp_path: Path) -> Non
                 assert (await client.post(fork, headers=text, content=b"two")).status_code == 204
                 assert (await client.get(fork, params={"offset": "-1"})).text == "one,two"
         assert sum(node.server.handed_over_total for node in server.nodes) > 0
+
+
+async def test_either_takes_plain_appends_of_its_own_partitions_by_the_keys_of_both(
+    workers: Workers, sleep: Sleep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[bytes, bool]] = []
+    take = LocalAppends.take
+
+    def noted(face: LocalAppends, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
+        taken.append((target, take(face, common, target, body, waiting)))
+        return taken[-1][1]
+
+    monkeypatch.setattr(LocalAppends, "take", noted)
+    token = proof(workers[0].node.process.settings.data)
+    async with client_of(workers[0]) as zero:
+        made = (await zero.post("/v1/keys", json={"principal": "ann", "role": "admin"}, headers=token)).json()
+    headers = {"Content-Type": "text/plain", **bearer(made["secret"])}
+    names = [f"/v1/stream/plain-{number}" for number in range(4)]
+    by_worker = [[name for name in names if home_partition("default", name[11:], 2) == own] for own in (0, 1)]
+    assert all(by_worker)
+    connections = [Connection(worker.node.server.port, PATIENCE_SECONDS) for worker in workers]
+    for connection, own in zip(connections, by_worker, strict=True):
+        for name in own:
+            assert (await connection.request("PUT", name, headers)).status == 201
+            for _ in range(3):
+                assert (await connection.request("POST", name, headers, b"x")).status == 204
+        assert taken[-1] == (own[-1].encode(), True)
+    sleep.seconds += LIMITS.key_proof_seconds + 1
+    assert (await connections[1].request("POST", by_worker[1][0], headers, b"x")).status == 204
+    assert not taken[-1][1], "the keys have to be confirmed first, and were"
+    assert (await connections[1].request("POST", by_worker[1][0], headers, b"x")).status == 204
+    assert taken[-1][1]
+    # An append for the other worker is not taken; the connection goes there.
+    assert (await connections[0].request("POST", by_worker[1][0], headers, b"x")).status == 204
+    assert (by_worker[1][0].encode(), False) in taken[-2:]
+    async with client_of(workers[0]) as zero:
+        gone = await zero.delete(f"/v1/keys/{made['id']}", headers=headers)
+        assert gone.status_code == 200
+    for connection in connections:
+        assert (await connection.request("POST", by_worker[1][0], headers, b"x")).status == 401
+        connection.close()

@@ -13,12 +13,12 @@ from durable_sessions.access.key_table import KeyTable
 from durable_sessions.bucket.partition_layout import PartitionLayout
 from durable_sessions.bucket.store import Bucket
 from durable_sessions.clock import Clock, SystemClock
-from durable_sessions.errors import DurableSessionsError, KeysRequiredError, LinkDownError, SettingsError
+from durable_sessions.errors import KeysRequiredError, LinkDownError, SettingsError
 from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.api.app import Application
 from durable_sessions.http.api.first_key import FirstKey
 from durable_sessions.http.api.health import EngineHealth, Health
-from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request, Response, Waiting
+from durable_sessions.http.carrier.message import Admitted, Answer, Handler, Request
 from durable_sessions.http.carrier.server import HttpServer
 from durable_sessions.ids import Ids, RandomIds
 from durable_sessions.limits import Limits
@@ -32,6 +32,7 @@ from durable_sessions.node.group_member import GroupMember
 from durable_sessions.node.handover import HandOverSender
 from durable_sessions.node.link import NodeLink
 from durable_sessions.node.listen_policy import cannot_listen, require_guarded
+from durable_sessions.node.local_appends import LocalAppends
 from durable_sessions.node.merged_operations import MergedOperations
 from durable_sessions.node.partition_files import remove_other_generations
 from durable_sessions.node.partitions import answered
@@ -129,8 +130,7 @@ class Node:
             process.limits,
             admission=CurrentAdmission(self),
             answer_format=ANSWER_FORMAT,
-            # Where there are several partitions, a request is routed before it is taken.
-            fast_path=CurrentFastAppends(self) if self.handle == self._handle_with_only else None,
+            fast_path=LocalAppends(self.keeper.engine.partition_id.of, lambda: self.app, self._local),
         )
         space = DiskSpace(
             process.settings.data, process.settings.low_space_bytes, process.limits, self._space_changed
@@ -208,6 +208,11 @@ class Node:
     def _handle_with_only(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer a request with the only engine: there is nothing to route."""
         return self.keeper.engine.app(request)
+
+    def _local(self, partition: int) -> Application | None:
+        """Return the application of a partition of this process."""
+        keeper = self.keepers.get(partition)
+        return None if keeper is None else keeper.engine.app
 
     def _objects(self) -> int:
         """Estimate how many objects a full garbage collection would visit."""
@@ -289,27 +294,6 @@ class CurrentAdmission:
     def admit(self, request: Request) -> Admitted:
         """Return the holder of a request and how large its body may be, or raise the refusal."""
         return self._node.app.admission.admit(request)
-
-
-class CurrentFastAppends:
-    """The fast path of the current engine."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def common(self, request: Request) -> object | None:
-        """Return what all requests with these headers have in common, None if each must be handled."""
-        return self._node.app.fast_appends.common(request)
-
-    def take(self, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
-        """Take an append if nothing can refuse it, and tell ``waiting`` when it is durable."""
-        return self._node.keeper.engine.app.fast_appends.take(common, target, body, waiting)
-
-    def refusal(
-        self, common: object, target: bytes, error: DurableSessionsError, request_id: bytes
-    ) -> Response:
-        """Return the answer to an append that was taken, and has failed."""
-        return self._node.app.fast_appends.refusal(common, target, error, request_id)
 
 
 async def _layout(settings: Settings, wanted: int | None, workers: int) -> PartitionLayout:

@@ -110,6 +110,16 @@ def _stream_target(workspace: str, path: bytes, of: int) -> StreamTarget | None:
     return StreamTarget(home_partition(workspace, name, of), Key(workspace, name), NamedStream(name))
 
 
+def append_home(workspace: str, path: bytes, of: int) -> int:
+    """Return the home of the stream or session that is appended to, negative if the path names none."""
+    if path.startswith(STREAM_ROOT):
+        stream = stream_target(workspace, path, of)
+        return RequestTarget.ANY if stream is None else stream.partition
+    if not path.startswith(_SESSION_ROOT):
+        return RequestTarget.ANY
+    return session_partition(workspace, path[len(_SESSION_ROOT) :].partition(b"/")[0], of)
+
+
 def named_of(request: Request) -> NamedStream | None:
     """Return the stream that a request is about as far as its path says, None if about none."""
     path = request.path

@@ -107,7 +107,7 @@ class Authenticator:
         of the key. Keys with a rate are left to :meth:`caller`, which counts it.
         """
         keys = self._keys
-        if keys.proof is not None or keys.required is not keyed:
+        if keys.required is not keyed or (keys.proof is not None and not keys.proof.is_fresh()):
             return None
         if not keyed:
             return self._local

@@ -7,7 +7,7 @@ always made there, and nothing is counted or recorded twice.
 
 from typing import NamedTuple
 
-from durable_sessions.access.caller import Role
+from durable_sessions.access.caller import Caller, Role
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.auth import Authenticator
 from durable_sessions.http.api.error_responses import refusal_at
@@ -68,27 +68,25 @@ class FastAppends:
         content_type = headers.get(b"content-type")
         return CommonHead(None if content_type is None else content_type.decode("latin-1"), headers, keyed)
 
-    def take(self, common: object, target: bytes, body: bytes, waiting: Waiting) -> bool:
-        """Take an append if nothing can refuse it, and tell ``waiting`` when it is durable."""
+    def caller(self, common: object) -> Caller | None:
+        """Return who makes requests with these headers, None if each must be handled, or is refused."""
         assert type(common) is CommonHead
-        content_type, headers, keyed = common
-        caller = self._auth.known_caller(headers, keyed=keyed)
-        if self.closed is not None or caller is None or caller.role < _WRITER:
+        caller = self._auth.known_caller(common.headers, keyed=common.keyed)
+        return None if caller is None or caller.role < _WRITER else caller
+
+    def take(self, common: object, caller: Caller, target: bytes, body: bytes, waiting: Waiting) -> bool:
+        """Take an append of a caller if nothing can refuse it, and tell ``waiting`` when it is durable."""
+        assert type(common) is CommonHead
+        if self.closed is not None:
             return False
         if target.startswith(STREAM_ROOT):
-            return self._streams.take(caller.workspace, target, content_type, body, waiting)
+            return self._streams.take(caller.workspace, target, common.content_type, body, waiting)
         return self._sessions.take(caller.workspace, caller.principal, target, body, waiting)
 
     def refusal(
-        self, common: object, target: bytes, error: DurableSessionsError, request_id: bytes
+        self, caller: Caller | None, target: bytes, error: DurableSessionsError, request_id: bytes
     ) -> Response:
         """Return the answer to an append that was taken, and has failed."""
-        assert type(common) is CommonHead
-        caller = (
-            None
-            if target.startswith(STREAM_ROOT)
-            else self._auth.known_caller(common.headers, keyed=common.keyed)
-        )
-        if caller is None:
+        if caller is None or target.startswith(STREAM_ROOT):
             return refusal_at(target, error, request_id)
         return self._sessions.failure(caller, target, error, request_id)
