@@ -26,6 +26,8 @@ from durable_sessions.log import Log
 PROVE_SECONDS_MAX = 2.0
 """How long an answer waits for the proof before it is refused."""
 _READING = (b"GET", b"HEAD", b"OPTIONS")
+_UNAVAILABLE = 503
+_UNKNOWN = OutcomeUnknownError.code.encode()
 
 
 class Serving:
@@ -76,7 +78,9 @@ class Serving:
     def _checked(self, request: Request, answer: Answer) -> Answer | Awaitable[Answer]:
         if isinstance(answer, StreamingResponse):
             answer.chunks = self._proven_chunks(answer.chunks)
-        return answer if self.is_proven else self._once_proven(request, answer)
+        if self.is_proven or _leaves_open(answer):
+            return answer
+        return self._once_proven(request, answer)
 
     async def _once_proven(self, request: Request, answer: Answer) -> Answer:
         try:
@@ -122,6 +126,11 @@ class Serving:
         error = None if proving.cancelled() else proving.exception()
         if isinstance(error, LogError):
             self._lost(error)
+
+
+def _leaves_open(answer: Answer) -> bool:
+    """Say whether an answer tells that its request may have taken effect: no refusal may say otherwise."""
+    return answer.status == _UNAVAILABLE and isinstance(answer, Response) and _UNKNOWN in answer.body
 
 
 def _refusal(request: Request, answer: Answer, error: DurableSessionsError) -> DurableSessionsError:

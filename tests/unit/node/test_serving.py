@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from durable_sessions.errors import LogError, LogFencedError
+from durable_sessions.errors import LogError, LogFencedError, OutcomeUnknownError
+from durable_sessions.http.api.answer_format import ANSWER_FORMAT
 from durable_sessions.http.carrier.message import Answer, Later, Request, Response, StreamingResponse
 from durable_sessions.log import Claimant
 from durable_sessions.node import serving as module
@@ -87,6 +88,21 @@ async def test_what_may_have_changed_something_is_never_said_not_to_have(world: 
     await world.superseded()
     world.now += PROOF_SECONDS
     world.answer = Response(204, [])
+    assert b"outcome_unknown" in body(await world.ask(b"POST"))
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+async def test_an_outcome_that_is_unknown_stays_so_whatever_becomes_of_the_log(
+    world: World, fenced: bool
+) -> None:
+    if fenced:
+        await world.superseded()
+    else:
+        world.log._resolve_seconds_max = -1.0
+        world.slots.lose_requests(1)
+    world.now += PROOF_SECONDS
+    unknown = OutcomeUnknownError(reason="the log did not say")
+    world.answer = ANSWER_FORMAT.refuse(b"/v1/stream/x", unknown, b"req_1")
     assert b"outcome_unknown" in body(await world.ask(b"POST"))
 
 
