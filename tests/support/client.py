@@ -42,6 +42,8 @@ NOTHING_DONE = frozenset(
 )
 """Codes of a server that cannot do it now and did nothing; after ``outcome_unknown`` nobody knows."""
 
+_MESSAGE = "message"
+
 
 def offset_text(position: int) -> str:
     """Return a position as the wire has it."""
@@ -95,8 +97,7 @@ class Client:
             headers["Stream-Closed"] = "true"
 
         async def perform() -> Outcome:
-            content = json.dumps(values).encode() if values else b""
-            answer = await self._send("POST", path, headers, content)
+            answer = await self._send("POST", path, headers, _body(values, producer))
             if (failure := _failure(answer)) is not None:
                 return failure
             assert answer is not None
@@ -114,7 +115,7 @@ class Client:
                 return failure
             assert answer is not None
             return Answered(
-                tuple(answer.json()) if answer.status == 200 else (),
+                _values(answer.json()) if answer.status == 200 else (),
                 _next(answer),
                 "stream-up-to-date" in answer.headers,
                 "stream-closed" in answer.headers,
@@ -144,7 +145,7 @@ class Client:
             return
         async for event, data in _events(self._tail.chunks()):
             if event == "data":
-                values = tuple(data)
+                values = _values(data)
                 continue
             said = Answered(
                 values,
@@ -182,6 +183,18 @@ def _failure(answer: Answer | None) -> CallRefused | Unknown | None:
         return CallRefused(code)
     assert code == "outcome_unknown", f"the server met a fault of its own: {answer}"
     return Unknown()
+
+
+def _body(values: tuple[str, ...], producer: ProducerNumbers | None) -> bytes:
+    """Return the body of an append; of a single message, one that the server takes past its parser."""
+    if len(values) == 1 and producer is None:
+        return json.dumps({_MESSAGE: values[0]}).encode()
+    return json.dumps(values).encode() if values else b""
+
+
+def _values(messages: list[Any]) -> tuple[str, ...]:
+    """Return what messages say, whichever way they were appended."""
+    return tuple(message[_MESSAGE] if isinstance(message, dict) else message for message in messages)
 
 
 def _next(answer: Answer) -> int:

@@ -62,6 +62,7 @@ from durable_sessions.node.link_address import TcpAddress
 from durable_sessions.node.link_handshake import SECRET_BYTES_MIN
 from durable_sessions.node.link_server import LinkServer
 from durable_sessions.node.listen_policy import cannot_listen, is_loopback, require_guarded
+from durable_sessions.node.local_appends import LocalAppends
 from durable_sessions.node.merged_operations import MergedOperations
 from durable_sessions.node.owned_partition import OwnedPartition
 from durable_sessions.node.partition_files import remove_other_generations
@@ -136,7 +137,12 @@ class ClusterNode:
         self.asked = ClusterPartitions(self, self._secret, limits)
         self._link_server = LinkServer(self._answer_link, self._secret, limits, refuse=ANSWER_FORMAT.refuse)
         self.server = HttpServer(
-            self.handle, limits, admission=_ClusterAdmission(self, limits), answer_format=ANSWER_FORMAT
+            self.handle,
+            limits,
+            admission=_ClusterAdmission(self, limits),
+            answer_format=ANSWER_FORMAT,
+            # An append that the log has taken was decided by its owner: it needs no proof.
+            fast_path=LocalAppends(layout.partitions, lambda: self.front, self._local),
         )
         self._process.health.server = self.server
         self._process.health.forwarded = lambda: self.asked.forwarded
@@ -282,6 +288,11 @@ class ClusterNode:
         """Return what answers for a partition that this node owns."""
         owned = self.owned.get(partition)
         return None if owned is None else owned.serving
+
+    def _local(self, partition: int) -> Application | None:
+        """Return the application of a partition that this node answers for."""
+        owned = self.owned.get(partition)
+        return None if owned is None or owned.serving is None else owned.engine.app
 
     def owner(self, partition: int) -> NodeHeartbeat | None:
         """Return which other node owns a partition, or for ``ENTRANCE``, any that owns one."""

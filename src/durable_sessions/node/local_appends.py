@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from durable_sessions.errors import DurableSessionsError
 from durable_sessions.http.api.app import Application
+from durable_sessions.http.api.error_responses import refusal_at
 from durable_sessions.http.api.fast_appends import FastAppends
 from durable_sessions.http.carrier.message import Request, Response, Waiting
 from durable_sessions.node.targets import append_home
@@ -49,7 +50,8 @@ class LocalAppends:
     ) -> Response:
         """Return the answer to an append that was taken, and has failed."""
         front = self._front()
-        assert front is not None, "an engine that has failed stays until another one is open"
+        if front is None:
+            return refusal_at(target, error, request_id)
         caller = front.fast_appends.caller(common)
         appends = None
         if caller is not None and self._of > 1:
