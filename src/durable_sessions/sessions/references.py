@@ -103,6 +103,7 @@ class References:
         """
         resolved = Resolved()
         turn = self._reader.turns.begin()
+        # Events of this very append, which may be referred to by those behind them but are not stored yet.
         sent = {draft.id: draft.type for draft in drafts if draft.id is not None}
         others = {} if self._elsewhere is None else await self._known_elsewhere(self._elsewhere, key, drafts)
         for index, draft in enumerate(drafts):
@@ -139,6 +140,7 @@ class References:
                     asked.setdefault(other, {})[ref.id] = None
         known: dict[Key, KnownEvents] = {}
         for other, events in asked.items():
+            # Looked for here first: asking the other partitions takes a request to each.
             if not self._is_here(other) and (found := await elsewhere(other, list(events))) is not None:
                 known[other] = found
         return known
@@ -175,6 +177,8 @@ class References:
         for index, lives in (await self._memory.resolve(key, drafts)).items():
             event = drafts[index].strict
             assert event is not None
+            # One list for both, in this order: an event stores the incarnations without saying which is
+            # whose.
             of_refs = resolved.lives.get(index, [None] * len(event.refs))
             resolved.lives[index] = [*of_refs, *lives]
 

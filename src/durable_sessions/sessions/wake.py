@@ -79,6 +79,7 @@ def wake(
     rules.require_going(control, "worker")
     _require_route(control, request.by)
     held = control.core.lease
+    # It may have expired all the same; whether it has, the times in memory say, not the log.
     if held is not None and not held.released:
         _require_free(stream, control, held, request, times, now_ms)
     epoch = control.core.epoch + 1
@@ -170,6 +171,7 @@ def open_session(
         require_incarnation(stream, incarnation)
     if once is not None:
         repeated = repeats.of_key(state, stream, once.key, once.check)
+        # Before anything else is refused: what was done stays done, whatever became of the session since.
         if repeated is not None:
             return repeated
     if record.ARCHIVED in stream.attributes:

@@ -114,6 +114,7 @@ class PlainPages:
         if answer.status != 200:
             return self._refused(answer, f"/sessions/{session}")
         found = msgspec.json.decode(answer.body, type=_Events)
+        # In a thread: 500 events take longer to render than the event loop may be held.
         shown = await CPU.run(transcript, [bytes(one) for one in found.data])
         info = msgspec.json.decode(about.body, type=_Listed)
         links = [f'<a href="{self._base}/?plain=1">All sessions</a>']
@@ -147,6 +148,7 @@ class PlainPages:
             b"GET",
             path.encode("latin-1"),
             urlencode(asked).encode(),
+            # It is this page that asks. Whether its own request came from another site was decided before.
             headers | {b"sec-fetch-site": b"same-origin"},
             b"",
         )

@@ -104,6 +104,7 @@ class MemoryResolver:
     ) -> MemoryIntent:
         own = session_of(key)
         wanted = [NamedEvent(one.id, one.session) for one in event.returned]
+        # A write of this very append is not in its scope yet, but will be before the read that names it.
         is_sent = [one.session == own and sent.get(one.id) == event.scope for one in wanted]
         asked = [one for one, known in zip(wanted, is_sent, strict=True) if not known]
         found = await self._directory.find(key.workspace, WritesAsked(event.scope, asked))
@@ -185,6 +186,8 @@ class MemoryResolver:
         for scope, some in by_scope.items():
             size = sum(len(draft.body) + _RECORD_BYTES for draft in some)
             found = await self._directory.find(workspace, WritesAsked(scope, [], len(some), size))
+            # A scope of another partition takes the records later; it must not refuse what was acknowledged
+            # by then.
             if not found.has_room:
                 raise MemoryScopeFullError(
                     scope=scope,

@@ -110,6 +110,7 @@ class Stores:
     def __init__(self, scopes: Scopes, limits: Limits) -> None:
         self.scopes = scopes
         self._limits = limits
+        # Weak, so that a lock goes with the last change that waits for it: there may be any number of stores.
         self._changing: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self, workspace: str, store: str) -> StoreScope:

@@ -112,6 +112,7 @@ def _object(value: Any, name: str) -> Mapping[str, Any]:
 
 def _span(item: Mapping[str, Any], resource: Mapping[str, Any]) -> Span:
     status = item.get("status") or {}
+    # OTLP writes enumerations as numbers; JSON made by general protobuf libraries has their names.
     failed = status.get("code") in (_ERROR, "STATUS_CODE_ERROR")
     start_ms = _ms(item["startTimeUnixNano"])
     return Span(
@@ -120,6 +121,7 @@ def _span(item: Mapping[str, Any], resource: Mapping[str, Any]) -> Span:
         _id(item.get("parentSpanId") or "", 16),
         _text(item.get("name", "")),
         start_ms,
+        # Clocks of exporters jump; a span that ended before it began would have a negative length.
         max(start_ms, _ms(item.get("endTimeUnixNano") or item["startTimeUnixNano"])),
         attributes_of(item),
         resource,
@@ -134,6 +136,7 @@ def _span(item: Mapping[str, Any], resource: Mapping[str, Any]) -> Span:
 def _log(item: Mapping[str, Any], resource: Mapping[str, Any]) -> LogRecord:
     attributes = attributes_of(item)
     body = value_of(item.get("body") or {})
+    # The name of an event has moved: from an attribute to a member of its own.
     named = item.get("eventName") or attributes.get("event.name") or (body if isinstance(body, str) else "")
     return LogRecord(
         _id(item.get("traceId") or "", 32),
@@ -181,6 +184,7 @@ def _id(value: Any, digits: int) -> str:
     text = _text(value).lower()
     if text and (len(text) != digits or not all(one in "0123456789abcdef" for one in text)):
         raise ValueError("no id")
+    # All zeros mean that there is none.
     return text if text.strip("0") else ""
 
 

@@ -153,6 +153,7 @@ class Facts:
 
 def facts_of(stored: bytes, index: int) -> Facts:
     """Return the facts of a stored event, the so-many-th of its block; every event has some."""
+    # The bytes are asked first: few events are of adapters, and reading one as what it means is slow.
     if b'"raw_format"' in stored:
         stored = _meant(stored)
     try:
@@ -166,6 +167,7 @@ def facts_of(stored: bytes, index: int) -> Facts:
     flags = 0
     if bytes(event.redacted)[:1] == b"{" or bytes(event.dropped)[:1] == b"{":
         flags |= REDACTED
+    # A guess from the bytes: a text that quotes such a block counts, too.
     if b"image" in stored and b'"image"' in bytes(event.content):
         flags |= IMAGE
     facts = Facts(event.id, role, flags, _at_ms(event), 0, 0)
@@ -198,8 +200,11 @@ def _call(event: _Event, facts: Facts) -> None:
         name = f"{server}: {name}"
     facts.name = name[:NAME_CHARACTERS_MAX]
     given = bytes(event.input)
+    # Equal keys tell calls that were repeated with the same input; the input itself would take too much
+    # memory.
     facts.key = zlib.crc32(given, zlib.crc32(bytes(event.name)))
     facts.characters = len(given)
+    # Characters that a reader cannot see are never ASCII; in JSON they may also be written as \u escapes.
     if not given.isascii() or b"\\u" in given:
         _look_for_hidden(facts, given.decode(errors="replace"))
 

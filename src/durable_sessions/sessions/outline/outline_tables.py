@@ -72,6 +72,7 @@ create table numbered_as_of (stream integer primary key, erasures integer not nu
     ) -> None:
         """Keep a block, and its late pairs in place of all that had their results in this span."""
         connection = self._views.connection()
+        # What a row costs beside its data, about: the file is bounded by the sum of these.
         size = len(row.summary) + len(data) + 64
         connection.execute("begin")
         try:
