@@ -20,10 +20,14 @@ _Decoded = TypeVar("_Decoded")
 
 
 class SegmentSlice(NamedTuple):
-    """Consecutive records as wire bytes, in views of cached blocks, and the position after them."""
+    """Consecutive records as wire bytes, in views of cached blocks, and the position after them.
+
+    ``full`` says that the record that follows would not have fitted.
+    """
 
     pieces: list[memoryview]
     next: int
+    full: bool
 
 
 class SegmentReader:
@@ -48,20 +52,22 @@ class SegmentReader:
         pieces = self._pieces(footer, stream, start, stop, (1 + READS_AHEAD) * bytes_max)
         self._expect(footer, pieces, start, bytes_max)
         found: list[memoryview] = []
-        position, left = start, bytes_max
+        position, left, full = start, bytes_max, False
         for piece in pieces:
             block = await self._block(footer, piece.group)
             views, following = block.cut(piece, position, stop, left)
             size = sum(map(len, views))
             if found and size > left:
+                full = True
                 break
             found += views
             position, left = following, left - size
-            if position < piece.next or left <= 0:
+            full = left <= 0 or position < min(piece.next, stop)
+            if full or position >= stop:
                 break
         # A sequential reader needs what follows next: load it while this answer is being sent.
         self._expect(footer, pieces, position, READS_AHEAD * bytes_max)
-        return SegmentSlice(found, position)
+        return SegmentSlice(found, position, full)
 
     def _expect(self, footer: Footer, pieces: list[Piece], position: int, bytes_max: int) -> None:
         """Begin to load what so many bytes from ``position`` on are in, as far as can be told."""

@@ -138,7 +138,9 @@ class NothingArchived:
         self.cold: ColdStreams = NothingCold()
         self.records: FlushedRecords = self
 
-    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
+    async def read(
+        self, stream: int, start: int, stop: int, bytes_max: int
+    ) -> tuple[list[memoryview], int, bool]:
         """Refuse: nothing is archived."""
         raise AssertionError
 

@@ -23,11 +23,24 @@ class _HotPart(NamedTuple):
     cold: bool
 
 
+class _ColdPart(NamedTuple):
+    """Records that were read from log or bucket; ``full`` says that the next one would not have fitted."""
+
+    pieces: list[memoryview]
+    next: int
+    full: bool = False
+
+
 class FlushedRecords(Protocol):
     """Records in the bucket."""
 
-    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
-        """Return records from ``start`` up to ``stop``, at least one, and the position after them."""
+    async def read(
+        self, stream: int, start: int, stop: int, bytes_max: int
+    ) -> tuple[list[memoryview], int, bool]:
+        """Return records from ``start`` up to ``stop``, at least one, and the position after them.
+
+        Also whether it ends there because the next record would not have fitted.
+        """
         ...
 
     async def append_end(self, stream: int, position: int) -> int:
@@ -95,14 +108,14 @@ class Reader:
     ) -> tuple[list[memoryview], int]:
         """Return the same in pieces that can be kept, and the position after them."""
         pieces: list[memoryview] = []
-        position = start
-        while position < _end(durable, stop) and (bytes_max > 0 or not pieces):
+        position, full = start, False
+        while position < _end(durable, stop) and not full and (bytes_max > 0 or not pieces):
             hot = self._hot_part(durable, position, bytes_max, stop)
             if hot.pieces:
                 # Copied, because a view would pin the buffer while this waits for the next part.
                 found, following = [memoryview(b"".join(hot.pieces))], hot.next
             else:
-                found, following = await self._read_cold(durable, position, bytes_max, stop)
+                found, following, full = await self._read_cold(durable, position, bytes_max, stop)
             size = sum(map(len, found))
             if pieces and size > bytes_max:
                 break  # the next record does not fit
@@ -128,7 +141,7 @@ class Reader:
 
     async def _read_cold(
         self, durable: DurableStream, start: int, bytes_max: int, stop: int | None
-    ) -> tuple[list[memoryview], int]:
+    ) -> _ColdPart:
         owner, part_end, fork = self._owner(durable, start)
         end = min(part_end, _end(durable, stop))
         while True:
@@ -136,26 +149,25 @@ class Reader:
             if overlay:
                 erased = shown_to(overlay.get(start), fork)
                 if erased is not None:
-                    return [memoryview(erased.data)], start + 1
+                    return _ColdPart([memoryview(erased.data)], start + 1)
                 end = _first_erased(overlay, start, end, fork)
             found = await self._read_stored(owner, start, end, bytes_max)
             # What was erased, or settled, during the wait for log or bucket may be in what was found.
             if owner.overlay is overlay and owner.erasures == erasures:
                 return found
 
-    async def _read_stored(
-        self, owner: DurableStream, start: int, end: int, bytes_max: int
-    ) -> tuple[list[memoryview], int]:
+    async def _read_stored(self, owner: DurableStream, start: int, end: int, bytes_max: int) -> _ColdPart:
         """Return records of one stream as log or bucket have them; the caller knows which are erased."""
         if start >= owner.flushed:
             try:
-                return await self._read_log(owner, start, end, bytes_max)
+                return _ColdPart(*await self._read_log(owner, start, end, bytes_max))
             except LogError as error:
                 if start >= owner.flushed:  # otherwise a flush has just trimmed it from the log: look again
                     raise ColdReadError(reason=str(error)) from error
         self.bucket_reads += 1
         # Only up to ``flushed``: later records are not in the bucket, and the caller's next round reads them.
-        return await self._flushed.read(owner.stream.id, start, min(end, owner.flushed), bytes_max)
+        stop = min(end, owner.flushed)
+        return _ColdPart(*await self._flushed.read(owner.stream.id, start, stop, bytes_max))
 
     async def append_end(self, durable: DurableStream, position: int) -> int | None:
         """Return where the append that contains a position ends; None if no durable append does."""

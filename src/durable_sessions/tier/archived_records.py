@@ -7,7 +7,7 @@ from typing import TypeVar
 from durable_sessions.bucket.cache import BlockCache
 from durable_sessions.bucket.manifest import Manifest
 from durable_sessions.bucket.objects import ObjectStore
-from durable_sessions.bucket.segment_reader import READS_AHEAD, SegmentReader
+from durable_sessions.bucket.segment_reader import READS_AHEAD, SegmentReader, SegmentSlice
 from durable_sessions.errors import BucketError, ColdReadError, ObjectDamagedError
 from durable_sessions.fair_queue import FairQueue
 from durable_sessions.limits import Limits
@@ -41,8 +41,8 @@ class ArchivedRecords:
         for path in self._segments.keys() - {info.path for info in manifest.segments}:
             self.cache.forget(self._segments.pop(path).info.sha256)
 
-    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> tuple[list[memoryview], int]:
-        """Return records from ``start``, before ``stop``, at least one, and the position after them."""
+    async def read(self, stream: int, start: int, stop: int, bytes_max: int) -> SegmentSlice:
+        """Return records from ``start``, before ``stop``, at least one."""
         return await self._read(
             stream, start, lambda reader: reader.read(stream, start, stop, bytes_max), bytes_max
         )

@@ -134,5 +134,5 @@ async def read(
     reader: SegmentReader, stream: int, start: int, stop: int, bytes_max: int
 ) -> tuple[bytes, int]:
     """Return what a read finds in one piece, and the position after it."""
-    pieces, following = await reader.read(stream, start, stop, bytes_max)
+    pieces, following, _ = await reader.read(stream, start, stop, bytes_max)
     return b"".join(pieces), following

@@ -144,7 +144,7 @@ def test_a_read_that_began_before_the_erasure_was_settled_does_not_show_it(
         read = world.archive.records.read
         erased = False
 
-        async def slowly(*arguments: int) -> tuple[list[memoryview], int]:
+        async def slowly(*arguments: int) -> tuple[list[memoryview], int, bool]:
             nonlocal erased
             found = await read(*arguments)
             if not erased:
