@@ -134,6 +134,7 @@ class RepeatRule:
             return True
         if request.method != b"POST" or not _is_append(request.path):
             return False
+        # The rest of the rule is in the body, which is decoded only if need be.
         if any(name in request.headers for name in _ONCE_HEADERS):
             return True
         return await self._parser.parsed(request.body, names_every_event, request.body)

@@ -249,6 +249,7 @@ class EnvironmentWork:
             if found is not None or left <= 0:
                 return found
             await asyncio.sleep(min(_PAUSE_SECONDS, left))
+            # Counted, not measured: a poll may wait a little longer than asked, by what its looks took.
             left -= _PAUSE_SECONDS
 
     async def _claim(self, asker: _Asker, reclaim_ms: int | None) -> WorkItem | None:
@@ -328,6 +329,8 @@ class EnvironmentWork:
         if work.epoch and lease is not None:
             self._require_claim(session, work)
         is_holder = lease is not None and lease.principal == asker.caller.principal
+        # Whoever holds the lease is let in only under its epoch; an operator who stops the work of others has
+        # none.
         headers = {SESSION_EPOCH.key: b"%d" % lease.epoch} if lease is not None and is_holder else {}
         routed = {"type": "ds.routed", "to": _EVERYBODY, "reason": "the work was stopped"}
         try:
@@ -352,6 +355,8 @@ class EnvironmentWork:
             return True
         expires_ms = parse_rfc3339(lease.expires_at) or 0
         route = session.route
+        # An expiry less the seconds of the lease is the last sign of life. Only claims of this queue are
+        # judged by it: who woke the session otherwise has the whole lease.
         if reclaim_ms is not None and route is not None and lease.principal == route.to:
             expires_ms += reclaim_ms - lease.seconds * 1_000
         return expires_ms <= self._clock.now_ms()
@@ -369,6 +374,7 @@ class EnvironmentWork:
 
         async def shown(session: _Session) -> WorkItem:
             assert session.route is not None, "it was listed by its route"
+            # Work that waits has no epoch yet: its id is another one when it is claimed.
             epoch = 0 if session.lease is None or self._is_free(session) else session.lease.epoch
             async with few:
                 return await self._shown(asker, _WorkId(session.id, session.route.id, epoch), session)

@@ -125,6 +125,7 @@ class HttpServer:
         state.draining = True
         if self._server is not None:
             self._server.close()
+        # No new connections from here on; requests that only wait, such as long-polls, are told to end.
         for tell in self.on_shutdown:
             tell()
         for peer in tuple(state.peers):

@@ -77,6 +77,7 @@ class EventRanges:
             raise InvalidRequestError(problem=f"Send one of {' and '.join(given)}, not both.")
         if "tail" in parameters:
             count = parameters.whole(self._asked.tail)
+            # tail=0 asks for nothing but the end; a page still needs room for one event.
             return Range(max(0, end - count), end, max(count, 1), backwards)
         if "around" in parameters:
             middle = parameters.whole(self._asked.around) if middle is None else middle

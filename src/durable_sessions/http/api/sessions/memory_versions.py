@@ -86,6 +86,7 @@ class MemoryVersions:
                 version = await self._version(scope, store, write, full=full)
                 if not wanted.fits_shown(version):
                     continue
+                # One more than the page has was found: only then a next page is known to have something.
                 if len(found) == limit:
                     return answer({"data": found, "next_page": str(last)})
                 found.append(version)
@@ -165,6 +166,7 @@ class _Filter:
         self._operation = parameters.choice("operation", "", ("", *described.OPERATIONS))
         self._session = parameters.text("session_id")
         self._key = parameters.text("api_key_id")
+        # There are no service accounts here, so that nothing can be of one.
         self._nobody = parameters.text("service_account_id") is not None
         self._from, self._through = (parameters.time_ms(CREATED_AT[end]) for end in ("gte", "lte"))
 

@@ -43,6 +43,7 @@ class _Consumer:
 
     def note_gone(self, number: int, session: str) -> None:
         """Note that a session was deleted or has expired."""
+        # A session that is gone is shown as that alone, also if it was changed before.
         self.changed.pop(number, None)
         self.gone[session] = None
         self._wake()
@@ -59,6 +60,8 @@ class _Consumer:
             await self._waiter
 
     def _wake(self) -> None:
+        # Cut off rather than bounded: a reader that came back lists anew, one that missed a change never
+        # would.
         if len(self.changed) + len(self.gone) > self._pending_max:
             self.is_ended = True
         if self._waiter is not None and not self._waiter.done():
@@ -141,6 +144,8 @@ class SessionChangeFeed:
                 continue
             encoded = msgspec.json.encode(self._sessions.shown(durable))
             size += len(encoded)
+            # Encoded as it is now, however often it has changed: who reads slowly gets fewer and newer
+            # states.
             is_full = len(portion.changed) == self._limits.live_list_sessions_max
             if is_full or (portion.changed and size > self._limits.live_list_frame_bytes_max):
                 portion.more = True
@@ -168,6 +173,7 @@ class _Portions:
     async def __anext__(self) -> ChangedSessions:
         consumer = self._consumer
         try:
+            # A session that changes all the time is sent once per pause, not with each event.
             if self._has_begun:
                 await asyncio.sleep(self._pause_seconds)
             self._has_begun = True

@@ -114,6 +114,8 @@ class WorkFace:
             terms.incarnation,
             terms.if_tail,
         )
+        # The state is read behind the claim: what the worker is told includes all that its predecessor could
+        # write.
         woken = await self._works.wake(key, wanted)
         durable = self._sessions.find(key, woken.life)
         state = await self._shown(durable, woken.tail)
