@@ -59,6 +59,8 @@ class DataTarget:
     def require_instead_of(self, url: str, why: Exception) -> None:
         """Refuse to open the data directory instead of a server that does not answer, unless it was given."""
         source = click.get_current_context().get_parameter_source
+        # Whoever names a server means that one; a directory that merely is at the default place may be
+        # another's.
         names_data = any(source(name) is not ParameterSource.DEFAULT for name in ("data", "config"))
         if source("url") is ParameterSource.COMMANDLINE and not names_data:
             raise UnreachableError(
@@ -115,6 +117,7 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
             settings = load({"data": data, "bucket": bucket}, os.environ, config)
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
+        # For all that the command creates, temporary files and those of SQLite included.
         before = os.umask(PRIVATE_UMASK)
         try:
             command(DataTarget(settings, as_json), **options)

@@ -60,6 +60,8 @@ async def _partition(where: DataTarget, name: str | None) -> PartitionId:
             return current[0]
         names = ", ".join(one.digits for one in current)
         raise click.UsageError(f"There are several partitions: name one of {names} with --partition.")
+    # Partitions of an earlier generation have objects until a sweep, and are what an operator may look for
+    # after a repartitioning.
     known = current + [one for layout in await all_layouts(await where.open_bucket()) for one in layout.all]
     for one in known:
         if one.digits == name:
@@ -207,6 +209,7 @@ def _show(where: DataTarget, items: Iterable[Plain]) -> None:
 
 
 async def _object(where: DataTarget, path: str) -> bytes:
+    # In a bucket that is a directory a path with dots would lead out of it.
     if not path or any(part.startswith(".") or not part for part in path.split("/")):
         raise click.UsageError(f"{path!r} is not the path of an object in the bucket.")
     try:
@@ -229,6 +232,7 @@ async def _look_up(where: DataTarget, bucket: ObjectStore, key: Key, folder: Pat
     layout = await where.layout()
     home = home_partition(*key, of=layout.partitions)
     missing: StreamNotFoundError | None = None
+    # Home first; a fork is with its parent, wherever that is.
     for one in sorted(layout.all, key=lambda one: one.number != home):
         place = folder / one.digits
         place.mkdir()

@@ -68,6 +68,8 @@ class EntryPrinter:
             yield from self._call(entry)
             return
         head = self._head(entry, _COLOURS[entry.role])
+        # A line is enough for what nobody reads whole: changes of status, and thinking unless it is asked
+        # for.
         brief = entry.role is EntryRole.STATUS or (entry.role is EntryRole.THINKING and not self._full)
         if brief:
             head.append(f"  {entry.line}", style="red" if entry.failed else _COLOURS[entry.role])

@@ -77,6 +77,7 @@ def export(
         other_session=partial(_other_session, connection.client),
         server_url=connection.url,
     )
+    # On a terminal the bar and the export would be drawn over each other.
     beside = path is not None or not output.is_terminal
     with output.progress("exporting", info.event_count, shown=beside) as ticks:
         if name in DRAWINGS:
@@ -134,6 +135,7 @@ class _Artifacts:
         try:
             for piece in self._client.artifacts.stream(sha256):
                 found += piece
+                # Known only while it is read: what an artifact says of its size is not asked for.
                 if len(found) > ARTIFACT_BYTES_MAX:
                     return None
         except ClientError:

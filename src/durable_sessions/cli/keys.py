@@ -175,6 +175,7 @@ def _create(
     expires: str | None,
     data: Path,
 ) -> ServerKey:
+    # Without a key only the first one can be made, by whoever can read the data directory.
     if not server.api_key:
         server = replace(server, proof=first_key.proof(server.url, data))
     wanted: dict[str, object] = {"principal": principal, "role": role}
@@ -183,6 +184,7 @@ def _create(
     try:
         return _ask(server, "POST", ROUTE, ServerKey, wanted)
     except CommandError as error:
+        # Whoever gave a proof, and was refused all the same, needs no advice on how to give one.
         if error.code not in _WANT_PROOF or server.proof is not None:
             raise
         raise DeniedError(f"{error.message} {first_key.advice(data)}") from error

@@ -117,6 +117,7 @@ def _everywhere(
         metadata=metadata,
         **which._asdict(),
     )
+    # The best hits of each session come back, so that together they may be more than were asked for.
     groups = []
     for group in found.groups:
         hits = group.hits[:hits_max]
@@ -187,6 +188,7 @@ def highlighted(snippet: str, highlights: Iterable[Any]) -> Text:
     """Return a snippet as one line with the matches highlighted."""
     pieces: list[tuple[str, bool]] = []
     done = 0
+    # Places that overlap or lie outside are passed over: a snippet is shown whatever a server says of it.
     for start, end in sorted(filter(None, map(_span, highlights))):
         if done <= start < end <= len(snippet):
             pieces += [(snippet[done:start], False), (snippet[start:end], True)]
@@ -194,6 +196,8 @@ def highlighted(snippet: str, highlights: Iterable[Any]) -> Text:
     pieces.append((snippet[done:], False))
     text = Text()
     for piece, matched in pieces:
+        # Cleaned piece by piece: cleaning changes lengths, and the places are those of the snippet as it
+        # came.
         text.append(clean(piece).replace("\n", " "), style=_HIGHLIGHT if matched else None)
     text.truncate(SNIPPET_CHARACTERS_MAX, overflow="ellipsis")
     return text

@@ -22,6 +22,8 @@ from durable_sessions.rendering.text import clean, width
 T = TypeVar("T")
 
 GIVEN_WAY_COLUMNS_MIN = 8
+# Control characters and marks of direction: text of an agent must not move the cursor, nor make a line
+# read otherwise than it is. Those below 0x20 need no mention, for JSON never has them as they are.
 _NOT_FOR_TERMINALS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -32,6 +34,7 @@ _THEME = Theme({"markdown.code": "cyan", "markdown.code_block": "default"})
 class _OutputConsole(Console):
     def on_broken_pipe(self) -> None:
         """End as every other command does whose reader has gone."""
+        # Rich would end the process itself, with a status of its own.
         self.quiet = True
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
@@ -54,6 +57,7 @@ class Output:
 
     def show(self, what: RenderableType = "") -> None:
         """Print for people; lines are wrapped only on terminals."""
+        # In a file or a pipe a line is one record, whatever its length.
         self.console.print(what, soft_wrap=not self.is_terminal)
 
     def tell(self, value: object) -> None:
@@ -119,6 +123,7 @@ class Output:
             *columns,
             console=errors,
             transient=True,
+            # What a command prints meanwhile goes to standard output as it is, also if that is a pipe.
             redirect_stdout=False,
             redirect_stderr=False,
             disable=not (shown and errors.is_terminal),
