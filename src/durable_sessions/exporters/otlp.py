@@ -125,6 +125,8 @@ class _Trace:
         if self._usage.requests:
             attributes |= _usage(self._usage)
         span = _OpenSpan(self._root, f"invoke_agent {self._agent}", start_ms, attributes)
+        # Last, since its end and its sums are known only now; readers of traces put spans together by their
+        # ids.
         whole_session = self._ended(span, _INTERNAL)
         del whole_session["parentSpanId"]
         whole_session["events"] = self._evaluations
@@ -229,6 +231,7 @@ class _Trace:
             "name": span.name,
             "kind": kind,
             "startTimeUnixNano": _nanoseconds(span.start_ms),
+            # Clocks of machines that wrote one session differ; a span must not end before it begins.
             "endTimeUnixNano": _nanoseconds(max(span.start_ms, self._last_ms)),
             "attributes": _attributes(span.attributes),
         }
@@ -250,6 +253,7 @@ def export(session: Session, lines: Iterable[bytes], options: ExportOptions) -> 
         for span in trace.take(decode(line)):
             yield separator + encode_whole(span)
             separator = b",\n"
+        # Nothing to write, but a sign of life: whoever shows progress counts events, not spans.
         yield b""
     for span in trace.rest():
         yield separator + encode_whole(span)

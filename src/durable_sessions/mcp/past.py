@@ -35,6 +35,8 @@ class Past:
     async def may_write(self) -> bool:
         """Say whether the caller's key may append; asked by a test of conditions, which writes nothing."""
         try:
+            # Any session will do, there or not: the test of conditions is refused for lack of rights before
+            # it is made.
             await self.client().session("mcp-may-write").holds({"exists": False})
         except (AuthenticationError, PermissionDeniedError):
             return False
@@ -58,9 +60,11 @@ class Past:
     ) -> list[SessionInfo]:
         """Return the sessions that match, those with the newest events first."""
         wanted = {**(metadata or {}), **self.options.only}
+        # The caller asks for metadata that lie outside of the bounds, where nothing exists for it.
         if any(wanted[name] != value for name, value in (metadata or {}).items()):
             return []
         found = self.client().sessions.list(q=q, metadata=wanted, sort="activity", limit=limit)
+        # Asked for again here: the server matches metadata, but what may be shown is decided on this side.
         return [info async for info in found if self.options.admits(info.metadata)]
 
     async def last_user_messages(self, sessions: Sequence[SessionInfo]) -> list[str]:
@@ -95,6 +99,7 @@ class Past:
         )
         groups = [group for group in found.groups if self._shows(group, with_current=with_current)]
         hits = [(group.session, hit) for group in groups for hit in group.hits]
+        # The server ranks sessions, and an agent looks for single events.
         hits.sort(key=lambda one: -one[1].score)
         return hits[:limit], found.total_hits, found.up_to_date
 

@@ -64,6 +64,7 @@ class Shown:
         body, is_cut = _cut(self._body(event))
         shown = _shown(event, body, is_cut=is_cut)
         if size_of(shown) > self.room:
+            # A character may take four bytes.
             beginning = _json(body)[: min(TEXT_CHARACTERS_MAX, self.room // 4 - _FRAME_BYTES // 4)]
             shown = _shown(event, {"beginning": beginning}, is_cut=True)
         return shown

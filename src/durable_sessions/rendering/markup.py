@@ -116,6 +116,7 @@ def _input(tag: str, text: str) -> Iterator[Part]:
 
 def _report(tag: str, text: str) -> Iterator[Part]:
     """Yield a report that has members: its summary and its result, then the short ones by name."""
+    # What the report says in sentences comes first, then what can be looked up.
     told = dict(_members(text))
     if not told:
         yield from _labelled(tag, text)
@@ -137,6 +138,7 @@ def _members(text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
     for element in elements(text, _MEMBER):
         inner = list(_members(element.text, depth + 1)) if depth < _DEPTH_MAX else []
         name = element.tag.replace("_", " ").replace("-", " ")
+        # An element with elements inside is a folder of them, whose own name says nothing new.
         yield from inner or [(name, element.text.strip())]
 
 

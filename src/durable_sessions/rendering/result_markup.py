@@ -45,6 +45,7 @@ _FORMS = {
 
 def parts(text: str) -> Iterator[Part]:
     """Yield what a result says, without the markup."""
+    # Only the beginning is looked at: a file that merely contains such an element is shown as it is.
     begins = text[:40].lstrip().partition(">")[0] + ">"
     if begins in _FORMS:
         yield from _form(text, _FORMS[begins])
@@ -77,6 +78,7 @@ def _form(text: str, names: tuple[str, ...]) -> Iterator[Part]:
     long: list[Part] = []
     done = 0
     for element in elements(text, opening(names), fill_lines=True):
+        # Between two members may stand what they say of themselves, such as how much was cut.
         long += _pieces(between) if (between := text[done : element.start].strip("\n")) else ()
         value = element.text.strip("\n")
         if (

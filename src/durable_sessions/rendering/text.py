@@ -6,6 +6,7 @@ import unicodedata
 
 _ESCAPE_SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    # Bounded, or a text that opens many and closes none would take quadratic time.
     r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC: titles, links, clipboard
     r"|\x1b[ -/]+[0-~]"  # character sets and the like
     r"|\x1b[0-Z\\-~]"
@@ -23,6 +24,7 @@ _SPACES = re.compile(r"\s+")
 
 def clean(text: str) -> str:
     """Return a text that is safe to print: escape sequences are gone, other control characters visible."""
+    # Nearly all texts; the patterns below take many times as long.
     if text.isascii() and text.isprintable():
         return text
     text = _LINE_ENDS.sub("\n", _ESCAPE_SEQUENCES.sub("", text))
@@ -42,7 +44,9 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def one_line(text: str, most: int = 120) -> str:
-    """Return a clean text as one line of at most so many characters."""
+    """Return a clean text as one line of at most this many characters."""
+    # Cut first: a text of megabytes is not cleaned for a line. The part is longer than the line, for escape
+    # sequences and spaces vanish from it.
     line = _SPACES.sub(" ", clean(text[: 8 * most + 1_024])).strip()
     cut = len(line) > most or len(text) > 8 * most + 1_024
     return f"{line[: most - 1]}…" if cut else line
@@ -89,7 +93,7 @@ def shortened(text: str, lines_max: int, characters_max: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a noun for so many."""
+    """Return a noun in the singular or the plural, as the count needs it."""
     return noun if count == 1 else f"{noun}s"
 
 

@@ -87,6 +87,7 @@ def input_parts(tool_input: object) -> Iterator[Part]:
 def _unwrapped(tool_input: object) -> object:
     """Return what a model wrote as JSON in a text, as some harnesses record it."""
     text = tool_input
+    # Some harnesses wrap the text in an object of one member.
     if isinstance(text, Mapping) and len(text) == 1:
         text = next((text[name] for name in ("input", "arguments") if name in text), None)
     if not isinstance(text, str) or not text.startswith("{"):
@@ -123,6 +124,7 @@ def _command(tool_input: Input) -> str:
             # an editor's "command" names what it does, and the path says to what
             return "" if _first(tool_input, _PATHS) and " " not in value.strip() else value
         if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+            # ["bash", "-lc", "…"]: what the shell was given is the command, not how the shell was started.
             is_shell = len(value) == 3 and value[1] in ("-c", "-lc")
             return str(value[2]) if is_shell else " ".join(value)
     return ""
@@ -133,6 +135,7 @@ def _change(tool_input: Input) -> Diff | None:
     if isinstance(edits, list) and edits and all(isinstance(one, dict) for one in edits):
         changes = [_replaced(one) for one in edits]
         if all(change is not None for change in changes):
+            # Several edits of one call are one change, told apart by lines that no edit begins with.
             return Diff(tuple(line for change in changes if change for line in ("@@", *change.lines)))
     for name in ("patch", "diff", "input"):
         value = tool_input.get(name)

@@ -75,5 +75,7 @@ def _forks_inherit(
             continue
         sources = [source.log for source in lives.get(request.source, ())]
         own = [(position, value) for position, value in life.log.items() if position < request.anchor]
+        # Any life of the source will do: which one it was when the fork was made is not recorded. A position
+        # that no read has shown contradicts nothing.
         if own and not any(all(log.get(place, value) == value for place, value in own) for log in sources):
             yield f"it does not begin as {request.source} does: {call}"

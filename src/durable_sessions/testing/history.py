@@ -183,6 +183,7 @@ class Recorder:
         try:
             outcome = await perform()
         finally:
+            # Without an end it may take effect at any time until the end of the history.
             ended = None if isinstance(outcome, Unknown) else self._now()
             self.calls.append(RecordedCall(client, stream, request, started, ended, outcome))
         return outcome

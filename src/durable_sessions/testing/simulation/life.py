@@ -48,6 +48,8 @@ class Life:
         if self.dead:
             return False
         self._note(point)
+        # A death between two reads leaves nothing else behind than one before the first; only points at which
+        # something has changed are worth a run each.
         if not CHANGING.fullmatch(point):
             return True
         self.points += 1

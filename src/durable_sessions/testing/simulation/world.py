@@ -117,6 +117,7 @@ class World:
         self.machine.store.faults = NetworkFaults()
         self.machine.store.away = False
         self.machine.store.mishap = None
+        # Requests of dead processes may still be under way; until the last has arrived the bucket can change.
         await asyncio.sleep(LATE_SECONDS_MAX)
         self.machine.clock.settle()
 
@@ -187,6 +188,8 @@ class World:
         self.reached.append(process.life.reached)
         process.life.bury()
         process.release_files()
+        # Objects of the dead process must not be finalised at a random moment of the next life: a seed would
+        # not be the same run any more.
         self.loop.collect()
         self._check_catalog()
         if end == "power":
@@ -215,6 +218,8 @@ class World:
         if self.machine.catalog.exists():
             connection = sqlite3.connect(self.machine.catalog)
             try:
+                # A catalog that was written before the machine started anew is not trusted: it was never
+                # synced.
                 connection.execute("update about set boot = 'another'")
                 connection.commit()
             except sqlite3.DatabaseError:
@@ -261,6 +266,7 @@ class World:
 
     def _recorded_time(self) -> float:
         """Return the virtual time, a little later each time that it is asked for."""
+        # Two calls at one moment would have no order for the checker.
         self._last_time = max(self.loop.time(), self._last_time + 1e-6)
         return self._last_time
 
