@@ -134,6 +134,7 @@ def plain(body: bytes, limits: Limits) -> Draft | None:
 
     If it is of a strict type it was not checked.
     """
+    # A look at the bytes is enough: a body that merely mentions "events" takes the longer way.
     if not body.startswith(b"{") or b'"events"' in body:
         return None
     try:
@@ -175,6 +176,7 @@ def _checked(sent: Sent, imported: Imported | None, limits: Limits) -> Sent:
 
 
 def _parsed(body: bytes, limits: Limits, *, wrapped_only: bool, beside: tuple[str, ...]) -> Sent:
+    # One object is either an event or what stands around a list of them; which one, only its members say.
     alone = body.lstrip(_SPACE)[:1] == b"{"
     may_wrap = alone and b'"events"' in body
     if alone and not may_wrap and not wrapped_only and (plain := _plain(body, limits)) is not None:
@@ -204,6 +206,7 @@ def _parsed(body: bytes, limits: Limits, *, wrapped_only: bool, beside: tuple[st
 
 def _mark(draft: Draft, imported: Imported) -> None:
     """Put the member ``imported`` in front of the others; one that the event came with is left out."""
+    # A name may be written with escapes of its letters; then the bytes do not show it.
     if b"imported" in draft.rest or b"\\u00" in draft.rest:
         draft.rest = _joined(one for one in members(b"{" + draft.rest) if one.key != "imported")
     draft.rest = b'"imported":"%b",%b' % (imported.encode(), draft.rest)

@@ -141,6 +141,8 @@ class Scopes:
                     self._histories.put(number, history)
                 return history
         finally:
+            # There may be any number of scopes. A waiter that is only just woken is overlooked: then two read
+            # the log, each into a history of its own.
             if not lock.locked():
                 self._locks.pop(number, None)
 
@@ -165,6 +167,7 @@ class Scopes:
                 await turn.rest()
             if write is None:
                 continue
+            # Another one is live behind the page, so there is a next page.
             if len(found) == limit:
                 return await self._page(view, history, found, at, more=True)
             found.append(write)
@@ -213,6 +216,7 @@ class Scopes:
         first = min(near)
         while True:
             found = await self.streams.read(view, first, _NEAR_BYTES, wanted + 1)
+            # The near ones did not fit: then the one that is needed is read alone.
             if found.next > wanted or first == wanted:
                 return dict(enumerate(messages.cut(found.data), first))
             first = wanted

@@ -84,6 +84,7 @@ def summary_of(block: EventBlock) -> BlockSummary:
     for request in block.requests:
         if request.context:
             context[request.index // MARK_EVENTS] = request.context
+    # Between two requests the context is what the last one read.
     for mark in range(1, size):
         context[mark] = context[mark] or context[mark - 1]
     at = columns["at"]
@@ -118,6 +119,7 @@ def points(summaries: Sequence[BlockSummary], events: int, most: int) -> list[Po
     """Return up to so many points over all events, from the blocks that are known, in order."""
     if not most or not events:
         return []
+    # Rounded up: never more points than asked for, even if the last one then stands for fewer marks.
     marks_per_point = max(1, -(-events // (MARK_EVENTS * most)))
     found: list[Point] = []
     context = 0

@@ -102,6 +102,8 @@ class Outlines:
             is_good = row is not None and (row.events, row.erasures) == _count(place)
             found.append(row if is_good else None)
         missing = [number for number, row in enumerate(found) if row is None]
+        # A few per request, so that the first look at a long session answers soon; whoever looks again gets
+        # more.
         for number in missing[::-1][: self._limits.outline_blocks_per_request_max]:
             _, found[number] = await self._made(places[number])
         late = self._late(places, await self._views.run(self._tables.late_pairs, streams), events)
@@ -143,6 +145,8 @@ class Outlines:
             [named.get(one, 0) for one in made.threads],
         )
         life = event_ids.tag(durable.stream)
+        # Everything that the block depends on. The token is of the file: numbers of names are other ones in
+        # another.
         tag = f"{life}-{place.number}-{count}-{len(late)}-{known}-{self._views.token}"
         return ServedBlock(made, tag)
 
@@ -163,6 +167,7 @@ class Outlines:
             first = number * self._size
             stop = min(first + self._size, events)
             view, erasures = durable, own
+            # Only a block that is inherited whole: the one in which the fork begins has events of both.
             if first + self._size <= durable.stream.base:
                 owner, end = self._streams.owner(durable, first)
                 if end >= first + self._size:
@@ -176,6 +181,7 @@ class Outlines:
         """Return the late pairs of a session by the block of their call, of its own line of forks only."""
         found: dict[int, list[LatePair]] = {}
         for stream, pair in pairs:
+            # A result behind the point at which the session was forked is not one of its events.
             if pair.result < events and places[pair.result // self._size].stream == stream:
                 found.setdefault(pair.call // self._size, []).append(pair)
         return found
@@ -190,6 +196,8 @@ class Outlines:
             data = await self._views.run(self._tables.data, place.stream, place.number, count, erasures)
             if data is not None:  # made while this one waited
                 block = blocks.decode(data)
+                # Without the summary, which is made from the block where it is needed: -1 matches no number
+                # of late pairs.
                 return block, OutlineRow(*self._key(place), count, erasures, -1, b"")
             block = await self._folded(place)
             summary = msgspec.msgpack.encode(await CPU.run(summary_of, block))
