@@ -41,7 +41,7 @@ class DurableSessionsError(Exception):
     def where(self) -> str:
         """Return which event is at fault, as the beginning of the message; nothing if there is only one."""
         index = self.fields.get("index")
-        return "" if index is None or self.fields.get("events") == 1 else f"Event {index}: "
+        return "" if index is None or self.fields.get("events") == 1 else f"Event {index}, counted from 0: "
 
     def __str__(self) -> str:
         return self.where() + super().__str__()

@@ -5,8 +5,17 @@ import re
 import msgspec
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
-"""How packed bytes begin."""
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"\x78\x01": "deflate",
+    b"\x78\x5e": "deflate",
+    b"\x78\x9c": "deflate",
+    b"\x78\xda": "deflate",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+}
+"""How packed bytes begin; none of it begins a JSON text."""
 _MALFORMED = re.compile(r"JSON is malformed: (?P<why>.*?) \(byte (?P<byte>\d+)\)$")
 _WORD = re.compile(rb"-?[A-Za-z_$][\w$.-]{0,19}|-?[0-9][\w.+-]{0,19}|\\u[0-9a-fA-F]{0,4}|\\.", re.ASCII)
 _ESCAPES = re.compile(
@@ -57,7 +66,7 @@ def fault(body: bytes, error: Exception | None = None) -> str:
     if (
         packed := next((name for begin, name in _PACKED.items() if body.startswith(begin)), None)
     ) is not None:
-        return f"it is packed with {packed}; send it as it is, without Content-Encoding"
+        return f"it is packed with {packed}; unpack it, and send it without Content-Encoding"
     if (wrong := _encoding_fault(body)) is not None:
         return wrong
     found = _MALFORMED.match(str(error if error is not None else _error(body)))
@@ -124,4 +133,6 @@ def _advice(body: bytes, at: int, why: str) -> str:
         return "send texts and names in double quotes"
     if why == "invalid character" and b"" < body[at : at + 1] < b" ":
         return "send control characters escaped, such as \\n"
+    if why == "trailing characters" and body[at : at + 1] == b"{":
+        return "send one object, or several in a list: [{…},{…}]"
     return _ADVICE.get(why, _ANY_VALUE)

@@ -109,6 +109,19 @@ def test_events_of_ones_own_are_no_tools(ds: Any, client: Client, tmp_path: Path
     assert {info.id for info in client.sessions.list()} == before
 
 
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+@pytest.mark.parametrize("document", [{"name": "x", "scripts": {"a": "b"}}, [{"path": "x", "count": 1}]])
+def test_a_document_of_no_tool_becomes_no_session(
+    ds: Any, client: Client, tmp_path: Path, tool: str, document: Any
+) -> None:
+    path = tmp_path / "package.json"
+    path.write_text(json.dumps(document))
+    before = {info.id for info in client.sessions.list()}
+    refused = ds(tool, path, status=1).output
+    assert str(path) in refused
+    assert {info.id for info in client.sessions.list()} == before
+
+
 def test_several_documents_in_a_file_for_one_are_told(ds: Any, tmp_path: Path) -> None:
     path = tmp_path / "two.traj"
     path.write_text('{"trajectory_format":1}\n{"trajectory_format":1}\n')

@@ -54,7 +54,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "NaN": (b'{"title": NaN}', "line 1, column 11: found NaN; send null or a number"),
     "infinite": (b'{"title":-Infinity}', "found Infinity; send null or a number"),
     "Python's None": (b'{"title":None}', "line 1, column 10: found None; send null"),
-    "packed": (gzip.compress(b'{"title":"a"}'), "packed with gzip; send it as it is"),
+    "packed": (gzip.compress(b'{"title":"a"}'), "packed with gzip; unpack it, and send it"),
     "byte order mark": (b'\xef\xbb\xbf{"title":"a"}', "byte order mark; send UTF-8 without one"),
     "not UTF-8": (b'{"title":"\xff"}', "line 1, column 11: found the byte 0xff; send text as UTF-8"),
     "deep lists": (b"[" * DEEP + b"]" * DEEP, "nests deeper than 128 levels"),

@@ -551,6 +551,21 @@ def test_a_fork_that_has_its_sources_title_is_told_apart_in_the_list(ds: Command
     forked = next(line for line in ds.run("sessions").stdout.splitlines() if line.startswith(name))
     assert f"(fork of {build})" in forked
     assert "fork of" not in titled
+    assert f"fork of: {build}, from #" in ds.run("show", name).stdout
+    assert "fork of" not in ds.run("show", build).stdout
+    assert f"| Fork of | {build}, from " in ds.run("export", name, "-f", "markdown").stdout
+    assert f"(fork of {build})" in ds.run("delete", name, status=2).stderr
+
+
+def test_forks_are_told_apart_from_their_source_by_prefix_and_in_a_search(
+    ds: Commands, client: Client
+) -> None:
+    source = client.sessions.create("quokka-1", title="Same")
+    source.append({"type": "note", "text": "before"})
+    ds.run("fork", "quokka-1", "quokka-2")
+    client.session("quokka-2").append({"type": "note", "text": "quokkas behind the fork"})
+    assert "quokka-2  Same (fork of quokka-1)\n" in ds.run("show", "quokka", status=2).stderr
+    assert "quokka-2  Same (fork of quokka-1)\n" in ds.run("search", "quokkas").stdout
 
 
 def test_fork_says_what_it_made(ds: Commands, build: str) -> None:
@@ -750,6 +765,8 @@ def test_a_missing_key_is_asked_for_in_the_words_of_the_command_line(
         said = Commands(guarded.url).run(*arguments, *key, status=5).stderr
         assert "Give a key with --api-key, or better in DURABLE_SESSIONS_API_KEY." in said
         assert not any(word in said for word in ("Bearer", "x-api-key", "answered", "http://"))
+        as_json = Commands(guarded.url).run(*arguments, *key, "--json", status=5).stderr
+        assert json.loads(as_json)["error"]["code"] == "authentication_error"
 
 
 def test_keys_are_shown_and_refusals_explained(tmp_path: Path) -> None:

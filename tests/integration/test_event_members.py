@@ -40,11 +40,17 @@ def session() -> str:
         (b'{"type":"a","type":"a"}', '"type" is there twice; send it once.'),
         (b'{"type": "a", "type": "a"}', '"type" is there twice; send it once.'),
         (b'{"ty\\u0070e":"a","type":"b"}', '"type" is there twice; send it once.'),
-        (b'[{"type":"a"},{"type":"b","x":{"type":"b"},"type":"c"}]', 'Event 1: "type" is there twice'),
+        (
+            b'[{"type":"a"},{"type":"b","x":{"type":"b"},"type":"c"}]',
+            'Event 1, counted from 0: "type" is there twice',
+        ),
         (b'{"type":"a","created_at":"garbage"}', '"created_at" is no time; send one such as'),
         (b'{"type":"a","created_at":1731844800}', '"created_at" is no time; send one such as'),
         (b'{"type":"a","created_at":"2026-13-01T00:00:00Z"}', '"created_at" is no time; send one such as'),
-        (b'[{"type":"a"},{"type":"a","processed_at":true}]', 'Event 1: "processed_at" is no time'),
+        (
+            b'[{"type":"a"},{"type":"a","processed_at":true}]',
+            'Event 1, counted from 0: "processed_at" is no time',
+        ),
         (b'{"type":"a","actor":"x","actor":"y"}', '"actor" is there twice; send it once.'),
     ],
 )
@@ -92,7 +98,7 @@ def test_an_event_is_named_only_if_there_are_several(
     api: httpx2.Client, session: str, event: str, said: str
 ) -> None:
     alone, wrapped, second = event, f'{{"events":[{event}]}}', f'[{{"type":"a"}},{event}]'
-    for body, named, index in ((alone, "", 0), (wrapped, "", 0), (second, "Event 1: ", 1)):
+    for body, named, index in ((alone, "", 0), (wrapped, "", 0), (second, "Event 1, counted from 0: ", 1)):
         error = api.post(f"{session}/events", content=body, headers=JSON).json()["error"]
         assert error["message"].startswith(named + said)
         assert error["details"]["index"] == index

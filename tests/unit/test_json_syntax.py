@@ -1,6 +1,7 @@
 """Where bytes stop being JSON, in the words of whoever sent them."""
 
 import gzip
+import zlib
 
 import msgspec
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from durable_sessions.json_syntax import fault
 
 BOTH = "send both halves of a surrogate pair, or the character itself"
+SEVERAL = "send one object, or several in a list: [{…},{…}]"
+UNPACK = "unpack it, and send it without Content-Encoding"
 VALUE = "send an object, a list, a number, true, false, null, or a text in double quotes"
 
 
@@ -29,7 +32,8 @@ VALUE = "send an object, a list, a number, true, false, null, or a text in doubl
         (b'{"a":1 "b":2}', 'line 1, column 8: found "; send a comma or the closing } here'),
         (b"[1 2]", "line 1, column 4: found 2; send a comma or the closing ] here"),
         (b"[1,]", "line 1, column 4: found ]; leave out the comma before ]"),
-        (b"{} {}", "line 1, column 4: found {; send nothing after the value that the body is"),
+        (b"{} x", "line 1, column 4: found x; send nothing after the value that the body is"),
+        (b'{"type":"a"}\n{"type":"b"}\n', "line 2, column 1: found {; " + SEVERAL),
         (b"01", "line 1, column 2: found 1; send a number as JSON writes it, such as 7, -0.5 or 1e9"),
         (b'["\\ud800 "]', "line 1, column 3: found \\ud800; " + BOTH),
         (b'["\\ud83d\\ude00\\ude00 and more"]', "line 1, column 15: found \\ude00; " + BOTH),
@@ -38,11 +42,10 @@ VALUE = "send an object, a list, a number, true, false, null, or a text in doubl
             "line 1, column 3: found the character U+0000; send control characters escaped, such as \\n",
         ),
         (b'"\xe9"', "line 1, column 2: found the byte 0xe9; send text as UTF-8"),
-        (gzip.compress(b"{}", mtime=0), "it is packed with gzip; send it as it is, without Content-Encoding"),
-        (
-            b"\x28\xb5\x2f\xfd\x00",
-            "it is packed with zstd; send it as it is, without Content-Encoding",
-        ),
+        (gzip.compress(b"{}", mtime=0), f"it is packed with gzip; {UNPACK}"),
+        (zlib.compress(b"{}"), f"it is packed with deflate; {UNPACK}"),
+        (zlib.compress(b"{}", level=9), f"it is packed with deflate; {UNPACK}"),
+        (b"\x28\xb5\x2f\xfd\x00", f"it is packed with zstd; {UNPACK}"),
         (b"\xef\xbb\xbf{}", "it begins with a byte order mark; send UTF-8 without one"),
     ],
 )

@@ -149,15 +149,20 @@ def explained(url: str) -> Iterator[None]:
     except errors.ConnectionFailedError as error:
         raise UnreachableError(_unreachable(url, error)) from error
     except errors.AuthenticationError as error:
-        raise DeniedError(key_needed(error.message)) from error
+        raise DeniedError(key_needed(error.message), _code(error)) from error
     except errors.ApiError as error:
         if is_elsewhere(error):
             raise UnreachableError(other_server(url, error.status)) from error
-        raise kind_of(error)(_refused(error), error.code if error.by_server else "") from error
+        raise kind_of(error)(_refused(error), _code(error)) from error
     except errors.UnexpectedAnswerError as error:
         raise UnreachableError(other_server(url)) from error
     except errors.ClientError as error:
         raise CommandError(str(error)) from error
+
+
+def _code(error: errors.ApiError) -> str:
+    """Return the server's code for a refusal; empty if something in between has refused."""
+    return error.code if error.by_server else ""
 
 
 def kind_of(error: errors.ApiError) -> type[CommandError]:

@@ -8,6 +8,7 @@ import click
 from durable_sessions.cli.advice import replaced, typed_words, with_option
 from durable_sessions.cli.command_errors import CommandError, WrongInputError
 from durable_sessions.cli.connection import ServerConnection
+from durable_sessions.cli.session_title import fork_note
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Session, SessionInfo
 from durable_sessions.rendering.text import clean, one_line, plural, size
@@ -69,7 +70,8 @@ def confirm(question: str, *, is_sure: bool) -> None:
 
 
 def described(info: SessionInfo) -> str:
-    """Return a session for a question: id, title, and size."""
+    """Return a session for a question: id, title, of which session it is a fork, and size."""
     title = f" “{one_line(info.title, 60)}”" if info.title else ""
+    source = f" {note}" if (note := fork_note(info)) else ""
     events = f"{info.event_count:,} {plural(info.event_count, 'event')}"
-    return f"{info.id}{title} ({events}, {size(info.bytes)})"
+    return f"{info.id}{title}{source} ({events}, {size(info.bytes)})"

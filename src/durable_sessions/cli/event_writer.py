@@ -24,7 +24,7 @@ from durable_sessions.rendering.text import plural
 BATCH_EVENTS_MAX = 400
 """Few enough that the answer can list every event that existed already, so that the counts are exact."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-_EVENT_NUMBER = re.compile(r"^Event [0-9]+: ")
+_EVENT_NUMBER = re.compile(r"^Event [0-9]+(?:, counted from 0)?: ")
 """How the server names an event of a request; a command names the line or the argument."""
 
 

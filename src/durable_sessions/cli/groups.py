@@ -6,6 +6,35 @@ from durable_sessions.cli.spelling import near
 
 COMMANDS_NEAR_MAX = 3
 _WHOLE = 1_000
+NAMES_ELSEWHERE = {
+    "add": ("append", "create", "put"),
+    "branch": ("fork",),
+    "cat": ("show", "get"),
+    "copy": ("fork",),
+    "create": ("append",),
+    "download": ("get", "export"),
+    "find": ("search",),
+    "follow": ("tail",),
+    "grep": ("search",),
+    "info": ("state",),
+    "list": ("sessions", "scopes"),
+    "log": ("events",),
+    "logs": ("events", "log"),
+    "ls": ("list", "sessions", "scopes"),
+    "new": ("append", "create"),
+    "read": ("show", "get"),
+    "remove": ("delete", "revoke"),
+    "rename": ("title",),
+    "rm": ("delete", "revoke"),
+    "server": ("serve",),
+    "start": ("serve",),
+    "status": ("state",),
+    "upload": ("put", "import"),
+    "view": ("show", "get"),
+    "watch": ("tail",),
+    "write": ("append", "put"),
+}
+"""Names that other programs give to commands; the first of ours that a group has is suggested."""
 
 
 class UnknownCommandError(click.UsageError):
@@ -25,8 +54,14 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command with this name; if there is none, fail and suggest similar names."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise UnknownCommandError(args[0], near(args[0], self.list_commands(ctx), COMMANDS_NEAR_MAX), ctx)
+            raise UnknownCommandError(args[0], self._meant(ctx, args[0]), ctx)
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, given: str) -> list[str]:
+        """Return the command that goes by this name elsewhere, or else those with similar names."""
+        known = self.list_commands(ctx)
+        same = next((name for name in NAMES_ELSEWHERE.get(given.lower(), ()) if name in known), None)
+        return near(given, known, COMMANDS_NEAR_MAX) if same is None else [same]
 
     def sections(self, ctx: click.Context) -> dict[str, tuple[str, ...]]:
         """Return the names of the commands by section, as the help lists them."""

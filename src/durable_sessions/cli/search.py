@@ -12,6 +12,7 @@ from durable_sessions.cli.argument_completion import SESSION
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.empty_result import require_order
 from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
+from durable_sessions.cli.session_title import told_apart
 from durable_sessions.cli.spelling import near
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client, Hit, SearchGroup, SearchResults, SessionInfo
@@ -163,7 +164,7 @@ def _show(output: Output, found: SearchResults, limit: int) -> None:
     for at, group in enumerate(found.groups):
         if at:
             output.show()
-        title = one_line(group.session.title or "", 100)
+        title = told_apart(group.session, 100)
         output.show(Text.assemble((one_line(group.session.id, 200), "bold"), f"  {title}" if title else ""))
         for hit in group.hits:
             output.show(_line(hit))

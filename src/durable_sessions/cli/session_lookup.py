@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from durable_sessions.cli.command_errors import MissingError, WrongInputError, is_elsewhere
+from durable_sessions.cli.session_title import told_apart
 from durable_sessions.client import Client, SessionInfo
 from durable_sessions.client.errors import NotFoundError
-from durable_sessions.rendering.text import one_line
 
 CANDIDATES_MAX = 5
 """How many sessions are listed when a prefix is ambiguous."""
@@ -45,6 +45,6 @@ def _with_prefix(client: Client, prefix: str) -> list[SessionInfo]:
 
 
 def _ambiguous(prefix: str, found: list[SessionInfo]) -> str:
-    shown = [f"  {info.id}  {one_line(info.title or '', 60)}".rstrip() for info in found[:CANDIDATES_MAX]]
+    shown = [f"  {info.id}  {told_apart(info)}".rstrip() for info in found[:CANDIDATES_MAX]]
     more = "\n  …" if len(found) > CANDIDATES_MAX else ""
     return f"Several sessions begin with {prefix}; give more of the id:\n" + "\n".join(shown) + more

@@ -15,6 +15,7 @@ from rich.text import Text
 from durable_sessions.cli.connection import ServerConnection, with_connection
 from durable_sessions.cli.empty_result import require_order
 from durable_sessions.cli.option_types import OneOf, Pair, Time, WholeNumber
+from durable_sessions.cli.session_title import fork_note
 from durable_sessions.cli.spelling import nearest
 from durable_sessions.cli.terminal import Output
 from durable_sessions.client import Client
@@ -210,9 +211,8 @@ def _row(info: SessionInfo, now_ms: int) -> tuple[Text, ...]:
 
 
 def _title(info: SessionInfo) -> Text:
-    """Return the title; that of a fork is often its source's, so it is told which one that is."""
+    """Return the title, and which session a fork comes from."""
     title = Text(one_line(info.title or "", 60))
-    if info.forked_from is not None:
-        source = one_line(str(info.forked_from.get("session_id")), 60)
-        title.append(f"{' ' if title else ''}(fork of {source})", style="dim")
+    if note := fork_note(info):
+        title.append(f"{' ' if title else ''}{note}", style="dim")
     return title

@@ -30,12 +30,21 @@ def facts(session: Session) -> tuple[str, Rows]:
         created = started
     rows = [
         ("Session", name if title else ""),
+        ("Fork of", _source(session.get("forked_from"))),
         ("Agent", "" if agent.get("name") in (None, "unknown") else str(agent["name"])),
         ("Model", str(model) if isinstance(model, str) and model != "unknown" else ""),
         ("Status", shown_status(session)),
         (first, "" if created is None else f"{human_times.minute(created)} UTC"),
     ]
     return title or name, [(label, one_line(value, 200)) for label, value in rows if value]
+
+
+def _source(forked_from: object) -> str:
+    """Return where a fork begins, such as ``build-42, from #3 on``: its title is often that of its source."""
+    if not isinstance(forked_from, dict):
+        return ""
+    source, position = forked_from.get("session_id"), forked_from.get("position")
+    return f"{source}, from #{position} on" if isinstance(position, int) else str(source or "")
 
 
 def shown_status(session: Session) -> str:

@@ -19,7 +19,7 @@ from durable_sessions.importers.events import (
     usage,
     without,
 )
-from durable_sessions.importers.sources import Transcript
+from durable_sessions.importers.sources import SourceError, Transcript
 
 TOOL = "openai-chat"
 
@@ -52,6 +52,8 @@ def _document(path: Path) -> Any:
     def produce(talk: Conversation) -> Iterator[Event]:
         document = load(path)
         messages = document if isinstance(document, list) else members(document).get("messages")
+        if not isinstance(messages, list) or (messages and not any(map(_is_message, objects(messages)))):
+            raise SourceError(f"{path} holds no chat messages.")
         yield from conversation(talk, objects(messages))
         if isinstance(document, dict) and (rest := without(document, "messages")):
             yield talk.keep("document", "other members", rest)

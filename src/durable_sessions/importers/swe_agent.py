@@ -19,9 +19,11 @@ from durable_sessions.importers.events import (
     usage,
     without,
 )
-from durable_sessions.importers.sources import Transcript
+from durable_sessions.importers.sources import SourceError, Transcript
 
 TOOL = "swe-agent"
+_OWN = ("trajectory", "history", "messages", "trajectory_format")
+"""Members of which every trajectory has one."""
 
 
 def discover(paths: Iterable[Path]) -> list[Transcript]:
@@ -35,6 +37,8 @@ def discover(paths: Iterable[Path]) -> list[Transcript]:
 def _produce(path: Path) -> Any:
     def produce(talk: Conversation) -> Iterator[Event]:
         document = members(load(path))
+        if document.keys().isdisjoint(_OWN):
+            raise SourceError(f"{path} holds no trajectory of SWE-agent.")
         if "trajectory" in document:
             yield from _trajectory(talk, document)
         else:

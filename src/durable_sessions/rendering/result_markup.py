@@ -5,6 +5,7 @@ that fill whole lines are read, and those with names that others use as well onl
 the tool writes it.
 """
 
+import re
 from collections.abc import Iterator
 
 from durable_sessions.rendering.content import (
@@ -26,6 +27,10 @@ _TAGS = {
     "shell_metadata": "note of the tool",
     "bash_metadata": "note of the tool",
 }
+_TASK = re.compile(r'<task((?: [a-z_]{1,40}="[^"<>]{0,200}"){1,10})>\n')
+_ATTRIBUTE = re.compile(r'([a-z_]+)="([^"]*)"')
+_TASK_ENDS = "\n</task>"
+"""How the task of another agent is put around the whole of its result."""
 _OPENING = opening(_TAGS, begins_line=True)
 _FORMS = {
     "<path>": ("path", "type", "content", "entries"),
@@ -49,6 +54,10 @@ def parts(text: str) -> Iterator[Part]:
     begins = text[:40].lstrip().partition(">")[0] + ">"
     if begins in _FORMS:
         yield from _form(text, _FORMS[begins])
+    elif (task := _TASK.match(text)) and (whole := text.rstrip()).endswith(_TASK_ENDS):
+        names = ((name.replace("_", " "), clean(value)) for name, value in _ATTRIBUTE.findall(task[1]))
+        yield Fields(tuple((f"task {name}" if name == "id" else name, value) for name, value in names))
+        yield from _pieces(whole[task.end() : -len(_TASK_ENDS)])
     else:
         yield from _pieces(text)
 

@@ -1,9 +1,13 @@
 """Command lines that are suggested for a mistyped one: they can be pasted, and keep all that was typed."""
 
 import shlex
+from collections.abc import Iterator
 
+import click
 import pytest
 
+from durable_sessions.cli.groups import NAMES_ELSEWHERE
+from durable_sessions.cli.main import cli
 from tests.unit.cli.conftest import Run
 
 
@@ -42,6 +46,36 @@ def test_a_mistyped_command_line_is_corrected_as_a_whole(run: Run, typed: str, m
     else:
         assert f': ds {meant}"' in said.err
     assert "secret" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("ls --limit 3", "sessions --limit 3"),
+        ("cat nightly-7", "show nightly-7"),
+        ("rm nightly-7", "delete nightly-7"),
+        ("start --port 9", "serve --port 9"),
+        ("keys ls", "keys list"),
+        ("keys rm key_1", "keys revoke key_1"),
+        ("memory list", "memory scopes"),
+        ("artifact cat abc", "artifact get abc"),
+    ],
+)
+def test_a_command_by_the_name_that_it_has_elsewhere_is_recognised(run: Run, typed: str, meant: str) -> None:
+    assert run(*shlex.split(typed)).err.rstrip().endswith(f"Try: ds {meant}")
+
+
+def test_other_names_lead_to_commands_that_there_are() -> None:
+    assert {meant for each in NAMES_ELSEWHERE.values() for meant in each} <= set(_names(cli))
+
+
+def _names(group: click.Group) -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        yield name
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _names(command)
 
 
 def test_several_similar_words_are_all_named(run: Run) -> None:

@@ -38,6 +38,10 @@ def result(text: str) -> TranscriptEntry:
             (Fields((("retrieval status", "success"), ("task id", "c3"))), Preformatted("ok")),
         ),
         ("<file>\n00001| x\n</file>", (Preformatted("00001| x"),)),
+        (
+            '<task id="ses_1" state="completed">\n<task_result>\nTwo files.\n</task_result>\n</task>',
+            (Fields((("task id", "ses_1"), ("state", "completed"))), Preformatted("Two files.")),
+        ),
     ],
 )
 def test_markup_is_shown_as_what_it_is(text: str, parts: tuple[Part, ...]) -> None:
@@ -57,6 +61,9 @@ def test_markup_is_shown_as_what_it_is(text: str, parts: tuple[Part, ...]) -> No
         "<path>never closed",
         "<type>file</type>",
         "use <path> or <usage>x</usage>",
+        '<task id="1">\nnever closed',
+        "<task>\nx\n</task>",
+        '<task id="1">\nx\n</task> and more',
     ],
 )
 def test_angle_brackets_of_files_and_programs_stay(text: str) -> None:

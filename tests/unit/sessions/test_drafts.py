@@ -174,7 +174,7 @@ def test_the_bad_event_is_named_unless_it_is_the_only_one(body: str, index: int)
     with pytest.raises(DurableSessionsError) as caught:
         parse(body.encode(), LIMITS)
     assert caught.value.fields.get("index") == index
-    assert str(caught.value).startswith(f"Event {index}: ") == (index > 0)
+    assert str(caught.value).startswith(f"Event {index}, counted from 0: ") == (index > 0)
 
 
 def test_limits_hold_exactly() -> None:

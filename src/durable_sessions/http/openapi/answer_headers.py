@@ -31,7 +31,8 @@ SESSION_INCARNATION = _declare("Session-Incarnation", "Tells the session from ot
 EVENT_POSITION = _declare("Event-Position", "The number of the event in its session, counted from 0.")
 EVENTS_REPEATED = _declare(
     "Events-Repeated",
-    "Which events of the request, counted from 0, were there before: `0,2,5-9`. It may end with `...`.",
+    "Which events of the request were there before, by their places: `0,2,5-9`; `0` is the first event. "
+    "Without such events there is no such header. It may end with `...`.",
 )
 EVENTS_DIFFER = _declare("Events-Differ", "Which of these are others than those that were there, which stay.")
 IDEMPOTENT_REPLAYED = _declare(

@@ -25,6 +25,7 @@ from durable_sessions.importers.sources import (
     ForkPoint,
     LinesPart,
     Part,
+    SourceError,
     Transcript,
     open_maybe_compressed,
 )
@@ -263,6 +264,8 @@ def _document(rollout: Rollout) -> Callable[[SessionMetadata, Tally], Iterator[E
         except ValueError:
             tally.skipped["document is not JSON, or half written"] += 1
             return
+        if document.keys().isdisjoint(("session", "items")):
+            raise SourceError(f"{rollout.path} holds no rollout of Codex.")
         parser = CodexParser(rollout.thread, rollout.name, about=about, tally=tally)
         for number, value in enumerate([members(document.get("session")), *objects(document.get("items"))]):
             yield from parser.feed(SourceRecord(number, 0, value))

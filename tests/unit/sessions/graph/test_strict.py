@@ -85,7 +85,7 @@ def test_a_wrong_member_is_named(event: Event, path: str) -> None:
         strict.parse(event["type"], msgspec.json.encode(event), 3, LIMITS)
     assert refused.value.fields["member"] == path
     assert refused.value.fields["index"] == 3
-    assert str(refused.value).startswith("Event 3: ")
+    assert str(refused.value).startswith("Event 3, counted from 0: ")
 
 
 @pytest.mark.parametrize(
