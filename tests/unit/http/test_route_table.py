@@ -152,6 +152,7 @@ def test_what_is_not_described_has_a_noun_that_refuses_it() -> None:
         (b"/v1/nothing-like-it", None),
         (b"/v1/vaults", None),
         (b"/v1", None),
+        (b"/docs/nothing-like-it", None),
         (b"/v1/%73esions", None),
         (b"/v1/sesions/" + b"a" * 288, "/v1/sessions/" + "a" * 288),
         (b"/v1/sesions/" + b"a" * 289, None),
@@ -228,3 +229,20 @@ def test_a_face_of_one_resource_is_bound_by_method_with_the_role_that_each_needs
         b"DELETE": Role.WRITER,
     }
     assert resource.allow == "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        (b"/docs/tutoral", "/docs/tutorial"),
+        (b"/docs/tutorial.md", "/docs/tutorial"),
+        (b"/docs/howto/run-in-prod", "/docs/howto/run-in-production"),
+        (b"/docs/", "/docs"),
+        (b"/docs/nothing-like-it", None),
+        (b"/docs/" + b"a" * 300, None),
+        (b"/dogs/tutorial", "/docs/tutorial"),
+    ],
+)
+def test_a_misspelt_page_of_the_manual_is_recognised(path: bytes, meant: str | None) -> None:
+    said = str(unknown_route(path))
+    assert f"Did you mean {meant}?" in said if meant else "Did you mean" not in said

@@ -19,7 +19,7 @@ _VARY: Header = (b"Vary", ACCEPT.name.encode())
 _INDEX = {
     "name": "Durable Sessions",
     "version": __version__,
-    "docs": rendering.ROOT,
+    "docs": contents.ROOT,
     "api": rendering.API,
     "openapi": "/openapi.json",
     "ready": "/readyz",
@@ -87,7 +87,7 @@ class Documentation:
 
     def _page(self, path: bytes) -> Callable[[], bytes] | None:
         """Return the function that renders a page of the manual, None if there is no such page."""
-        root = rendering.ROOT.encode()
+        root = contents.ROOT.encode()
         if path == root:
             return lambda: rendering.index(self._manual)
         shown = self._manual.get(path.removeprefix(root + b"/").decode("latin-1"))

@@ -15,6 +15,7 @@ from durable_sessions.access.caller import ROLES, Role
 from durable_sessions.errors import MethodNotAllowedError, RouteNotFoundError
 from durable_sessions.http.api.unknown_parameters import QueryParameters
 from durable_sessions.http.carrier.message import Answer, Request
+from durable_sessions.http.manual import contents
 from durable_sessions.http.openapi.document import NOUNS
 from durable_sessions.http.openapi.parts import Noun, Operation
 
@@ -165,7 +166,7 @@ class _Node:
         first, below = segments[0], segments[1:]
         tried = [(first, node, before) for node in (self.fixed.get(first), self.variable) if node is not None]
         if not before and self.variable is None:
-            near = get_close_matches(first, self.fixed, n=1, cutoff=0.7)
+            near = get_close_matches(first, self.fixed.keys() - {first}, n=1, cutoff=0.7)
             tried += [(name, self.fixed[name], True) for name in near]
         for name, node, changed in tried:
             rest = node.corrected(below, before=changed)
@@ -276,7 +277,7 @@ ROUTES = RouteTable(NOUNS)
 
 def unknown_route(path: bytes, named: str | None = None) -> RouteNotFoundError:
     """Return the refusal of a path at which nothing is served; ``named`` is what the error calls it."""
-    near = ROUTES.nearest(path)
+    near = ROUTES.nearest(path) or contents.nearest(path)
     listed = "What is, is listed at /docs/api and in /openapi.json."
     advice = listed if near is None else f"Did you mean {near}? {listed}"
     return RouteNotFoundError(path=path.decode("latin-1") if named is None else named, advice=advice)

@@ -1,6 +1,7 @@
 """The order in which the documentation is read, and where its pages lie."""
 
 import re
+from difflib import get_close_matches
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -77,6 +78,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Names of pages by what they are for."""
 
 
+ROOT = "/docs"
+"""Where a server shows them."""
+_NAME_CHARACTERS_MAX = 100
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 """For those who write the page, not for those who read it."""
 
@@ -87,6 +91,18 @@ class ManualPage(NamedTuple):
     name: str
     title: str
     text: str
+
+
+def nearest(path: bytes) -> str | None:
+    """Return the path of the page that was probably meant by a path at which there is none."""
+    name = path.decode("latin-1").removeprefix(ROOT)
+    if not path.startswith(ROOT.encode()) or len(name) > _NAME_CHARACTERS_MAX:
+        return None
+    name = name.strip("/").removesuffix(".md")
+    if not name:
+        return ROOT
+    near = get_close_matches(name, [one for names in GROUPS.values() for one in names], n=1, cutoff=0.7)
+    return f"{ROOT}/{near[0]}" if near else None
 
 
 def pages() -> dict[str, ManualPage]:

@@ -8,11 +8,10 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from durable_sessions.http.manual.contents import GROUPS, ManualPage
+from durable_sessions.http.manual.contents import GROUPS, ROOT, ManualPage
 from durable_sessions.http.manual.page import frame
 
-ROOT = "/docs"
-API = "/docs/api"
+API = f"{ROOT}/api"
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _PAGE_FILE = re.compile(r"(?P<path>[^#]+)\.md(?P<anchor>#.*)?")
