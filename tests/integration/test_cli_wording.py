@@ -413,3 +413,8 @@ def test_the_name_of_a_file_says_its_format(ds: Commands, tmp_path: Path, name: 
     said = ds.run("export", "a-1", "-o", str(tmp_path / "x.json"), status=2).stderr
     assert "x.json can be managed-agents or atif or otlp or prov or inspect: say which with --format." in said
     assert ds.run("export", "a-1").stdout_bytes == ds.run("export", "a-1", "-f", "jsonl").stdout_bytes
+
+
+def test_a_name_that_says_no_format_is_told_which_it_got(ds: Commands, tmp_path: Path) -> None:
+    assert " as jsonl, " in ds.run("export", "a-1", "-o", str(tmp_path / "x.docx")).stderr
+    assert " as jsonl" not in ds.run("export", "a-1", "-o", str(tmp_path / "x.jsonl")).stderr

@@ -102,7 +102,8 @@ def export(
     elif name in DRAWINGS:
         output.note(f"{path}: {size(written)}")
     else:
-        output.note(f"{path}: {ticks.count:,} {plural(ticks.count, 'event')}, {size(written)}")
+        form = "" if path.suffix in _SUFFIXES.values() else f" as {name}"
+        output.note(f"{path}: {ticks.count:,} {plural(ticks.count, 'event')}{form}, {size(written)}")
 
 
 def _format_of(path: Path | None) -> str:
