@@ -117,7 +117,7 @@ async def test_a_segment_is_flushed_and_read_back(url: str) -> None:
     reader = SegmentReader(bucket, newest.segments[0], cache)
     position, found = 0, b""
     while position < 5_000:
-        pieces, position = await reader.read(7, position, 5_000, 30_000)
+        pieces, position, _ = await reader.read(7, position, 5_000, 30_000)
         found += b"".join(pieces)
     assert found == b"".join(messages)
     await cache.close()

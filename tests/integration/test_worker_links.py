@@ -259,7 +259,7 @@ async def test_either_takes_plain_appends_of_its_own_partitions_by_the_keys_of_b
         assert taken[-1] == (own[-1].encode(), True)
     sleep.seconds += LIMITS.key_proof_seconds + 1
     assert (await connections[1].request("POST", by_worker[1][0], headers, b"x")).status == 204
-    assert not taken[-1][1], "the keys have to be confirmed first, and were"
+    assert taken.pop()[1] is False, "the keys have to be confirmed first, and were"
     assert (await connections[1].request("POST", by_worker[1][0], headers, b"x")).status == 204
     assert taken[-1][1]
     # An append for the other worker is not taken; the connection goes there.
