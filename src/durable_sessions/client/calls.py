@@ -42,6 +42,7 @@ class Appended:
 
 def session_path(session: str, *rest: str) -> str:
     """Return the path of a session or of something below it."""
+    # HTTP libraries and proxies resolve "." and ".." in a path, so that the request would go elsewhere.
     if not _text(session) or session.startswith("."):
         raise ValueError("A session's id has 1 to 200 characters and does not begin with a dot.")
     return "/".join(("/v1/sessions", quote(session, safe=""), *(_segment(part) for part in rest)))
@@ -216,6 +217,7 @@ def join_append(
         members.append(b'"if":' + encoding.encode(conditions))
     if session is not None:
         members.append(b'"session":' + encoding.encode(session))
+    # Put together from bytes: each event was encoded once, and is sent and compared as exactly these bytes.
     return b"{%b}" % b",".join(members)
 
 

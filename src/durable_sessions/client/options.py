@@ -27,6 +27,7 @@ def require_address(url: str) -> None:
     except httpx2.InvalidURL:
         whole = False
     if not whole or " " in url or not url.startswith(("http://", "https://")):
+        # The most common mistake is an address without http://.
         such = f"http://{url}" if _HOST_AND_PORT.fullmatch(url) else DEFAULT_URL
         raise ValueError(f"{url!r} is not the address of a server; give one such as {such}.")
 

@@ -67,6 +67,7 @@ class Paginator(Generic[T]):
 
     def call(self) -> ApiCall[ItemPage[T]]:
         """Return the request for the next page."""
+        # Never more than is still wanted: the rest of a page would be read and thrown away.
         size = self._page_size if self._left is None else min(self._page_size, self._left)
         parameters = [*self._parameters, ("limit", str(size))]
         if self._page is not None:

@@ -52,6 +52,7 @@ class Attempts:
 
     def is_done(self, call: ApiCall[T], answer: httpx2.Response) -> bool:
         """Say whether an answer proves that the call was carried out, by this attempt or an earlier one."""
+        # A repeated deletion that finds nothing has succeeded if the first one may have had its effect.
         gone = call.gone_is_done and self.outcome_unknown and answer.status_code in _GONE
         return answer.is_success or gone
 
@@ -85,6 +86,7 @@ class Attempts:
         )
         if final or self.failures > self.retries:
             raise error_of(answer, outcome_unknown=self.outcome_unknown)
+        # A server says when it is ready, not how many clients wait for that: the own pause spreads them.
         return max(asked, pause_seconds(self.failures))
 
     def succeeded(self) -> None:

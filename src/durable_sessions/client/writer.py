@@ -57,6 +57,7 @@ class Writer:
             self._changed.wait_for(lambda: self._outbox.has_room(len(body)))
             pending = Pending(self._changed)
             self._outbox.put(body, pending)
+            # Only now: a writer that is opened and not used costs no thread.
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="durable-sessions-writer", daemon=True)
                 self._thread.start()
@@ -66,6 +67,7 @@ class Writer:
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all events queued so far are durable; raise the first error that was not raised yet."""
         with self._changed:
+            # What is queued while this waits is not waited for, or a busy writer would never be flushed.
             goal = self._outbox.taken
             self._flushing += 1
             self._changed.notify_all()
@@ -110,6 +112,8 @@ class Writer:
                 )
                 batch = outbox.next_batch()
             try:
+                # Outside of the lock: a request takes long, and meanwhile others may queue events for the
+                # next one.
                 outcome: Appended | Exception = self._append(body_of(batch))
             except Exception as error:
                 outcome = error

@@ -164,6 +164,7 @@ class DockerSandbox(Sandbox):
 
     def _read(self, path: str) -> bytes:
         # Not through _shell: a file is bytes, and larger than the output of a command may be.
+        # One byte more than may be read tells a file that is too large from one that just fits.
         limit = bounds.FILE_BYTES_MAX + 1
         words = self._exec({}, ("sh", "-c", _READ, "sh", path, str(limit)))
         code, content, problem = self._docker_bytes(words, limit)
@@ -174,6 +175,7 @@ class DockerSandbox(Sandbox):
         raise SandboxPathError(f"{path}: there is no such file. {_last_line(problem)}".strip())
 
     def _docker_bytes(self, words: Sequence[str], limit: int) -> tuple[int, bytes, str]:
+        # Twice as much as can come: an output that is kept in part keeps only half at its beginning.
         exchange, process = self._docker.start(words, None, 2 * limit)
         with process:
             if not exchange.run(time.monotonic() + ANSWER_SECONDS_MAX):

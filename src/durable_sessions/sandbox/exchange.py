@@ -38,6 +38,8 @@ class PipeExchange:
         }
         for pipe in (*self._outputs, self._input):
             if pipe is not None:
+                # One thread serves all three: a process that fills one pipe while we wait at another would
+                # never end.
                 os.set_blocking(pipe.fileno(), False)
 
     @property
@@ -65,6 +67,8 @@ class PipeExchange:
                     return True
 
     def _has_ended(self) -> bool:
+        # With a supervisor the ends of the outputs do not count: processes in the background may keep them
+        # open.
         return not self._outputs if self._report is None else self.reported.endswith(b"\n")
 
     def _serve(self, pipe: object, selector: selectors.BaseSelector) -> None:

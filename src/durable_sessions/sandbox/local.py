@@ -91,6 +91,7 @@ class LocalSandbox(Sandbox):
             running.kill()
             raise
         finally:
+            # What it has left in the background is kept in mind, so that closing the sandbox kills it.
             if not running.is_busy:
                 with self._lock:
                     self._commands.discard(running)
@@ -99,6 +100,7 @@ class LocalSandbox(Sandbox):
         with self._lock:  # so that none is started while others are being killed
             if self.is_closed:
                 raise SandboxClosedError(f"The sandbox {self.id} was closed; open another one.")
+            # Its last process has ended meanwhile; only now does anybody look.
             for one in [one for one in self._commands if one.has_left()]:
                 self._commands.discard(one)
                 one.kill()
