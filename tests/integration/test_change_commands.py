@@ -242,6 +242,27 @@ def test_a_failure_is_json_for_programs(
     assert error["message"]
 
 
+def test_every_list_is_one_json_object_per_line(ds: Commands, client: Client) -> None:
+    ds.run("append", "listed", '{"type":"note","text":"wombats"}', '{"type":"note","text":"more wombats"}')
+    ds.run("append", "listed-2", '{"type":"note","slot":"head"}', '{"type":"note","slot":"tail"}')
+    ds.run("facts", "listed", "--set", "one=1", "--set", "two=2")
+    for command, least in (
+        (("sessions", "-q", "listed"), 2),
+        (("events", "listed"), 2),
+        (("show", "listed"), 2),
+        (("search", "wombats"), 1),
+        (("slots", "listed-2"), 2),
+        (("facts", "listed"), 2),
+        (("keys", "list"), 0),
+        (("memory", "scopes"), 0),
+        (("memory", "get", "project:none"), 0),
+        (("memory", "log", "project:none"), 0),
+    ):
+        found = ds.lines(*command, "--json")
+        assert len(found) >= least, command
+        assert all(isinstance(one, dict) for one in found), command
+
+
 def test_what_follows_two_dashes_is_no_option(ds: Commands) -> None:
     assert not ds.run("show", "--", "--json", status=3).stderr.startswith("{")
 

@@ -1,6 +1,7 @@
 """Other users of the machine see nothing of the data, whatever the umask."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,21 @@ import pytest
 from durable_sessions.storage import file_permissions
 from tests.support.process import ServerProcess
 
+ROOT = Path(__file__).parents[2]
+
 
 def _open_to_others(directory: Path) -> list[str]:
     found = [directory, *directory.rglob("*")]
     return [f"{path} {path.lstat().st_mode:o}" for path in found if path.lstat().st_mode & 0o077]
+
+
+def _undocumented(directory: Path) -> list[str]:
+    """Return what lies in the data directory and not in the table of it."""
+    _, _, table = (ROOT / "docs" / "running.md").read_text().partition("## The data directory\n")
+    named = re.findall(r"^\| `([^`]+)` \|", table.partition("\n## ")[0], re.MULTILINE)
+    firsts = [name.partition("/")[0] for name in named]
+    assert {"log", "bucket", "search"} < {*firsts}
+    return [path.name for path in directory.iterdir() if not any(map(path.match, firsts))]
 
 
 def _use(server: ServerProcess) -> None:
@@ -44,9 +56,11 @@ def test_everything_is_made_private(tmp_path: Path) -> None:
         assert (data / "catalog.sqlite").exists()
         assert any((data / "search/default").iterdir())
         assert _open_to_others(data) == []
+        assert _undocumented(data) == []
         server.terminate()
         assert server.run("verify").returncode == 0
         assert _open_to_others(data) == []
+        assert _undocumented(data) == []
 
 
 @pytest.mark.usefixtures("umask")
