@@ -1,16 +1,49 @@
-"""Draws the pictures of the web page in the README: ``make shots``. It needs Chromium."""
+"""Draws the web page: ``make shots``. It needs Chromium.
 
+Two pictures are those of the README. All views, in both themes and three widths, are drawn into ``build/shots``: a person
+looks at them before a release, and at those that a change touches.
+"""
+
+import itertools
 import random
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.browser.devtools import Chromium
+from tests.browser.devtools import Chromium, Page
 from tests.browser.page_sessions import call, result, store
 from tests.support.process import ServerProcess
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+_HERE = Path(__file__).parents[1]
+PICTURES = _HERE / "docs" / "pictures"
+LOOKED_AT = _HERE / "build" / "shots"
+IN_README = (("reading", "/sessions/run-0?panel=state", 720), ("sessions", "/", 330))
+WIDTHS = (1440, 900, 375)
+VIEWS = {
+    "sessions": "/",
+    "no-match": "/?q=nothing",
+    "search": "/search?q=order",
+    "reading": "/sessions/run-0?at=120",
+    **{
+        f"panel-{name}": f"/sessions/run-0?panel={name}"
+        for name in ("event", "state", "tools", "usage", "threads")
+    },
+    "approvals": "/approvals",
+    "compare": "/compare?a=run-0&b=run-0-again",
+    "graph": "/sessions/run-0/graph",
+    "usage": "/sessions/run-0/usage",
+    "dossier": "/sessions/run-0/dossier",
+    "memory": "/memory?scope=project:importer",
+    "health": "/admin/health",
+    "keys": "/admin/keys",
+    "gone": "/sessions/nothing",
+    "sign-in": "/login",
+    "plain": "/?plain=1",
+    "plain-reading": "/sessions/run-0?plain=1",
+}
 _FILES = ("importer.py", "queue.py", "retry.py", "tests/test_importer.py", "pyproject.toml")
 
 
@@ -72,9 +105,63 @@ def work(rounds: int, seed: int) -> list[dict[str, Any]]:
     return events
 
 
+def fill(client: httpx2.Client) -> None:
+    """Store a few sessions: one with an outcome, a budget and a question, and a fork of it."""
+    titles = (
+        "Fix the flaky importer",
+        "Nightly upgrade of pandas",
+        "Map the auth module",
+        "Add input validation",
+        "Find the slow query",
+    )
+    for at, title in enumerate(titles):
+        store(client, f"run-{at}", work(60 - 11 * at, at), title=title, metadata={"source": "claude-code"})
+    wanted = [
+        {"id": "tests", "text": "The test passes fifty times.", "check": "pytest --count 50"},
+        {"id": "docs", "text": "The order is documented."},
+    ]
+    asked = {"question": "May I push the fix to main?", "options": ["approve", "reject"]}
+    fact = {"kind": "goal", "key": "goal", "value": "Make the importer test reliable."}
+    remembered = {"scope": "project:importer", "key": "order", "value": "A set has no order.", "why": "agent"}
+    source = {"Stream-Forked-From": "/v1/sessions/run-0", "Stream-Fork-Offset": f"{0:016d}_{200:016d}"}
+    client.put("/v1/sessions/run-0-again", headers=source, json={"title": "Fix the flaky importer, again"})
+    store(client, "run-0-again", work(5, 9), title="Fix the flaky importer, again")
+    for event in (
+        {"type": "ds.fact", **fact},
+        {"type": "ds.outcome.defined", "features": wanted},
+        {"type": "ds.budget.set", "usd": 5, "tool_calls": 400},
+        {"type": "ds.memory.written", **remembered},
+        {"type": "ds.approval.requested", **asked},
+    ):
+        coder = {"Session-Principal": "coder"}
+        client.post("/v1/sessions/run-0/events", json=event, headers=coder).raise_for_status()
+
+
+def shown(browser: Chromium, address: str, width: int, height: int, *, dark: bool = False) -> Page:
+    """Open a view, and wait until it is drawn."""
+    page = browser.page(width, height, dark=dark).open(address)
+    page.until("document.querySelector('.row:not([aria-busy]), a.session, main h1, main h2, .state')")
+    page.run("new Promise(done => setTimeout(done, 1000))")
+    return page
+
+
+def looked_at(browser: Chromium, url: str) -> Iterator[str]:
+    """Draw all views, and yield the texts that leave the window."""
+    for (name, path), dark in itertools.product(VIEWS.items(), (False, True)):
+        page = shown(browser, url + path, WIDTHS[0], 900, dark=dark)
+        for width in WIDTHS:
+            picture = LOOKED_AT / f"{name}-{width}-{'dark' if dark else 'light'}.png"
+            page.resize(width, 900)
+            page.run("new Promise(done => setTimeout(done, 300))")
+            page.picture(picture)
+            yield from (f"{picture.name}: {text}" for text in page.leaving())
+        browser.close_pages()
+
+
 def main() -> None:
-    """Start a server with a few sessions, and draw two of its views."""
+    """Start a server with a few sessions, and draw its views: two for the README, all of them to be looked at."""
     PICTURES.mkdir(exist_ok=True)
+    LOOKED_AT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         browser = Chromium(Path(folder))
         try:
@@ -82,53 +169,17 @@ def main() -> None:
                 ServerProcess(Path(folder) / "data") as server,
                 httpx2.Client(base_url=server.url, timeout=60) as client,
             ):
-                titles = (
-                    "Fix the flaky importer",
-                    "Nightly upgrade of pandas",
-                    "Map the auth module",
-                    "Add input validation",
-                    "Find the slow query",
-                )
-                for at, title in enumerate(titles):
-                    store(
-                        client,
-                        f"run-{at}",
-                        work(60 - 11 * at, at),
-                        title=title,
-                        metadata={"source": "claude-code"},
-                    )
-                wanted = [
-                    {"id": "tests", "text": "The test passes fifty times.", "check": "pytest --count 50"},
-                    {"id": "docs", "text": "The order is documented."},
-                ]
-                work_events = [
-                    {
-                        "type": "ds.fact",
-                        "kind": "goal",
-                        "key": "goal",
-                        "value": "Make the importer test reliable.",
-                    },
-                    {"type": "ds.outcome.defined", "features": wanted},
-                    {"type": "ds.budget.set", "usd": 5, "tool_calls": 400},
-                    {
-                        "type": "ds.approval.requested",
-                        "question": "May I push the fix to main?",
-                        "options": ["approve", "reject"],
-                    },
-                ]
-                for event in work_events:
-                    client.post(
-                        "/v1/sessions/run-0/events", json=event, headers={"Session-Principal": "coder"}
-                    )
-                views = (("reading", "/sessions/run-0?panel=state", 720), ("sessions", "/", 330))
-                for name, path, height in views:
-                    page = browser.page(1280, height)
-                    page.open(server.url + path)
-                    page.until("document.querySelector('.row:not([aria-busy]), a.session')")
-                    page.run("new Promise(done => setTimeout(done, 1500))")
-                    page.picture(PICTURES / f"{name}.png")
+                fill(client)
+                for name, path, height in IN_README:
+                    shown(browser, server.url + path, 1280, height).picture(PICTURES / f"{name}.png")
+                wrong = list(looked_at(browser, server.url))
         finally:
             browser.close()
+    sys.stdout.write(
+        f"Look at the pictures in {LOOKED_AT}: what do you see first, what is cut off, what would you press?\n"
+    )
+    if wrong:
+        raise SystemExit("Texts leave the window:\n" + "\n".join(wrong))
 
 
 if __name__ == "__main__":

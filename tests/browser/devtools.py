@@ -41,6 +41,19 @@ def _pipe() -> tuple[int, int]:
     return moved[0], moved[1]
 
 
+# Texts that are wider than what they stand in may be cut with an ellipsis or scrolled, but never leave the window.
+_LEAVING = """(() => {
+  const cuts = (one) => one && one !== document.body && (getComputedStyle(one).overflowX !== 'visible' || cuts(one.parentElement));
+  const found = document.documentElement.scrollWidth > innerWidth ? ['the page is wider than its window'] : [];
+  for (const one of document.querySelectorAll('body *')) {
+    const box = one.getBoundingClientRect();
+    if (!box.width || one.closest('.visually-hidden, .skip') || ![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+    if ((box.right > innerWidth + 1 || box.left < -1) && !cuts(one)) found.push(one.textContent.trim().slice(0, 60));
+  }
+  return found;
+})()"""
+
+
 class PageError(AssertionError):
     """A script in the page has failed."""
 
@@ -247,6 +260,10 @@ class Page:
         self.run(
             f"new Promise(done => {{ let n = {count}; const f = () => n-- > 0 ? requestAnimationFrame(f) : done(1); f() }})"
         )
+
+    def leaving(self) -> list[str]:
+        """Return the texts that leave the window."""
+        return list(self.run(_LEAVING))
 
     def picture(self, path: Path) -> None:
         """Take a picture."""

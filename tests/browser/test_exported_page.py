@@ -8,6 +8,7 @@ import pytest
 
 from tests.browser.browsing import CHROMIUM, MISSING
 from tests.browser.devtools import Chromium
+from tests.browser.test_page import AXE, HOSTILE
 from tests.unit.exporters.golden import exported, sample
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
@@ -63,6 +64,32 @@ def test_ten_thousand_events_can_be_looked_at(browser: Browser, tmp_path: Path, 
 def test_it_can_be_printed(browser: Browser, tmp_path: Path) -> None:
     browser.open(exported("html"), f"--print-to-pdf={tmp_path / 'page.pdf'}")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_and_a_summary_holds_no_link(
+    chromium: Chromium, tmp_path: Path, dark: bool
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(exported("html", [*sample(), *hostile_lines()]), encoding="utf-8")
+    page = chromium.page(1440, dark=dark).open(path.as_uri())
+    page.until("document.querySelector('.scripted')")
+    page.run("document.querySelectorAll('details').forEach(one => { one.open = true; }); 1")
+    page.run(AXE + "; 1")
+    for width in (1440, 900, 375):
+        page.resize(width, 900)
+        page.frames(2)
+        found = page.run(  # how the headings of an agent's words follow each other is the agent's
+            "axe.run(document, {resultTypes: ['violations'], rules: {'heading-order': {enabled: false}}}).then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.target.join(' ')).slice(0, 3)]))"
+        )
+        assert found == [], (width, found)
+        assert page.leaving() == []
+    assert page.run("document.querySelectorAll('summary :is(a, button, input)').length") == 0
+
+
+def hostile_lines() -> list[bytes]:
+    """Return events with text that wants to be something else."""
+    return [json.dumps({"type": "agent.message", "content": text}).encode() for text in HOSTILE]
 
 
 def test_a_long_page_is_whole_with_the_script_and_without_it(chromium: Chromium, tmp_path: Path) -> None:

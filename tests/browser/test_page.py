@@ -213,6 +213,8 @@ def test_every_page_is_readable_without_script(
         page.sees("Events 500 to 999 of 1,200")
     else:
         page.sees("A <b>plain</b> one")
+        needs_script = page.run("document.body.innerText.includes('needs script')")
+        assert needs_script is (path != "/")
     assert page.problems == []
 
 

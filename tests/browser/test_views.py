@@ -71,7 +71,10 @@ def test_by_the_keyboard_alone_from_the_list_to_a_decided_approval(
     page.press("Enter")
     page.until("document.querySelector('.decision form')")
     assert client.get("/v1/sessions/deploy/state").json()["approvals"]["pending"], "one key decides nothing"
-    page.run("document.querySelector('.decision input[name=name]').focus()")
+    for _ in range(12):
+        if page.run("document.activeElement.matches('.decision input[name=name]')"):
+            break
+        page.press("Tab")
     page.type("ann")
     page.press("Tab")
     page.type("Looks right.")
@@ -230,6 +233,13 @@ def test_two_runs_are_compared_from_where_they_parted(opened: OpenPage, family: 
     page.sees("first difference")
     page.press("n")
     page.until("document.activeElement.matches('.pair.differs')")
+    page.click(".pair.differs button.sign")
+    page.until("document.querySelectorAll('.apart').length === 2")
+    apart = "[...document.querySelectorAll('.apart mark')].map(one => one.innerText.trim())"
+    assert page.run(apart) == ["+ 1"], "only the words that one of them has"
+    page.run("[...document.querySelectorAll('.pair button.sign')].at(-1).click()")
+    page.until("document.querySelectorAll('.apart').length === 4")
+    assert page.run(apart) == ["+ 1", "failed", "passed"], "equal calls with other results, too"
 
 
 def clean(page: Page) -> None:
@@ -380,6 +390,9 @@ def test_the_strip_goes_by_time_and_a_range_is_chosen_on_it(opened: OpenPage, cl
         ("/compare", "Compare two sessions"),
         ("/sessions/first-try?panel=usage", "No model request was recorded."),
         ("/sessions/first-try?panel=state", "as of the selected event"),
+        ("/sessions/first-try?panel=threads", "no threads beside the primary one"),
+        ("/approvals?state=decided", "Approvals"),
+        ("/sessions/no-such-session", "Not there"),
         ("/memory", "Memory"),
         ("/approvals", "Approvals"),
         ("/compare?a=first-try&b=second-try", "in common"),
@@ -390,7 +403,11 @@ def test_the_strip_goes_by_time_and_a_range_is_chosen_on_it(opened: OpenPage, cl
 )
 def test_every_view_opens_and_axe_finds_nothing(opened: OpenPage, family: None, path: str, text: str) -> None:
     for dark in (False, True):
-        page = opened(path, 390 if dark else 1300, dark=dark)
+        page = opened(path, 1440, dark=dark)
         page.sees(text)
         page.run("new Promise(done => setTimeout(done, 200))")
-        clean(page)
+        for width in (1440, 900, 375):
+            page.resize(width, 900)
+            page.frames(2)
+            clean(page)
+            assert page.leaving() == []

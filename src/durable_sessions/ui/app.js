@@ -1,9 +1,9 @@
 // The page: its frame, and the view of the address.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { get, offlineSince, signedOut, version } from "./api/client.js";
-import { learn, signOut, whoami } from "./api/whoami.js";
+import { get, offlineSince, returns, signedOut, version } from "./api/client.js";
+import { learn, otherVersion, signOut, whoami } from "./api/whoami.js";
 import { Dialog } from "./parts/dialog.js";
 import { html } from "./parts/html.js";
 import { SHEET, useKeys } from "./parts/keys.js";
@@ -35,13 +35,14 @@ function App() {
   const { view } = route.value;
   const [sheet, showSheet] = useState(false), [palette, showPalette] = useState(false);
   useKeys({ "?": () => showSheet(true), "Ctrl+k": () => whoami.value && showPalette(true), z: () => { inUtc.value = !inUtc.value; }, d: toggleDensity });
-  useEffect(() => { learn().catch((error) => { failure.value = error; }); }, []);
+  useEffect(() => { learn().catch((error) => { if (!whoami.value) failure.value = error; }); }, [returns.value]);
   const wantsKey = signedOut.value && !whoami.value;
   return html`<a class="skip" href="#main">To the content</a>
     <${Bar} showSheet=${() => showSheet(true)} showPalette=${() => showPalette(true)} />
     ${offlineSince.value !== null && html`<p class="banner" role="status">The server cannot be reached since ${new Date(offlineSince.value).toLocaleTimeString()}. What is here stays readable.</p>`}
+    ${otherVersion.value && html`<p class="banner" role="status">The server is version ${otherVersion.value} now, and this page of ${version}. <button type="button" class="quiet-button" onClick=${() => location.reload()}>Reload</button> Your place is kept.</p>`}
     <main id="main" class=${`view-${view}`}>
-      ${failure.value ? html`<${Failed} error=${failure.value} retry=${() => location.reload()} />`
+      ${failure.value ? html`<${Failed} alone error=${failure.value} retry=${() => location.reload()} />`
         : wantsKey || view === "login" ? html`<${SignIn} />`
         : whoami.value ? html`<${View} key=${view} name=${view} />` : html`<${Loading} />`}
     </main>
@@ -55,8 +56,9 @@ function App() {
 }
 
 function Bar({ showSheet, showPalette }) {
-  const who = whoami.value, here = route.value.view;
-  return html`<header class="bar">
+  const who = whoami.value, here = route.value.view, bar = useRef(null);
+  useEffect(() => bar.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [here, who]);
+  return html`<header class="bar" ref=${bar}>
     <a class="brand" href=${address("/")}>Durable Sessions</a>
     <nav aria-label="Views">${NAVIGATION.filter((one) => !one.may || who?.may.includes(one.may)).map((one) =>
       html`<a href=${address(one.path)} aria-current=${one.views.includes(here) ? "page" : null}>${one.name}</a>`)}</nav>
@@ -80,8 +82,8 @@ function View({ name }) {
     views[name]?.().then((module) => current && load(() => module.default), (problem) => current && fail(problem));
     return () => { current = false; };
   }, [name]);
-  if (!views[name]) return html`<${Nothing} title="Not there"><p>Nothing has this address. <a href=${address("/")}>All sessions</a></p><//>`;
-  if (error) return html`<${Failed} error=${error} retry=${() => location.reload()} />`;
+  if (!views[name]) return html`<${Nothing} alone title="Not there"><p>Nothing has this address. <a href=${address("/")}>All sessions</a></p><//>`;
+  if (error) return html`<${Failed} alone error=${error} retry=${() => location.reload()} />`;
   return loaded ? html`<${loaded} />` : html`<${Loading} />`;
 }
 

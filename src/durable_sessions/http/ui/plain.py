@@ -21,6 +21,9 @@ EVENTS_MAX = 500
 """Events on a page."""
 _SESSIONS = 100
 _CLIP = 16_384
+_NEEDS_SCRIPT = (
+    "<p>The view “{view}” needs script. Without it there are the list of sessions and their transcripts.</p>"
+)
 _PASSED = (b"host", b"cookie", b"authorization", b"x-api-key", b"x-forwarded-proto")
 
 Ask = Callable[[Request], Answer | Awaitable[Answer]]
@@ -87,10 +90,13 @@ class PlainPages:
             )
             more = f'<p><a href="?{escape(following)}" rel="next">Older sessions</a></p>'
         nothing = "" if found.data else "<p>No sessions here.</p>"
+        view = request.path.decode("latin-1").strip("/")
+        instead = "" if view in ("", "sessions") else _NEEDS_SCRIPT.format(view=escape(view))
         return self._framed(
             "Sessions",
-            f'<form method="get"><input type="hidden" name="plain" value="1"><label>Title, metadata or id '
-            f'<input name="q" value="{escape(given.get("q", ""))}"></label> <button>Filter</button></form>'
+            f'{instead}<form method="get"><input type="hidden" name="plain" value="1"><label>Title, metadata '
+            f'or id <input name="q" value="{escape(given.get("q", ""))}"></label> '
+            "<button>Filter</button></form>"
             "<table><thead><tr><th>Session</th><th>Status</th><th>Events</th><th>Last activity, UTC</th>"
             f"</tr></thead><tbody>{rows}</tbody></table>{nothing}{more}",
         )

@@ -10,6 +10,8 @@ export const signedOut = signal(false);
 export const offlineSince = signal(null);
 /** The name under which a person acts on a server without keys: declared, not proven. */
 export const declaredName = signal("");
+/** How often the server has come back after it could not be reached: it may be another version by now. */
+export const returns = signal(0);
 /** How far the server's clock is ahead of ours, in milliseconds. */
 export const clockSkew = { value: 0 };
 
@@ -51,12 +53,18 @@ export async function ask(path, { params, method = "GET", body, headers = {}, si
     offlineSince.value ??= Date.now();
     throw new ApiError(0, "offline", "The server cannot be reached.", "");
   }
-  offlineSince.value = null;
+  if (offlineSince.value !== null) cameBack();
   const date = Date.parse(answer.headers.get("Date") ?? "");
   // The header has whole seconds: half a second is the middle of what it may mean.
   if (date) clockSkew.value = Math.abs(date + 500 - began) < 2000 ? 0 : date + 500 - began;
   if (!answer.ok && answer.status !== 304) throw await refusal(answer);
   return answer;
+}
+
+/** The server answers again. */
+export function cameBack() {
+  offlineSince.value = null;
+  returns.value++;
 }
 
 async function refusal(answer) {

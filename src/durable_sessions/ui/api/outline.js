@@ -6,7 +6,8 @@ import { ROLES } from "../reading/entry.js";
 export const [USER, AGENT, THINKING, TOOL, RESULT, SYSTEM, ERROR, STATUS, OTHER] = ROLES.keys();
 export const FAILED = 1, QUIET = 2, HAS_RESULT = 4, COMPACTION = 8, IMAGE = 16, REDACTED = 32, INHERITED = 64,
   HIDDEN = 128;
-const BLOCKS_KEPT = 48, BLOCK = 4096;
+const BLOCKS_KEPT = 48, BLOCK = 4096, TABLED_BLOCKS = 16;
+export const TABLED_EVENTS = TABLED_BLOCKS * BLOCK;
 const COLUMNS = [["bytes", Uint32Array], ["pair", Int32Array], ["at", Uint32Array], ["key", Uint32Array],
   ["name", Uint16Array], ["characters", Uint16Array], ["thread", Uint16Array], ["role", Uint8Array],
   ["flags", Uint8Array]];
@@ -71,6 +72,7 @@ export class Outline {
     this.points = found.points;
     this.names = found.names;
     this.threads = found.threads;
+    this.threadNames = null;
     this.complete = found.complete;
     this.through = found.through;
   }
@@ -96,6 +98,18 @@ export class Outline {
     });
     this.pointed = { version: block.version, points };
     return points;
+  }
+
+  /** @returns {string} what a thread is called: its name, with its number where several have the same */
+  threadName(lane) {
+    if (this.threadNames?.length !== this.threads.length) this.threadNames = numbered(this.threads.map((one) => one.name || one.id));
+    return this.threadNames[lane - 1] ?? "";
+  }
+
+  /** The last blocks, in order: what tables of a whole session are made of, which say if it is longer. */
+  lastBlocks() {
+    const first = Math.max(0, this.blockCount - TABLED_BLOCKS);
+    return Promise.all(Array.from({ length: this.blockCount - first }, (_, at) => this.fetch(first + at)));
   }
 
   get blockCount() {
@@ -189,4 +203,15 @@ export class Outline {
     const found = this.threads.findIndex((one) => one.id === id);
     return found < 0 ? this.threads.push({ id, name: id.slice(-6), parent: null }) : found + 1;
   }
+}
+
+/** Give names that several have a number behind them. */
+function numbered(names) {
+  const many = new Map(), seen = new Map();
+  for (const name of names) many.set(name, (many.get(name) ?? 0) + 1);
+  return names.map((name) => {
+    if (many.get(name) === 1) return name;
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+    return `${name} ${seen.get(name)}`;
+  });
 }

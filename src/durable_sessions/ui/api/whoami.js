@@ -1,19 +1,22 @@
 // Who the reader is, and what that allows.
 import { signal } from "@preact/signals";
-import { ask, get, signedOut } from "./client.js";
+import { ask, get, signedOut, version } from "./client.js";
 
 /** @type {import("@preact/signals").Signal<object | null>} */
 export const whoami = signal(null);
+
+/** The version of the server, if it is no longer the one that this page came from. */
+export const otherVersion = signal("");
 
 export const may = (what) => whoami.value?.may.includes(what) ?? false;
 
 export async function learn() {
   try {
     whoami.value = await get("/v1/whoami");
+    otherVersion.value = whoami.value.version === version ? "" : whoami.value.version;
     signedOut.value = false;
   } catch (error) {
     if (error.status !== 401) throw error;
-    whoami.value = null;
   }
 }
 

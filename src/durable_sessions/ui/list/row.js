@@ -45,9 +45,13 @@ function Time({ entry, about }) {
   return html`<time class="time" datetime=${whole(at)} title=${whole(at)}>${clock(at)}</time>`;
 }
 
+/** The name of a thread, where it begins and where it goes on after another one. */
+function Thread({ about }) {
+  return about.names && html`<span class=${`thread lane-${about.lane}`}><bdi>${about.thread}</bdi></span>`;
+}
+
 function Chips({ about, entry }) {
-  return html`${about.names && html`<span class="thread">${about.thread}</span>`}
-    ${(about.flags & HIDDEN) !== 0 && html`<span class="chip warn" title="This text holds characters that cannot be seen">hidden text</span>`}
+  return html`${(about.flags & HIDDEN) !== 0 && html`<span class="chip warn" title="This text holds characters that cannot be seen">hidden text</span>`}
     ${about.clipped && html`<span class="chip" title="Long texts are cut in the middle until it is opened">${size(about.bytes)}</span>`}
     ${entry.erased && html`<span class="chip">erased</span>`}`;
 }
@@ -55,7 +59,7 @@ function Chips({ about, entry }) {
 function OneLine({ entry, about, result, isLive, span, failures }) {
   const isCall = entry.role === "tool";
   return html`<b class="name"><bdi>${entry.title}</bdi></b>
-    <span class="head"><bdi>${entry.line}</bdi>${span > 1 && html`<span class="chip">×${span} the same${failures ? `, ${failures} failed` : ""}</span>`}
+    <span class="head"><${Thread} about=${about} /><bdi>${entry.line}</bdi>${span > 1 && html`<span class="chip">×${span} the same${failures ? `, ${failures} failed` : ""}</span>`}
       <${Chips} about=${about} entry=${entry} /></span>
     <span class="short">${isCall && result !== null && html`<bdi>${telling(result)}</bdi>`}
       ${isCall && result === null && html`<i>${isLive ? running(entry) : "no result"}</i>`}</span>
@@ -67,7 +71,7 @@ const running = (entry) => (entry.at ? `running ${duration(Math.max(0, Date.now(
 function Spoken({ entry, about, open }) {
   return html`<div class=${`said ${open ? "whole" : ""}`}>
     ${(entry.title !== "Agent" && entry.title !== "User") && html`<b class="name"><bdi>${entry.title}</bdi></b>`}
-    <${Chips} about=${about} entry=${entry} />
+    <${Thread} about=${about} /><${Chips} about=${about} entry=${entry} />
     ${entry.parts.map((part, at) => html`<${Part} key=${at} part=${part} />`)}</div>`;
 }
 

@@ -94,11 +94,11 @@ export class Transcript {
 
   about(item) {
     const block = this.outline.block(item.block), i = item.index;
-    const lane = block.thread[i], thread = lane ? this.outline.threads[lane - 1] : null;
+    const lane = block.thread[i];
     const rank = this.rows.rank(item), before = rank > 0 ? this.rows.of(item.block).starts[rank - 1] : -1;
     return { position: item.position, bytes: block.bytes[i], flags: block.flags[i], time: block.time(i),
       name: block.name[i] ? this.outline.names[block.name[i] - 1] : "", role: ROLES[block.role[i]],
-      lane: lane ? ((lane - 1) % LANES) + 1 : 0, thread: thread ? thread.name || thread.id : "",
+      lane: lane ? ((lane - 1) % LANES) + 1 : 0, thread: lane ? this.outline.threadName(lane) : "",
       names: lane !== 0 && (before < 0 || block.thread[before] !== lane), before, pair: block.pair[i] };
   }
 

@@ -2,7 +2,9 @@
 import { clean, linesOf } from "./text.js";
 
 const COMPARED_LINES_MAX = 2000;
+const COMPARED_WORDS_MAX = 1500;
 const CONTEXT_LINES = 3;
+const WORDS = /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
 
 /**
  * Align two lists by Myers' algorithm.
@@ -70,6 +72,21 @@ export function edit(old, now) {
     if (x < before.length) { lines.push(` ${before[x]}`); i = x + 1; j = y + 1; }
   }
   return hunks(lines);
+}
+
+/**
+ * What two texts have apart, word by word.
+ * @returns {[Array<[string, boolean]>, Array<[string, boolean]>]} the pieces of each, and whether only this one has them
+ */
+export function wordsApart(one, other) {
+  const a = clean(one).match(WORDS) ?? [], b = clean(other).match(WORDS) ?? [];
+  const pairs = aligned(a, b, COMPARED_WORDS_MAX) ?? [];
+  const inBoth = [new Set(pairs.map(([i]) => i)), new Set(pairs.map(([, j]) => j))];
+  return [a, b].map((words, side) => words.reduce((pieces, word, at) => {
+    const isApart = !inBoth[side].has(at), last = pieces.at(-1);
+    if (last && last[1] === isApart) last[0] += word; else pieces.push([word, isApart]);
+    return pieces;
+  }, []));
 }
 
 /** Keep three lines around each change; a heading stands between hunks, if there are several. */

@@ -59,9 +59,9 @@ function Keys() {
     : html`<p class="note">There are no keys: whoever reaches this server may do everything. The first is made on its machine: <code>durable-sessions keys create --role admin --principal you</code></p>`}
     ${problem && html`<p class="bad" role="alert">${problem}</p>`}
     ${made && html`<div class="decision"><h2>The secret of ${made.principal}, shown once</h2><code class="secret">${made.secret}</code><p><${Copy} text=${made.secret} /> <button type="button" class="quiet-button" onClick=${() => setMade(null)}>I have it</button></p></div>`}
-    <div class="scroll-x" tabindex="0" role="region" aria-label="Keys"><table class="plain-table"><thead><tr><th>Principal</th><th>Role</th><th>Workspace</th><th>Kind</th><th>Created</th><th>Last used</th><th>Ends</th><td></td></tr></thead><tbody>${found.data.map((key) => html`<tr key=${key.id} class=${key.revoked_at ? "dim" : ""}>
+    ${found.data.length > 0 && html`<div class="scroll-x" tabindex="0" role="region" aria-label="Keys"><table class="plain-table"><thead><tr><th>Principal</th><th>Role</th><th>Workspace</th><th>Kind</th><th>Created</th><th>Last used</th><th>Ends</th><td></td></tr></thead><tbody>${found.data.map((key) => html`<tr key=${key.id} class=${key.revoked_at ? "dim" : ""}>
       <td><bdi>${key.principal}</bdi></td><td>${key.role}</td><td>${key.workspace}</td><td>${key.parent ? "browser" : "key"}</td><td>${key.created_at}</td><td>${key.last_used_at ?? "–"}</td>
-      <td>${key.revoked_at ? `revoked by ${key.revoked_by}` : key.expires_at ?? "never"}</td><td>${!key.revoked_at && html`<button type="button" onClick=${() => revoke(key)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>`;
+      <td>${key.revoked_at ? `revoked by ${key.revoked_by}` : key.expires_at ?? "never"}</td><td>${!key.revoked_at && html`<button type="button" onClick=${() => revoke(key)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>`}`;
 }
 
 function Audit() {

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, sessionPath } from "../api/client.js";
 import { follow } from "../api/live.js";
 import { html } from "../parts/html.js";
+import { Icon } from "../parts/icons.js";
 import { Links } from "../parts/links.js";
 import { Failed, Loading, Nothing } from "../parts/states.js";
 import { minute, whole } from "../parts/time.js";
@@ -13,6 +14,7 @@ import { Decision } from "./decision.js";
 
 const LOOKED_AT = 100, DECIDED = { q: "type:ds.approval.decided", limit: 50, hits: 5 };
 
+const SAID = { approve: "approved", reject: "rejected", edit: "edited", respond: "answered" };
 const WAITING = { waits_for: "approval", limit: LOOKED_AT, sort: "activity", order: "asc" };
 
 /** What waits in a page of sessions, those that have waited longest first. A session that cannot be read is said. */
@@ -40,7 +42,7 @@ export default function Approvals() {
     load();
     if (isDecided) return undefined;
     let timer = 0;
-    const stop = follow("/v1/sessions", () => ({ live: "sse" }), { state: () => {}, ended: (status) => (status === 401 ? "key revoked" : null),
+    const stop = follow("/v1/sessions", () => ({ live: "sse" }), { state: (name) => name === "looking" && load(), ended: (status) => (status === 401 ? "key revoked" : null),
       frame: ({ event }) => { if (event === "sessions") { clearTimeout(timer); timer = setTimeout(load, 300); } } });
     return () => { clearTimeout(timer); stop(); };
   }, [isDecided]);
@@ -52,7 +54,7 @@ export default function Approvals() {
     ${isDecided && found?.next && html`<p class="banner">Decisions of the best ${DECIDED.limit} sessions of the search; there are more.</p>`}
     ${error ? html`<${Failed} error=${error} retry=${load} />` : !found ? html`<${Loading} />`
       : !found.data.length ? html`<${Nothing} title=${isDecided ? "Nothing was decided yet" : "Nothing waits for you"}><p>Agents ask with <code>ds.approval.requested</code>, and what they ask appears here at once. <a href=${address("/docs/howto/budgets-and-approvals")} target="_self">How approvals work</a></p><//>`
-      : isDecided ? html`<ul class="decided">${found.data.map(({ hit, session }) => html`<li><a href=${sessionAddress(session.id, { event: hit.id })}><b>${oneLine(String(hit.decision ?? ""), 40)}</b> <bdi>${oneLine(String(hit.reason ?? ""), 300)}</bdi></a> <span class="origin">by ${oneLine(String(hit.actor ?? ""), 80)} · <time datetime=${hit.created_at} title=${whole(Date.parse(hit.created_at))}>${minute(Date.parse(hit.created_at))}</time> · <bdi>${oneLine(session.title || session.id, 80)}</bdi></span></li>`)}</ul>`
+      : isDecided ? html`<ul class="decided">${found.data.map(({ hit, session }) => html`<li><a href=${sessionAddress(session.id, { event: hit.id })}><${Icon} name=${({ approve: "pass", reject: "fail" })[hit.decision] ?? "approval"} /> <b>${SAID[hit.decision] ?? oneLine(String(hit.decision ?? ""), 40)}</b> <bdi>${oneLine(String(hit.reason ?? ""), 300)}</bdi></a> <span class="origin">by ${oneLine(String(hit.actor ?? ""), 80)} · <time datetime=${hit.created_at} title=${whole(Date.parse(hit.created_at))}>${minute(Date.parse(hit.created_at))}</time> · <bdi>${oneLine(session.title || session.id, 80)}</bdi></span></li>`)}</ul>`
       : found.data.map(({ request, state, session }) => html`<${Decision} key=${session.id + request.id} request=${request} session=${session.id} title=${oneLine(session.title || session.id, 120)}
           calls=${state.calls.open} generators=${state.generators} done=${load} />`)}
     ${!isDecided && found?.next && html`<button type="button" onClick=${more}>More sessions</button>`}</div>`;

@@ -9,12 +9,12 @@ import { useKeys } from "../parts/keys.js";
 import { Links } from "../parts/links.js";
 import { duration, exact, money } from "../parts/number.js";
 import { Failed, Loading } from "../parts/states.js";
-import { aligned } from "../reading/diff.js";
+import { aligned, wordsApart } from "../reading/diff.js";
 import { telling } from "../reading/entry.js";
 import { compact, oneLine } from "../reading/text.js";
 import { address, go, route, sessionAddress } from "../router.js";
 
-const STEPS_MAX = 4000, SHOWN_MAX = 400, BLOCK = 4096;
+const STEPS_MAX = 4000, SHOWN_MAX = 400, BLOCK = 4096, CLIP = 4096;
 const parsed = (text) => { const [id, at] = (text ?? "").split("@"); return { id, at: at ? Number(at) : undefined }; };
 
 /** The steps of a session behind the events that it shares: what is a row, with the key by which it is compared. */
@@ -92,7 +92,7 @@ function Compared({ a, b }) {
     target?.scrollIntoView({ block: "center" });
   };
   useKeys({ n: () => next(1), N: () => next(-1), Escape: () => history.back() }, [made]);
-  if (error) return html`<${Failed} error=${error} />`;
+  if (error) return html`<${Failed} alone error=${error} />`;
   if (!made) return html`<${Loading} />`;
   const { diff, from, rows, isAligned, isAll } = made;
   const shown = same ? rows.filter((row) => row[2] !== "same") : rows;
@@ -104,24 +104,52 @@ function Compared({ a, b }) {
     ${!isAligned && html`<p class="banner">They differ in more than 2,500 steps: shown one after the other.</p>`}
     ${!isAll && html`<p class="banner">Only the first ${exact(STEPS_MAX)} steps of each were compared.</p>`}
     ${from > 0 && html`<p class="common"><a href=${sessionAddress(a.id, { at: from })}>${exact(from)} events in common</a></p>`}
-    <ol class="pairs">${shown.slice(0, drawn).map((row) => html`<li class=${`pair ${row[2]}`} tabindex=${row[2] === "differs" ? "0" : null}>
-      <${Step} session=${a.id} one=${row[0]} /><span class="sign">${row[2] === "same" ? "=" : "≠"}</span><${Step} session=${b.id} one=${row[1]} isFirst=${rows[first] === row} /></li>`)}</ol>
+    <ol class="pairs">${shown.slice(0, drawn).map((row) => html`<${Pair} key=${`${row[0]?.position} ${row[1]?.position}`} row=${row} sessions=${[a.id, b.id]} isFirst=${rows[first] === row} />`)}</ol>
     ${shown.length > drawn && html`<p class="note">${exact(drawn)} of ${exact(shown.length)} rows. <button type="button" onClick=${() => draw(drawn + SHOWN_MAX)}>Show more</button></p>`}</div>`;
 }
 
-function Step({ session, one, isFirst }) {
-  const [event, set] = useState(null), [result, setResult] = useState(null);
+/** What a step was: its event, and the result of a call; null until they are there. */
+function useStep(session, one) {
+  const [found, set] = useState(null);
   useEffect(() => {
     if (!one) return;
-    const read = (at) => get(sessionPath(session, "/events"), { from: at, limit: 1, clip: 2048 }).then((page) => page.data[0]);
-    read(one.position).then(set, () => {});
-    if (one.pair) read(one.position + one.pair).then(setResult, () => {});
+    const read = (at) => get(sessionPath(session, "/events"), { from: at, limit: 1, clip: CLIP }).then((page) => page.data[0]);
+    Promise.all([read(one.position), one.pair ? read(one.position + one.pair) : null]).then(([event, result]) => {
+      const known = entryFor(event);
+      set({ entry: { ...known, failed: known.failed || one.failed }, result: result && entryFor(result), isClipped: Boolean(event.clipped ?? result?.clipped) });
+    }, () => {});
   }, [one]);
+  return found;
+}
+
+const textOf = (entry) => entry.parts.map((part) => part.text ?? part.lines?.join("\n") ?? part.rows?.map((row) => row.join(": ")).join("\n") ?? "").join("\n");
+/** All that a step says: what differs in it is told word by word. */
+const wordsOf = (step) => `${textOf(step.entry) || step.entry.line}${step.result ? `\n\n${textOf(step.result)}` : ""}`;
+
+/** A row: a step of each, or of one. Two of a kind that differ open, and so do two that are the same but for their results. */
+function Pair({ row, sessions, isFirst }) {
+  const [one, other, kind] = row, left = useStep(sessions[0], one), right = useStep(sessions[1], other), [open, toggle] = useState(false);
+  const isBoth = left !== null && right !== null && left.entry.title === right.entry.title, differs = kind === "differs" || (isBoth && wordsOf(left) !== wordsOf(right));
+  const sign = kind === "differs" ? "≠" : differs ? "≈" : "=";
+  return html`<li class=${`pair ${kind}`} tabindex=${kind === "differs" ? "0" : null}>
+    <${Step} session=${sessions[0]} one=${one} found=${left} />
+    ${isBoth && differs ? html`<button type="button" class="sign" aria-expanded=${open} aria-label="What differs" title="What differs" onClick=${() => toggle(!open)}>${sign}</button>` : html`<span class="sign">${sign}</span>`}
+    <${Step} session=${sessions[1]} one=${other} found=${right} isFirst=${isFirst} />
+    ${open && html`<${Apart} left=${left} right=${right} />`}</li>`;
+}
+
+function Apart({ left, right }) {
+  const sides = wordsApart(wordsOf(left), wordsOf(right));
+  return sides.map((pieces, side) => html`<div class=${`apart ${side ? "came" : "went"}`}>${(side ? right : left).isClipped && html`<p class="note">A long text is cut in the middle here.</p>`}
+    <pre dir="auto">${pieces.map(([text, isApart]) => (isApart ? html`<mark>${text}</mark>` : text))}</pre></div>`);
+}
+
+function Step({ session, one, found, isFirst }) {
   if (!one) return html`<span class="step"></span>`;
-  if (!event) return html`<span class="step"><i class="bar"></i></span>`;
-  const entry = { ...entryFor(event), failed: one.failed }, returned = result && entryFor(result);
-  return html`<a class=${`step ${one.failed ? "bad" : ""}`} href=${sessionAddress(session, { at: one.position })}><${Icon} name=${glyph(entry, true)} /><b>${entry.title}</b>
-    <span><bdi>${entry.line}</bdi>${returned && html` <i class="dim"><bdi>${telling(returned)}</bdi></i>`}${isFirst && html`<span class="chip warn">first difference</span>`}</span></a>`;
+  if (!found) return html`<span class="step"><i class="bar"></i></span>`;
+  const { entry, result } = found;
+  return html`<a class=${`step ${entry.failed ? "bad" : ""}`} href=${sessionAddress(session, { at: one.position })}><${Icon} name=${glyph(entry, true)} /><b>${entry.title}</b>
+    <span><bdi>${entry.line}</bdi>${result && html` <i class="dim"><bdi>${telling(result)}</bdi></i>`}${isFirst && html`<span class="chip warn">first difference</span>`}</span></a>`;
 }
 
 function Head({ diff }) {
@@ -132,7 +160,7 @@ function Head({ diff }) {
     ...diff.facts.slice(0, 50).map((one) => [`fact ${one.key}`, one.a?.value ?? one.a, one.b?.value ?? one.b]),
     ...diff.verdicts.slice(0, 50).map((one) => [`verdict ${one.feature}`, one.a?.verdict ?? one.a, one.b?.verdict ?? one.b]),
   ];
-  const shown = (value) => (value === null || value === undefined ? "–" : oneLine(compact(value), 120));
+  const shown = (value) => (value === null || value === undefined ? "–" : typeof value === "boolean" ? (value ? "yes" : "no") : oneLine(compact(value), 120));
   return html`<table class="plain-table"><thead><tr><td></td><th><bdi>${diff.a.session}</bdi></th><th><bdi>${diff.b.session}</bdi></th></tr></thead>
     <tbody>${rows.map(([name, left, right]) => html`<tr class=${shown(left) === shown(right) ? "" : "differs"}><th scope="row">${oneLine(name, 80)}</th><td><bdi>${shown(left)}</bdi></td><td><bdi>${shown(right)}</bdi></td></tr>`)}</tbody></table>`;
 }

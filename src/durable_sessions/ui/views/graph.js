@@ -27,7 +27,7 @@ export default function Graph() {
     document.title = `Graph of ${id} · Durable Sessions`;
     family(id).then(set, fail);
   }, [id]);
-  if (error) return html`<${Failed} error=${error} />`;
+  if (error) return html`<${Failed} alone error=${error} />`;
   if (!found) return html`<${Loading} />`;
   const { graph, lines, isAll } = found;
   const most = Math.max(1, ...lines.map((one) => one.event_count)), rows = new Map(lines.map((one, at) => [one.id, at]));

@@ -1,14 +1,12 @@
-// The inspector beside a session: the selected event, its tools and threads.
-import { useEffect, useState } from "preact/hooks";
-import { get, sessionPath } from "../api/client.js";
+// The inspector beside a session: the selected event, and panels about all of it.
 import { Json } from "../list/body.js";
 import { Copy } from "../parts/copy.js";
 import { html } from "../parts/html.js";
 import { exact } from "../parts/number.js";
-import { Failed } from "../parts/states.js";
 import { oneLine } from "../reading/text.js";
 import { sessionAddress } from "../router.js";
 import { StatePanel } from "./state.js";
+import { ThreadsPanel } from "./threads.js";
 import { ToolsPanel } from "./tools.js";
 import { UsagePanel } from "./usage.js";
 
@@ -35,14 +33,4 @@ function Refs({ event, session }) {
   const refs = Array.isArray(event.refs) ? event.refs.filter((ref) => ref && typeof ref.id === "string") : [];
   return refs.length > 0 && html`<ul class="refs">${refs.slice(0, 100).map((ref) => html`<li><span class="kind">${oneLine(String(ref.rel ?? "refers to"), 40)}</span>
     <a href=${sessionAddress(typeof ref.session === "string" ? ref.session : session, { event: ref.id })}><bdi>${oneLine(ref.id, 80)}</bdi></a></li>`)}</ul>`;
-}
-
-function ThreadsPanel({ one, change }) {
-  const [found, set] = useState(null), [error, fail] = useState(null);
-  useEffect(() => { get(sessionPath(one.session, "/threads"), { limit: 100 }).then((page) => set(page.data), fail); }, []);
-  if (error) return html`<${Failed} error=${error} />`;
-  if (!found) return null;
-  if (!found.length) return html`<p class="note">This session has no threads beside the primary one.</p>`;
-  return html`<ul class="threads">${found.map((thread) => html`<li><button type="button" onClick=${() => change({ only: `thread:${thread.id}` })}>
-    <bdi>${oneLine(thread.agent?.name ?? thread.agent_name ?? thread.id, 60)}</bdi></button> <span class="origin">${thread.status} · ${thread.id}</span></li>`)}</ul>`;
 }

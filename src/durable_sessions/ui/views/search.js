@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.js";
 import { html } from "../parts/html.js";
+import { Icon } from "../parts/icons.js";
 import { useKeys } from "../parts/keys.js";
 import { Links } from "../parts/links.js";
 import { exact } from "../parts/number.js";
@@ -74,10 +75,19 @@ function Group({ group, q }) {
     <ul>${hits.map((hit) => html`<${Hit} hit=${hit} session=${session.id} q=${q} />`)}</ul></section>`;
 }
 
+const SAID = { "user.message": "User", "agent.message": "Agent", "agent.thinking": "Thinking" };
+
+/** @returns {string} the shape of what was found, as in the session */
+function glyphOf(hit) {
+  if (hit.is_error === true || hit.type === "session.error") return /result/.test(hit.type) ? "failed" : "error";
+  if (/result/.test(hit.type)) return "result";
+  return /tool_use|tool_call/.test(hit.type) ? "tool" : { "user.message": "user", "agent.message": "agent", "agent.thinking": "thinking" }[hit.type] ?? "other";
+}
+
 function Hit({ hit, session, q }) {
   const { search } = hit;
   return html`<li><a href=${sessionAddress(session, { event: hit.id, q })}>
-    <span class="kind">${hit.name ?? hit.type.split(".").at(-1).replace(/_/g, " ")}</span><span class="pos">#${exact(search.position)}</span>
+    <span class="kind"><${Icon} name=${glyphOf(hit)} /> <bdi>${oneLine(hit.name ?? SAID[hit.type] ?? hit.type.split(".").at(-1).replace(/_/g, " "), 60)}</bdi></span><span class="pos">#${exact(search.position)}</span>
     <span class="snippet" dir="auto">${snippet(search)}</span></a></li>`;
 }
 

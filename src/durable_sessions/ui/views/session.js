@@ -50,7 +50,7 @@ function Reading({ id }) {
   const [ready, setReady] = useState(false), [, redraw] = useState(0);
   const hasLens = useRef(false), [action, act] = useState(null), [byTime, setByTime] = useState(false);
   const view = useRef(null), transcript = useRef(null), following = useRef(null), moving = useRef(0);
-  const found = useSignal(null), selected = useSignal(null), window_ = useSignal([0, 0]);
+  const found = useSignal(null), selected = useSignal(null), window_ = useSignal([0, 0]), drawn = useSignal([0, 0]);
   const { params } = route.value;
   const q = params.get("q") ?? "", panel = params.get("panel");
 
@@ -124,6 +124,7 @@ function Reading({ id }) {
       y += height;
     }
     if (seen.length) window_.value = [seen[0], seen.at(-1)];
+    drawn.value = [items[0].position, items.at(-1).position];
     if (one.scroller.atEnd && following.current) following.current.unseen.value = 0;
   };
 
@@ -205,7 +206,7 @@ function Reading({ id }) {
     else get(sessionPath(id)).then(setInfo, () => {});
   };
 
-  if (error) return html`<${Failed} error=${error} retry=${() => location.reload()} />`;
+  if (error) return html`<${Failed} alone error=${error} retry=${() => location.reload()} />`;
   const state = following.current?.state.value;
   return html`<div class=${`reading ${panel ? "with-panel" : ""}`}>
     <div class="head"><a class="back" href=${address("/")}>‹ Sessions</a><h1><bdi>${info ? oneLine(info.title || id, 200) : id}</bdi></h1>
@@ -214,6 +215,7 @@ function Reading({ id }) {
       <button type="button" class="quiet-button" aria-expanded=${Boolean(panel)} onClick=${() => change({ panel: panel ? null : "event" })}>Inspector</button></div>
     <${Overview} one=${ready && one.outline.events > 0 ? one : null} hasLens=${hasLens.current} range=${window_} hits=${found.value?.positions} version=${one?.outline.events} byTime=${byTime}
       brush=${([from, to]) => change({ only: `range:${from}-${to}` })} />
+    ${ready && one.outline.events > 0 && html`<${Paper} id=${id} drawn=${drawn} one=${one} />`}
     ${missing && html`<p class="banner" role="alert">There is no event <code>${oneLine(missing, 80)}</code> in this session. <button type="button" class="quiet-button" onClick=${() => miss(null)}>Close</button></p>`}
     <div class="panes"><div class="list" role="feed" aria-label="Events" aria-busy=${!ready} ref=${view} tabindex="0"></div>
       ${ready && one.outline.events > 0 && html`<${Ruler} one=${one} hits=${found.value?.positions} version=${one.outline.events} />`}
@@ -248,17 +250,23 @@ function About({ info, one }) {
   const agent = info.agent?.name && info.agent.name !== "unknown" ? info.agent.name : info.metadata?.source ?? "";
   const model = typeof info.agent?.model === "string" ? info.agent.model : info.agent?.model?.id;
   const said = [agent, model !== "unknown" && model, `${exact(one?.outline.events ?? info.event_count)} events`,
-    info.imported && "imported", info.lifecycle,
+    info.imported && "imported", info.lifecycle !== "active" && info.lifecycle,
     one && !one.outline.complete && one.outline.events > 0 && `outlined ${exact(one.outline.through ?? 0)}, the rest is guessed`].filter(Boolean);
   return html`<span class="about"><bdi>${said.map((text) => oneLine(String(text), 60)).join(" · ")}</bdi>
     ${info.forked_from && html` · fork of <a href=${sessionAddress(info.forked_from.session_id, { at: info.forked_from.position })}><bdi>${info.forked_from.session_id}</bdi></a>`}</span>`;
 }
 
+/** What is on paper and what is not: only the rows around the view can be printed. */
+function Paper({ id, drawn, one }) {
+  const [first, last] = drawn.value;
+  return html`<p class="on-paper">Events #${exact(first)} to #${exact(last)} of ${exact(one.outline.events)}. All of them: ${location.origin + sessionAddress(id, { plain: 1 })}, or the command ds export.</p>`;
+}
+
 function Live({ state }) {
   if (!state) return null;
   const words = { live: state.lag === undefined ? "live" : `live ${Math.round(state.lag)} ms`, connecting: "connecting", reconnecting: "reconnecting",
-    waiting: `reconnecting in ${state.reason} s`, stale: "stale", paused: "paused", ended: state.reason };
-  return html`<span class=${`live ${state.name}`}>${words[state.name]}</span>`;
+    waiting: `reconnecting in ${state.reason} s`, stale: "stale", looking: "every few seconds", paused: "paused", ended: state.reason };
+  return html`<span class=${`live ${state.name}`} title=${state.name === "looking" ? "Four other tabs of this browser follow already" : null}>${words[state.name]}</span>`;
 }
 
 function Foot({ q, found, selected, change, params, next, one, ready, unseen, toEnd: end }) {
@@ -283,7 +291,7 @@ function Foot({ q, found, selected, change, params, next, one, ready, unseen, to
       <option value="">all</option><option value="failed">failures</option><option value="user">prompts</option>
       ${only && !["failed", "user"].includes(only) && html`<option value=${only}>${oneLine(only, 40)}</option>`}
       ${ready && one.outline.names.slice(0, 40).map((name) => html`<option value=${`tool:${name}`}>${oneLine(name, 40)}</option>`)}
-      ${ready && one.outline.threads.slice(0, 40).map((thread) => html`<option value=${`thread:${thread.id}`}>thread ${oneLine(thread.name || thread.id, 40)}</option>`)}</select></label>
+      ${ready && one.outline.threads.slice(0, 40).map((thread, at) => html`<option value=${`thread:${thread.id}`}>thread ${oneLine(one.outline.threadName(at + 1), 40)}</option>`)}</select></label>
     ${(only || hide.length > 0) && html`<span class="note">Not all is shown. <button type="button" class="quiet-button" onClick=${() => change({ only: null, hide: null })}>Show all</button></span>`}
     <span class="room"></span>${unseen > 0 && html`<button type="button" class="pill" onClick=${end}>${exact(unseen)} new ↓</button>`}</footer>`;
 }

@@ -28,39 +28,48 @@ function asked(params) {
 function useSessions(params) {
   const key = FILTERS.map((name) => params.get(name) ?? "").join("\n");
   const [state, set] = useState({ data: null, next: null, error: null, fresh: new Map(), gone: new Set() });
-  const loading = useRef(null), shown = useRef(null);
-  shown.current = state.data?.length ?? null;
+  const loading = useRef(null), latest = useRef({});
   const load = async (page) => {
-    if (loading.current === page) return;
-    loading.current = page;
+    if (loading.current?.page === page) return;
+    loading.current?.controller.abort();
+    const controller = new AbortController();
+    loading.current = { page, controller };
     try {
-      const found = await get("/v1/sessions", { ...asked(params), page: page ?? undefined });
+      const found = await get("/v1/sessions", { ...asked(params), page: page ?? undefined }, { signal: controller.signal });
       set((old) => ({ ...old, error: null, next: found.next_page, data: page && old.data ? [...old.data, ...found.data] : found.data,
         fresh: page ? old.fresh : new Map() }));
     } catch (error) {
+      if (error.name === "AbortError") return; // something else was asked for meanwhile
       set((old) => ({ ...old, error }));
     }
-    loading.current = undefined;
+    loading.current = null;
   };
-  useEffect(() => {
-    loading.current = undefined;
+  /** Read the list anew: what is on its way may be older than what has changed. */
+  const reload = () => {
+    loading.current?.controller.abort();
+    loading.current = null;
     load(null);
-    let first = true;
-    return follow("/v1/sessions", () => ({ live: "sse" }), {
-      state: (name) => { // there is no replay: after a gap the list is read anew
-        if (name === "live" && !first) load(null);
-        if (name === "live") first = false;
-      },
-      ended: (status) => (status === 401 || status === 403 ? "key revoked" : null),
-      frame: ({ event, data }) => {
-        if (event !== "sessions") return;
-        const news = JSON.parse(data);
-        if (news.more || shown.current === 0) load(null); // the first session takes the place of the words about none
-        set((old) => changed(old, news, params.get("sort") !== "created_at"));
-      },
-    });
-  }, [key]);
-  return { ...state, reload: () => load(null), more: () => state.next && load(state.next) };
+  };
+  /** What has changed, in place: somebody is in the list, and nothing moves under the pointer. */
+  const look = () => get("/v1/sessions", asked(params)).then((found) => set((old) => changed(old, { changed: found.data, gone: [] }, false)), () => {});
+  latest.current = { reload, look, params, shown: state.data?.length ?? null };
+  useEffect(reload, [key]);
+  useEffect(() => follow("/v1/sessions", () => ({ live: "sse" }), {
+    // There is no replay: what changed before the stream began is in the list that is read now.
+    state: (name) => {
+      if (name === "live" || (name === "looking" && isLeft())) latest.current.reload();
+      else if (name === "looking") latest.current.look();
+    },
+    ended: (status) => (status === 401 || status === 403 ? "key revoked" : null),
+    frame: ({ event, data }) => {
+      if (event !== "sessions") return;
+      const news = JSON.parse(data), { shown, params: given } = latest.current;
+      // The first session takes the place of the words about none.
+      if (news.more || shown === 0 || loading.current?.page === null) latest.current.reload();
+      set((old) => changed(old, news, given.get("sort") !== "created_at"));
+    },
+  }), []);
+  return { ...state, reload, more: () => state.next && load(state.next) };
 }
 
 /** Nobody is about to press a row: neither the pointer nor the focus is in the list, and it was not scrolled. */
@@ -104,7 +113,7 @@ export default function Sessions() {
   const typed = (event) => {
     clearTimeout(typing.current);
     const { value } = event.target;
-    typing.current = setTimeout(() => change("q", value.trim()), 120);
+    typing.current = setTimeout(() => change("q", value.trim()), 20);
   };
   const filters = FILTERS.filter((name) => params.get(name) && name !== "sort");
   return html`<div class="toolbar"><h1>Sessions</h1>
@@ -187,7 +196,7 @@ function SessionRow({ one, top, isMarked }) {
     <span class="title"><bdi>${oneLine(one.title || one.id, 200)}</bdi>${one.title && html`<span class="id">${one.id}</span>`}</span>
     <span class="agent-name"><bdi>${oneLine(String(agent), 40)}</bdi></span>
     <span class="n">${exact(one.event_count)}<span class="unit"> ev</span></span>
-    <span class=${`n ${failed ? "bad" : "dim"}`}>${failed === undefined || failed === null ? "" : failed ? `×${failed}` : "–"}</span>
+    <span class=${`n ${failed ? "bad" : "dim"}`} title=${typeof failed === "number" ? null : "Counted when the session is read"}>${failed === undefined || failed === null ? "" : failed ? `×${failed}` : "–"}</span>
     <span class="n dim">${tokens ? short(tokens) : "–"}</span>
     <span class="done">${doneOf(one)}</span>
     <span class="waits">${waits(one)}${one.imported && html`<span class="chip">imported</span>`}</span>

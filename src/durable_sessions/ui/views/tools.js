@@ -1,11 +1,9 @@
 // The tools of a session: how often each was called, how often it failed, how long it took. From the outline alone.
 import { useEffect, useState } from "preact/hooks";
-import { FAILED, HAS_RESULT, TOOL } from "../api/outline.js";
+import { FAILED, HAS_RESULT, TABLED_EVENTS, TOOL } from "../api/outline.js";
 import { html } from "../parts/html.js";
 import { duration, exact } from "../parts/number.js";
 import { oneLine } from "../reading/text.js";
-
-const BLOCKS_MAX = 16;
 
 function counted(outline, blocks) {
   const tools = new Map();
@@ -27,14 +25,13 @@ function counted(outline, blocks) {
 const quantile = (sorted, part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
 
 export function ToolsPanel({ one, change }) {
-  const [tools, set] = useState(null), { outline } = one, isAll = outline.blockCount <= BLOCKS_MAX;
+  const [tools, set] = useState(null), { outline } = one, isAll = outline.events <= TABLED_EVENTS;
   useEffect(() => {
-    const numbers = Array.from({ length: Math.min(outline.blockCount, BLOCKS_MAX) }, (_, at) => outline.blockCount - 1 - at).reverse();
-    Promise.all(numbers.map((number) => outline.fetch(number))).then((blocks) => set(counted(outline, blocks.filter(Boolean))), () => set([]));
+    outline.lastBlocks().then((blocks) => set(counted(outline, blocks.filter(Boolean))), () => set([]));
   }, [Math.floor(outline.events / 100)]);
   if (!tools) return null;
   if (!tools.length) return html`<p class="note">No tool was called.</p>`;
-  return html`${!isAll && html`<p class="note">Of the last ${exact(BLOCKS_MAX * 4096)} events.</p>`}<div class="scroll-x" tabindex="0" role="region" aria-label="Tools"><table class="plain-table"><thead><tr><th>Tool</th><th class="n">Calls</th><th class="n">Failed</th><th class="n">Median</th><th class="n">p95</th></tr></thead>
+  return html`${!isAll && html`<p class="note">Of the last ${exact(TABLED_EVENTS)} events.</p>`}<div class="scroll-x" tabindex="0" role="region" aria-label="Tools"><table class="plain-table"><thead><tr><th>Tool</th><th class="n">Calls</th><th class="n">Failed</th><th class="n">Median</th><th class="n">p95</th></tr></thead>
     <tbody>${tools.slice(0, 100).map((tool) => {
       const took = tool.took.sort((a, b) => a - b);
       return html`<tr key=${tool.name}><td><button type="button" class="quiet-button" onClick=${() => change({ only: `tool:${tool.name}` })}><bdi>${oneLine(tool.name, 40)}</bdi></button></td>

@@ -1,15 +1,13 @@
 // Usage of a session, from its outline: so at any length. Costs only where events say them.
 import { useEffect, useState } from "preact/hooks";
 import { get, sessionPath } from "../api/client.js";
-import { Outline, TOOL } from "../api/outline.js";
+import { COMPACTION, Outline, TABLED_EVENTS, TOOL } from "../api/outline.js";
 import { html } from "../parts/html.js";
 import { Links } from "../parts/links.js";
 import { exact, money, short } from "../parts/number.js";
 import { Failed, Loading } from "../parts/states.js";
-import { oneLine } from "../reading/text.js";
+import { oneLine, plural } from "../reading/text.js";
 import { go, route, sessionAddress } from "../router.js";
-
-const BLOCKS_MAX = 16;
 
 /** The view of its own: the same as the panel beside a session. */
 export default function Usage() {
@@ -21,8 +19,8 @@ export default function Usage() {
       set({ info, one: { outline, session: id, show: (position) => go(sessionAddress(id, { at: position })) } }), fail);
     return () => { outline.closed = true; };
   }, [id]);
-  if (error) return html`<${Failed} error=${error} />`;
-  return html`<div class="toolbar"><h1>Usage</h1><a href=${sessionAddress(id)}><bdi>${id}</bdi></a><span class="room"></span><${Links} path=${sessionPath(id, "/outline")} params=${{ points: 1000 }} /></div>
+  if (error) return html`<${Failed} alone error=${error} />`;
+  return html`<div class="toolbar"><h1>Usage</h1><a href=${sessionAddress(id)}><bdi>${oneLine(made?.info.title || id, 120)}</bdi></a><span class="room"></span><${Links} path=${sessionPath(id, "/outline")} params=${{ points: 1000 }} /></div>
     <div class="found used">${made ? html`<${UsagePanel} ...${made} />` : html`<${Loading} />`}</div>`;
 }
 
@@ -41,13 +39,13 @@ function resultBytes(outline, blocks) {
 }
 
 export function UsagePanel({ one, info }) {
-  const [requests, set] = useState(null), [tools, setTools] = useState([]);
-  const { outline } = one, isAll = outline.blockCount <= BLOCKS_MAX;
+  const [requests, set] = useState(null), [tools, setTools] = useState([]), [compactions, setCompactions] = useState([]);
+  const { outline } = one, isAll = outline.events <= TABLED_EVENTS;
   useEffect(() => {
-    const numbers = Array.from({ length: Math.min(outline.blockCount, BLOCKS_MAX) }, (_, at) => outline.blockCount - 1 - at).reverse();
-    Promise.all(numbers.map((number) => outline.fetch(number))).then((blocks) => {
+    outline.lastBlocks().then((blocks) => {
       set(blocks.flatMap((block) => block.requests.map(([at, ...rest]) => [block.from + at, ...rest])));
       setTools(resultBytes(outline, blocks));
+      setCompactions(blocks.flatMap((block) => Array.from({ length: block.count }, (_, i) => i).filter((i) => block.flags[i] & COMPACTION).map((i) => block.from + i)));
     }, () => set([]));
   }, [Math.floor(outline.events / 100)]);
   if (!requests) return null;
@@ -55,14 +53,14 @@ export function UsagePanel({ one, info }) {
   const used = info.usage ?? {};
   const rows = [["Model requests", exact(requests.length)], ["Uncached in", exact(sum(1))], ["Cache read", exact(sum(2))], ["Cache written", exact(sum(3))], ["Out", exact(sum(4))],
     ...(cost ? [["Cost, as recorded", money(cost / 1e6)]] : [])];
-  return html`<h2>Usage</h2>${!isAll && html`<p class="note">Of the last ${exact(BLOCKS_MAX * 4096)} events; in all ${exact((used.input_tokens ?? 0) + (used.cache_read_input_tokens ?? 0))} tokens in, ${exact(used.output_tokens ?? 0)} out.</p>`}
-    <table class="plain-table"><tbody>${rows.map(([name, value]) => html`<tr><th scope="row">${name}</th><td class="n">${value}</td></tr>`)}</tbody></table>
-    <h2>Context by request</h2><${Curve} requests=${requests} go=${(position) => one.show(position)} />
+  return html`${!isAll && html`<p class="note">Of the last ${exact(TABLED_EVENTS)} events; in all ${exact((used.input_tokens ?? 0) + (used.cache_read_input_tokens ?? 0))} tokens in, ${exact(used.output_tokens ?? 0)} out.</p>`}
+    <dl class="figures">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    <h2>Context by request</h2><${Curve} requests=${requests} compactions=${compactions} go=${(position) => one.show(position)} />
     ${tools.length > 0 && html`<h2>Results by tool</h2><table class="plain-table"><thead><tr><th>Tool</th><th class="n">Results</th><th class="n">Bytes</th></tr></thead>
       <tbody>${tools.map(([name, [count, bytes]]) => html`<tr key=${name}><th scope="row"><bdi>${oneLine(name, 60)}</bdi></th><td class="n">${exact(count)}</td><td class="n">${exact(bytes)}</td></tr>`)}</tbody></table>`}`;
 }
 
-function Curve({ requests, go }) {
+function Curve({ requests, compactions, go }) {
   if (!requests.length) return html`<p class="note">No model request was recorded.</p>`;
   const step = Math.max(1, Math.ceil(requests.length / 120)), shown = requests.filter((_, at) => at % step === 0);
   const most = Math.max(1, ...shown.map((one) => one[1] + one[2] + one[3]));
@@ -70,5 +68,6 @@ function Curve({ requests, go }) {
   return html`<svg class="curve" viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label=${`Context of ${requests.length} requests, at most ${short(most)} tokens`}>${shown.map((one, at) => {
     const cached = (one[2] / most) * 38, fresh = ((one[1] + one[3]) / most) * 38;
     return html`<g onClick=${() => go(one[0])}><rect class="cached" x=${at * wide} y=${40 - cached} width=${wide * 0.85} height=${cached} /><rect class="fresh" x=${at * wide} y=${40 - cached - fresh} width=${wide * 0.85} height=${fresh} /></g>`;
-  })}</svg><p class="origin">At most ${exact(most)} tokens; pale is what came from the cache${step > 1 ? `; every ${step}th request` : ""}.</p>`;
+  })}${[...new Set(compactions.map((position) => shown.filter((one) => one[0] < position).length * wide))].map((x) => html`<line class="compacted" x1=${x} x2=${x} y1="0" y2="40" />`)}</svg>
+    <p class="origin">At most ${exact(most)} tokens; pale is what came from the cache${compactions.length ? `; ${exact(compactions.length)} ${plural(compactions.length, "compaction")} marked` : ""}${step > 1 ? `; every ${step}th request` : ""}.</p>`;
 }
