@@ -34,6 +34,7 @@ class FirstKey:
 
     def offer(self, port: int | None = None) -> None:
         """Write the token to a file that only the server's user can read; a failure stops nothing."""
+        # Never over an existing file: O_EXCL refuses a link that somebody has put there.
         self.withdraw()
         self._taken = False
         content = msgspec.json.encode(Ticket(self._token, port))

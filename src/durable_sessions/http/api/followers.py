@@ -124,6 +124,7 @@ class Followers:
         shared = self._shared.setdefault(
             durable, SharedChunks(self._frame_budget, self._limits.sse_shared_frames_max)
         )
+        # Before the first await: an entry without subscribers could be dropped while this one waits.
         shared.subscribers += 1
         heartbeat = Heartbeat(self._limits.sse_heartbeat_seconds_max, framing.seconds_max)
         try:
@@ -155,6 +156,7 @@ class Followers:
                 await heartbeat.wait(waiter)
                 frame = await self._next(shared, durable, position, framing)
                 if frame is None and (heartbeat.due() or _ended(durable, position)):
+                    # A reader keeps a stream with a TTL alive for as long as it follows.
                     self._streams.touch(durable)
                     if idle := framing.idle(durable, position):
                         yield idle

@@ -75,6 +75,8 @@ class IngestFace:
         hook = await self._parser.parsed(request.body, _hook, request.body, self._limits)
         key = session_key(caller.workspace, SESSION_PREFIX + str(hook.payload["session_id"]))
         durable = self._found(key)
+        # A delivery with a name of its own has the same ids when it comes twice. One without is told only by
+        # following right behind itself, as the tool sends it again.
         if durable is None or hook.natural_name is not None or not await self._is_repeated(durable, hook):
             await self._store(key, hook, durable, caller, len(request.body))
         return Response(200, _HEADERS, b"{}")
@@ -128,6 +130,7 @@ class IngestFace:
             return data
         digest = sha256(data).hexdigest()
         await self._artifacts.store(caller, digest, data, "application/json")
+        # What readers find and pair events by stays in the event.
         slim = {name: event[name] for name in _SLIM if name in event}
         slim["artifact"] = {"sha256": digest, "size": len(data), "url": f"/v1/artifacts/{digest}"}
         return msgspec.json.encode(slim)

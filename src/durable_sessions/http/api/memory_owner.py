@@ -104,6 +104,7 @@ class MemoryOwner:
         """Give a record to the partition that has its scope; return when it is durable there."""
         workspace, path = record.target
         home = self._neighbours.home(workspace, path)
+        # The id goes along: a record that is delivered twice, after a lost answer, is stored once.
         taken = _Taken(path, *record.id, record.data)
         await self._neighbours.call(home, _TAKE, on_behalf_of(workspace), taken, bool)
 

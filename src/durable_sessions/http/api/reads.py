@@ -110,6 +110,7 @@ class Reads:
     def _catch_up(
         self, durable: StreamView, position: int, known: bytes | None, kind: str | None
     ) -> Answer | Awaitable[Answer]:
+        # Most reads are of memory and answered at once, without a task.
         if not self._throttle.full:
             found = self._streams.read_hot(durable, position, self._limits.read_chunk_bytes_max)
             if found is not None:

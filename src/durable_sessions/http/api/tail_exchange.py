@@ -107,6 +107,7 @@ class TailExchange:
         """Make sure again and again that all others know what is watched: they forget it at a restart."""
         watched = False
         while True:
+            # Once more after the last watch is gone, so that others hear that nothing is watched any more.
             had_watched, watched = watched, bool(self.manager.watched_versions())
             for other in self._neighbours.others if watched or had_watched else ():
                 try:
@@ -121,6 +122,8 @@ class TailExchange:
             await self._watch_again(other, workspace)
 
     async def _watch_again(self, other: int, workspace: str, *, now: bool = False) -> None:
+        # Nothing may change what is watched between reading it and telling it, or the other partition would
+        # have an older version under a newer number.
         async with self.manager.changing(workspace):
             watching = _Watching(self._watcher, self.manager.watched(workspace), now=now)
             await self._call(other, _WATCH, workspace, watching, list[Tail])
@@ -131,6 +134,7 @@ class TailExchange:
         at = self._neighbours.home(workspace, path)
         asked = NameAsked(path)
         found = await self._neighbours.read(at, WHERE, on_behalf_of(workspace), asked, NameFound)
+        # A name may have been placed away from its home, which then knows where.
         if not found.exists and found.placement is not None and found.placement.partition != AT_HOME:
             at = found.placement.partition
         await self._call(at, _WAKE, workspace, _Wake(path, record.data), bool)

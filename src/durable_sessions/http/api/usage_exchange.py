@@ -80,6 +80,8 @@ class UsageExchange:
         asked = msgspec.msgpack.decode(request.body, type=_UsageAsked)
         now = self._quotas.held_here()
         before = self._said.get(asked.asker, {}) if asked.since_last else {}
+        # What was answered counts as heard: if the answer is lost, the asker asks for everything.
         self._said[asked.asker] = now
+        # A workspace that holds nothing any more is said once, as zero.
         gone = {workspace: WorkspaceHeld(0, 0) for workspace in before if workspace not in now}
         return gone | {workspace: held for workspace, held in now.items() if before.get(workspace) != held}

@@ -140,6 +140,7 @@ class LiveLists:
         feed.frames.pop(feed.following - self._limits.live_list_frames_max, None)
         feed.following += 1
         while self._kept_bytes > self._limits.live_list_bytes_max and len(self._kept) > 1:
+            # The oldest of all workspaces: one with many changes shortens what others may be behind.
             oldest, number, size = self._kept.popleft()
             oldest.frames.pop(number, None)
             self._kept_bytes -= size
